@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import phalanx
 from phalanx.bench.redis_server import RedisServer
@@ -163,7 +164,7 @@ class Trial:
         self._room = room
         self._work = Path(tempfile.mkdtemp(prefix="phx-restarts-"))
         self._cluster = Cluster(store=store)
-        options = {"patience_s": NODE_PATIENCE_S}
+        options: dict[str, Any] = {"patience_s": NODE_PATIENCE_S}
         self._cluster.add_node(num_cpus=2, **options)
         self._quiet = self._cluster.add_node(num_cpus=1, resources={"quiet": 1}, **options)
         self._cluster.connect(namespace="restarts")

@@ -11,7 +11,9 @@ import sys
 import pytest
 from tests.chaos.footprint import Footprint, is_running
 from tests.polling import eventually
+from tests.present import present
 
+import phalanx
 from phalanx import exceptions as errors
 
 DRIVER = """
@@ -47,12 +49,12 @@ def driver():
     """A driver in a process of its own, with work, an actor and objects; and its footprint."""
     process = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True)
     try:
-        facts = json.loads(process.stdout.readline())
+        facts = json.loads(present(process.stdout).readline())
         yield process, Footprint.of(facts, process.pid)
     finally:
         process.kill()
         process.wait()
-        process.stdout.close()
+        present(process.stdout).close()
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM", "SIGINT"])
@@ -77,7 +79,7 @@ def test_when_the_middle_dies_what_waits_fails_at_once_and_all_goes(start, ray, 
 
         time.sleep(1000)
 
-    @ray.remote(max_restarts=-1, max_task_retries=-1)
+    @phalanx.remote(max_restarts=-1, max_task_retries=-1)
     class Waits:
         def wait(self):
             import time
@@ -103,7 +105,7 @@ def test_what_is_asked_after_the_node_died_fails_and_a_new_start_works(start, ra
     def one():
         return 1
 
-    @ray.remote
+    @phalanx.remote
     class Two:
         def two(self):
             return 2
@@ -146,7 +148,7 @@ def test_a_worker_killed_over_and_over_gives_a_clear_error(start, ray):
 def test_a_killed_worker_leaves_no_objects(start, ray):
     footprint = start(num_cpus=1)
 
-    @ray.remote
+    @phalanx.remote
     class Keeper:
         def __init__(self):
             self.kept = [ray.put(bytes(3_000_000)) for _ in range(4)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import time
+from typing import Any
 
 import psutil
 import pytest
 from tests.polling import eventually
+from tests.present import present
 
 from phalanx import exceptions as errors
 from phalanx.engines.embedded import starting
@@ -43,7 +45,7 @@ def test_objects_beyond_memory_are_spilled_and_read_back_equal(start, ray):
     del mine, theirs, both
 
     def is_empty():
-        counts = current().ask(GetStoreCounts())
+        counts = present(current()).ask(GetStoreCounts())
         return not counts["objects"] and not counts["spilled_objects"]
 
     eventually(lambda: ray.put(b"") and is_empty(), "the end of all objects")
@@ -71,7 +73,7 @@ def test_the_memory_monitor_ends_the_youngest_task_and_says_so(start, ray, monke
 
     @ray.remote(max_retries=0)
     def eat():
-        held = []
+        held: list[Any] = []
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and len(held) < 200:
             held.append(bytearray(b"x" * (16 * MIB)))

@@ -12,6 +12,7 @@ import random
 import signal
 import threading
 import time
+from typing import Any
 
 import numpy
 from tests.chaos.footprint import descriptors, resident_bytes
@@ -153,7 +154,7 @@ class Soak:
 
     def calls(self, actors):
         array = phalanx.put(numpy.full(LARGE, 7.0))
-        expected = []
+        expected: list[tuple[Any, float]] = []
         for actor in actors:
             numbers = [self.random.randrange(1000) for _ in range(20)]
             expected += [(actor.square.remote(n), n * n) for n in numbers]
@@ -190,7 +191,7 @@ class Soak:
 
     def leaks(self, before, allowed):
         """What has grown by more than is allowed since `before`, after time to give it back."""
-        grown = {}
+        grown: dict[Any, Any] = {}
 
         def is_quiet():
             now = self.measure()

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.present import present
 from tests.system_programs import find_tool
 
 HERE = Path(__file__).parent
@@ -100,7 +101,7 @@ class Host:
         """Run one of the programs beside this file; its input and output are pipes."""
         process = subprocess.Popen(
             [
-                IP,
+                present(IP),
                 "netns",
                 "exec",
                 self.namespace,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import Any
 
 import pytest
 from tests.polling import eventually
@@ -58,7 +59,7 @@ def hold(pipe):
 @pytest.fixture
 def begin(tmp_path):
     """Starts so many `hold` and waits until they run; (refs, what lets them end)."""
-    opened = []
+    opened: list[Any] = []
 
     def begin(count):
         pipes = [str(tmp_path / str(i)) for i in range(count)]

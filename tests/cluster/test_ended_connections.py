@@ -10,11 +10,11 @@ import threading
 
 import pytest
 from tests.polling import PATIENCE_S, eventually
+from tests.present import current_runtime
 
 import phalanx
 from phalanx import errors
 from phalanx.cluster_utils import Cluster
-from phalanx.engines.interface import current
 from phalanx.model.ids import PROCESS_ID_BYTES
 
 
@@ -88,7 +88,7 @@ class Both:
 
 def cut_all():
     """End this process's connections to processes of other nodes; how many there were."""
-    ends = away(current().runtime)
+    ends = away(current_runtime())
     for connection in ends:
         connection.sock.shutdown(socket.SHUT_RDWR)
     return len(ends)
@@ -110,7 +110,7 @@ def get(ref):
 
 def lent():
     gc.collect()
-    return current().runtime.owner.references.counts()["lent"]
+    return current_runtime().owner.references.counts()["lent"]
 
 
 def test_a_borrowed_object_is_read_after_the_way_to_its_owner_ended(cluster):
@@ -143,7 +143,7 @@ def test_an_end_that_only_one_side_has_seen_is_told_to_the_other(cluster):
     before = lent()
     get(keeper.keep.remote([phalanx.put(1)]))
     (ref,) = get(keeper.put.remote(7))
-    runtime = current().runtime
+    runtime = current_runtime()
     kept = []
     for connection in away(runtime):
         kept.append(os.dup(connection.fileno))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from tests.polling import eventually
@@ -55,7 +56,7 @@ def test_everything_is_there_again_and_nothing_stops_meanwhile(new_cluster, get,
         assert get([kept.add.remote() for _ in range(5)])[-1] == 6 * (restart + 1)
         assert get([echo.remote(i) for i in range(100)]) == list(range(100))
         # What needs the head waits for it.
-        late = []
+        late: list[Any] = []
         name = f"late {restart}"
 
         def make(name=name, late=late):

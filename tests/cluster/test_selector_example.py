@@ -15,6 +15,8 @@ FILE = Path(__file__).parents[2] / "examples" / "selector.py"
 @pytest.fixture(scope="module")
 def example():
     spec = importlib.util.spec_from_file_location("example_selector", FILE)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

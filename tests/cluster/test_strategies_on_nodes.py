@@ -27,7 +27,7 @@ def nodes():
     """Three nodes: name -> node id. This process is a driver on "a". Sixteen CPUs each, so that
     idle workers of other tests fill none."""
     cluster = Cluster()
-    slots = dict.fromkeys(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"), 4)
+    slots = dict.fromkeys(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"), 4.0)
     ids = {
         name: cluster.add_node(
             num_cpus=16, resources=slots, labels={"name": name, "kind": kind}

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 from tests.polling import PATIENCE_S, eventually
+from tests.present import present
 
 import phalanx
 from phalanx import errors
@@ -37,7 +38,7 @@ def cluster(new_cluster):
 
 
 def copies():
-    return current().ask(GetStoreCounts())["objects"]
+    return present(current()).ask(GetStoreCounts())["objects"]
 
 
 def test_copies_that_nobody_reads_any_more_are_not_counted(cluster, get):

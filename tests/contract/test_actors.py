@@ -198,7 +198,7 @@ def test_super_constructors_run(ray, get):
 def test_subclassing_an_actor_class_is_refused(counter):
     with pytest.raises(TypeError):
 
-        class Derived(counter):
+        class Derived(counter):  # type: ignore[valid-type,misc]  # which is refused
             pass
 
 

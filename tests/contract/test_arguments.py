@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 
@@ -83,7 +85,7 @@ def test_none_true_and_empty_values_come_back_as_they_are(ray, get):
     def identity(x):
         return x
 
-    values = [None, True, False, 0, "", b"", [], {}, (), 1.5, float("inf")]
+    values: list[Any] = [None, True, False, 0, "", b"", [], {}, (), 1.5, float("inf")]
     assert get([identity.remote(v) for v in values]) == values
 
 

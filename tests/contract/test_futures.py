@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+from typing import Any
 
 import pytest
 
@@ -133,7 +134,7 @@ def test_a_future_calls_back(work, eventually):
 
 
 def test_on_completed_is_given_the_value(work, eventually):
-    seen = []
+    seen: list[Any] = []
     work.remote(5)._on_completed(seen.append)
     eventually(lambda: seen == [5])
 

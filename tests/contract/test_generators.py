@@ -76,11 +76,12 @@ def test_an_exception_is_the_last_ref_of_a_stream(ray, get):
 
 def test_an_exception_before_the_first_yield(ray, get):
     @ray.remote
-    def stream():
-        raise KeyError("first")
+    def stream(fails):
+        if fails:
+            raise KeyError("first")
         yield
 
-    [ref] = list(stream.remote())
+    [ref] = list(stream.remote(True))
     with pytest.raises(KeyError):
         get(ref)
 

@@ -10,6 +10,7 @@ import enum
 import os
 import pickle
 import uuid
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,7 +119,7 @@ def test_identity_within_one_object_is_kept(ray, get):
 
 
 def test_a_recursive_structure(ray, get):
-    loop = [1]
+    loop: list[Any] = [1]
     loop.append(loop)
     again = get(ray.put(loop))
     assert again[1] is again

@@ -257,7 +257,8 @@ def test_a_process_pools_async_results(processes):
 
 
 def test_a_process_pools_callbacks(processes, eventually):
-    seen, failed = [], []
+    seen: list[str] = []
+    failed: list[Exception] = []
 
     def fail(x):
         raise ValueError(x)

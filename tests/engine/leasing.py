@@ -50,6 +50,9 @@ class Node:
     def stop_worker(self, worker, reason, force):
         self.log.append(f"stop {worker.lease}: {reason}")
 
+    def warn_worker(self, worker):
+        self.log.append(f"warn {worker.lease}")
+
     def granted(self, lease):
         self.log.append(f"grant {lease.demand.owner[:1].decode()}")
         if self.give_back_at_once:

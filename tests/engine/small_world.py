@@ -10,6 +10,8 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
+from functools import partial
+from typing import Any
 
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.workers import WorkerPool
@@ -61,7 +63,7 @@ class Wire:
 
     def __init__(self, peer=b""):
         self.peer = peer
-        self.queue = deque()
+        self.queue: deque[Any] = deque()
         self.is_cut = False
 
     def post(self, message):
@@ -76,7 +78,7 @@ class Files:
 
     def __init__(self, names):
         self.names = names
-        self.dropped = deque()
+        self.dropped: deque[tuple[str, Any, bool, Any]] = deque()
 
     def hold(self, name, size):
         return FileHold(self, name, size, None)
@@ -131,6 +133,9 @@ class Owner:
     def flush_later(self, connection):
         pass
 
+    def close(self, connection):
+        pass
+
     # ----
 
     def begin(self, template, inputs=None):
@@ -172,9 +177,12 @@ class Worker:
         self.worker_id = worker_id
         self.links = {}
         """Owner -> (wire to the owner, wire to the worker)."""
-        self.queue = deque()
+        self.queue: deque[tuple[Owner, Task]] = deque()
         self.running = None
         self.is_dead = False
+
+    def receive_next(self, owner, wire):
+        self.receive(owner, wire.queue.popleft())
 
     def receive(self, owner, message):
         match message:
@@ -214,13 +222,13 @@ class World:
             Owner(self, bytes(6) + bytes([i]) * 6 + b"\0\0\0\1") for i in range(1, owners + 1)
         ]
         self.to_owner = {o.process_id: Wire() for o in self.owners}
-        self.to_node = deque()
+        self.to_node: deque[tuple[str, bytes]] = deque()
         """From the parent of all workers, and their hellos."""
         self.workers = {}
         self.runs = {}
         """(owner, task number) -> how often it was begun."""
         self.cancelled = set()
-        self.forks = deque()
+        self.forks: deque[bytes] = deque()
 
     # ---- effects of the node's machine -------------------------------------------------------
 
@@ -230,6 +238,9 @@ class World:
     def stop_worker(self, record, reason, force):
         if record.worker_id in self.workers:
             self.kill(self.workers[record.worker_id])
+
+    def warn_worker(self, record):
+        raise AssertionError("nothing is preempted here")
 
     def granted(self, lease):
         wire = self.to_owner[lease.demand.owner]
@@ -277,22 +288,20 @@ class World:
             found.append(self._tell_node)
         for owner in self.owners:
             if owner.node.queue:
-                found.append(lambda o=owner: self._node_receives(o))
+                found.append(partial(self._node_receives, owner))
             wire = self.to_owner[owner.process_id]
             if wire.queue:
-                found.append(lambda o=owner, w=wire: self._owner_receives(o, None, w))
+                found.append(partial(self._owner_receives, owner, None, wire))
             if owner.tasks.machine.dirty:
                 found.append(owner.tasks.machine.pump_dirty)
         for worker in self.workers.values():
             for owner, (to_owner, to_worker) in worker.links.items():
                 if to_owner.queue:
-                    found.append(lambda o=owner, w=to_owner: self._owner_receives(o, w.out, w))
+                    found.append(partial(self._owner_receives, owner, to_owner.out, to_owner))
                 if to_worker.queue:
-                    found.append(
-                        lambda x=worker, o=owner, w=to_worker: x.receive(o, w.queue.popleft())
-                    )
+                    found.append(partial(worker.receive_next, owner, to_worker))
             if worker.running or worker.queue:
-                found.append(lambda x=worker: self._work(x))
+                found.append(partial(self._work, worker))
         return found
 
     def step(self):

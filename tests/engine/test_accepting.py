@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ class FullListener:
 
 @pytest.fixture
 def full(tmp_path):
-    log = []
+    log: list[Any] = []
     listener = FullListener(tmp_path / "sock", 2, log)
     yield listener, log
     listener.close()
@@ -75,7 +76,7 @@ def test_a_daemon_tries_once_a_tick(full, capfd):
 
 def test_a_program_tries_once_a_tick(full):
     listener, log = full
-    accepted = []
+    accepted: list[Any] = []
     reactor = Reactor(lambda *_: None, lambda *_: None, accepted.append)
     reactor.listen(listener)
     for _ in range(9):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.effort import examples
+from tests.present import present
 
 from phalanx.model.lifecycle import ALIVE
 from phalanx.owner.actors.client import ActorClient, PendingCall
@@ -39,7 +42,8 @@ class Caller:
         return call
 
     def up(self):
-        self.client.state, self.client.connection = ALIVE, "here"
+        connection: Any = "here"
+        self.client.state, self.client.connection = ALIVE, connection
         self.client.pump()
 
     def down(self):
@@ -148,7 +152,7 @@ def test_a_retry_goes_ahead_of_later_calls():
     caller.up()
     call = caller.call()
     caller.call(missing=1)
-    assert caller.client.finished(1) is call
+    assert present(caller.client.finished(1)) is call
     caller.client.retry(call)
     assert caller.log == ["send 1", "send 1"]
 

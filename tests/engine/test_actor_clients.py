@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
@@ -23,10 +25,11 @@ class Caller:
     """A process with one actor that it calls, and the log of what it did."""
 
     def __init__(self):
-        self.log = []
+        self.log: list[Any] = []
         self.ends = {}
+        peers: Any = self
         self.clients = ActorClients(
-            self, lambda actor: self.log.append("ask"), lambda client: self.log.append("over")
+            peers, lambda actor: self.log.append("ask"), lambda client: self.log.append("over")
         )
         self.client = self.clients.known[b"actor"] = ActorClient(b"actor", self)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from tests.present import present
 
 from phalanx.errors import ActorAlreadyExistsError
 from phalanx.head.actors.table import REGISTRATION_S, ActorRecord, ActorTable
@@ -66,15 +67,18 @@ class Script:
             "kill": lambda: self.table.kill(b"a", True),
             "restart": lambda: self.table.kill(b"a", False),
             "unreferenced": lambda: self.table.unreferenced(b"a"),
-            "refused": lambda: self.table.refused(b"a", "no room", b"X"),
+            "refused": lambda: self.table.refused(b"a", "no room", "X"),
             "owner-dies": lambda: self.table.process_gone(OWNER),
         }
         for event in script.split():
             events[event]()
         return " ".join(self.log)
 
+    def record_of_a(self):
+        return present(self.table.get(b"a"))
+
     def worker(self):
-        return self.table.get(b"a").worker or b"w"
+        return self.record_of_a().worker or b"w"
 
 
 CASES = """
@@ -132,7 +136,7 @@ def test_with_one_restart(script, effects):
 def test_endless_restarts():
     script = Script(max_restarts=-1)
     script.run("register" + " placed ready dies" * 20)
-    assert script.table.get(b"a").restarts == script.table.get(b"a").incarnation == 20
+    assert script.record_of_a().restarts == script.record_of_a().incarnation == 20
 
 
 def test_a_detached_one_outlives_owner_and_handles():
@@ -151,13 +155,13 @@ def test_a_name_is_taken_until_its_actor_is_dead():
     script.run("kill")
     assert script.table.named("s", "n") is None
     script.table.register(script.record(b"b"))
-    assert script.table.named("s", "n").actor == b"b"
+    assert present(script.table.named("s", "n")).actor == b"b"
 
 
 def test_a_restarting_one_keeps_its_name():
     script = Script(name="n", namespace="s", max_restarts=1)
     script.run("register placed ready dies")
-    assert script.table.named("s", "n").actor == b"a"
+    assert present(script.table.named("s", "n")).actor == b"a"
 
 
 def test_watchers_may_come_before_the_actor():
@@ -210,7 +214,7 @@ def test_a_late_watcher_hears_the_state_and_a_dead_one_nothing():
 def test_the_dead_say_why(script, reason):
     run = Script()
     run.run(script)
-    assert reason in run.table.get(b"a").reason
+    assert reason in run.record_of_a().reason
 
 
 # ---- life cycles -----------------------------------------------------------------------------
@@ -245,7 +249,7 @@ def test_ends_are_ends():
 def test_a_kill_before_there_is_a_process_costs_a_restart():
     script = Script()
     script.run("register")
-    record = script.table.get(b"a")
+    record = script.record_of_a()
     record.max_restarts = 1
     script.table.kill(b"a", no_restart=False)
     assert (record.state, record.restarts) == (RESTARTING, 1)

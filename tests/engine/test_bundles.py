@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.present import present
 
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.workers import IDLE_S, WorkerPool
@@ -24,8 +26,8 @@ def node():
 
 def test_a_bundle_shows_the_nodes_own_device_numbers(node):
     node.acquire(amounts({"GPU": 1}))
-    pool = BundlePool(node.acquire(amounts({"GPU": 1})))
-    assert pool.acquire(amounts({"GPU": 1})).instances["GPU"] == ((1, SCALE),)
+    pool = BundlePool(present(node.acquire(amounts({"GPU": 1}))))
+    assert present(pool.acquire(amounts({"GPU": 1}))).instances["GPU"] == ((1, SCALE),)
     assert pool.acquire(amounts({"GPU": 0.1})) is None
 
 
@@ -43,8 +45,8 @@ def test_a_bundle_with_part_of_a_device_gives_no_more_than_that(node):
 def test_a_bundle_never_gives_more_than_it_reserved(data):
     shape = data.draw(st.sampled_from([{"CPU": 2, "GPU": 2}, {"GPU": 0.5}, {"CPU": 3, "x": 2}]))
     node = NodeResources({"CPU": 4, "GPU": 2, "x": 5})
-    pool = BundlePool(node.acquire(amounts(shape)))
-    taken = []
+    pool = BundlePool(present(node.acquire(amounts(shape))))
+    taken: list[Any] = []
     for _ in range(12):
         if taken and data.draw(st.booleans()):
             pool.release(taken.pop(data.draw(st.integers(0, len(taken) - 1))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 
@@ -30,6 +31,10 @@ class Tasks:
         self.groups.append(msgspec.json.decode(strategy)["group"] if strategy else None)
 
 
+def pack(value):
+    return b"", None, None
+
+
 def in_task(call, group=None, capture=False):
     lease = LeaseInfo(b"job", {}, {}, group, capture)
     token = current.set(TaskContext(ME, 1, "parent", 0, lease, is_actor=False))
@@ -40,10 +45,19 @@ def in_task(call, group=None, capture=False):
 
 
 def test_a_call_follows_the_task_that_makes_it_and_not_the_first_one():
-    tasks = Tasks()
-    job = SimpleNamespace(environment={}, queue="", priority=0)
+    tasks: Any = Tasks()
+    unused: Any = None
+    job: Any = SimpleNamespace(environment={}, queue="", priority=0)
     submitter = Submitter(
-        ME, nullcontext(), tasks, None, lambda value: (b"", None, None), None, job, None, None
+        ME,
+        nullcontext(),
+        tasks,
+        unused,
+        lambda value: (b"", None, None),
+        unused,
+        job,
+        unused,
+        unused,
     )
     child = submitter.bind(FunctionDefinition(lambda: 3), {})
     in_task(child)

@@ -143,7 +143,7 @@ def test_a_stranger_introduces_itself_in_a_short_frame():
 
 def test_what_is_too_much_for_one_frame_travels_in_several(monkeypatch):
     monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 100)
-    messages = [Function(b"f", bytes(40), str(n)) for n in range(7)]
+    messages: list[msgspec.Struct] = [Function(b"f", bytes(40), str(n)) for n in range(7)]
     with pytest.raises(ProtocolError):
         encode_frame(messages)
     cut, unsendable = split_frames(messages)

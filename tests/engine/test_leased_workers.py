@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from tests.engine.small_world import template
+from tests.present import present
 
 from phalanx.owner.tasks.leased_workers import LeasedWorkers
 from phalanx.owner.tasks.leases import TaskMachine
@@ -25,9 +29,12 @@ class Owner:
     """A task machine whose effects are sent to the node, or logged."""
 
     def __init__(self, tasks=1, max_retries=3):
-        self.sent, self.log, self.ends = [], [], {}
+        self.sent: list[Any] = []
+        self.log, self.ends = [], {}
         self.machine = TaskMachine(self)
-        self.workers = LeasedWorkers(self.machine, self, self, self)
+        peers: Any = self
+        self.node = SimpleNamespace(post=self.sent.append, send=self.sent.append)
+        self.workers = LeasedWorkers(self.machine, peers, self, self.node)
         kind = template("f", max_retries)
         for number in range(1, tasks + 1):
             task = PendingTask(number, kind, b"", None, None, [])
@@ -44,11 +51,14 @@ class Owner:
     def post(self, connection, message):
         self.log.append((connection.peer, message))
 
-    def send(self, message):
-        self.sent.append(message)
+    def flush_later(self, connection):
+        pass
 
     def send_tasks(self, worker, tasks, urgent):
         self.log += [f"send {task.number}" for task in tasks]
+
+    def recall(self, worker):
+        self.log.append("recall")
 
     def want_workers(self, scheduling_class, count):
         pass
@@ -120,9 +130,9 @@ def test_results_and_what_comes_back_are_of_the_worker_that_had_them():
     one, two = owner.granted(HERE, 1), owner.granted(ELSEWHERE, 2)
     here, away = one.connection, two.connection
     assert owner.workers.finished(away, 1, 0.0) is None
-    assert owner.workers.running(here, 1).number == 1
+    assert present(owner.workers.running(here, 1)).number == 1
     assert owner.workers.returned(away, [1]) == []
-    assert owner.workers.finished(here, 1, 0.0).number == 1
+    assert present(owner.workers.finished(here, 1, 0.0)).number == 1
     assert owner.workers.returned(away, [2]) == [2]
 
 

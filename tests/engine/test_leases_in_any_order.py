@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -16,7 +18,13 @@ from phalanx.resources.sets import ResourceSet
 class AnyOrder(RuleBasedStateMachine):
     """Whatever comes in whatever order: no resource is given twice, none is lost."""
 
-    SHAPES = ({"CPU": 1}, {"CPU": 2}, {"GPU": 0.3}, {"CPU": 1, "GPU": 1}, {})
+    SHAPES: tuple[dict[str, float], ...] = (
+        {"CPU": 1},
+        {"CPU": 2},
+        {"GPU": 0.3},
+        {"CPU": 1, "GPU": 1},
+        {},
+    )
 
     def __init__(self):
         super().__init__()
@@ -76,7 +84,7 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def amounts_add_up(self):
         held = ResourceSet()
-        shares = {}
+        shares: dict[Any, Any] = {}
         for lease in self.node.leases():
             held = held + lease.rest.resources
             if not lease.is_blocked:

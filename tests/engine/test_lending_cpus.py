@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -43,16 +44,20 @@ class Clocked:
 )
 def test_what_an_owner_has_is_waited_for_without_lending(monkeypatch, owner, answer_s, lends):
     ref = make_ref(owner, 1 << 32)
-    reactor = Clocked([ref], answer_s)
+    reactor: Any = Clocked([ref], answer_s)
     monkeypatch.setattr(module, "time", reactor)
-    objects = SimpleNamespace(fetch=lambda ref: None)
-    tasks = SimpleNamespace(waited_for=lambda refs: None)
-    lent = []
+    objects: Any = SimpleNamespace(fetch=lambda ref: None)
+    tasks: Any = SimpleNamespace(waited_for=lambda refs: None)
+    unused: Any = None
+    lent: list[str] = []
     waiting = Waiting(
-        ME, reactor, nullcontext(), lambda: None, objects, None, tasks, None, lambda ref: ""
+        ME, reactor, nullcontext(), lambda: None, objects, unused, tasks, unused, lambda ref: ""
     )
-    waiting.running = SimpleNamespace(
-        interrupt_due=False, block=lambda: not lent.append("block"), unblock=lambda: None
-    )
+
+    def block():
+        lent.append("block")
+        return True
+
+    waiting.running = SimpleNamespace(interrupt_due=False, block=block, unblock=lambda: None)
     assert waiting._wait([ref], 1, None)
     assert bool(lent) == lends

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -41,6 +42,9 @@ class Recipe:
 
     def refusal(self):
         return self._refusal
+
+    def renew(self, number, args):
+        raise AssertionError("nothing is run again here")
 
 
 class Hold:
@@ -88,7 +92,7 @@ def result(lineage, task, *inputs, **more):
 
 
 def inputs_again(ref):
-    exported = []
+    exported: list[Any] = []
     again = [source.revive(exported.append) for source in ref._hold.lineage.inputs]
     return again, exported
 
@@ -332,13 +336,15 @@ def test_the_error_says_what_was_lost_and_why(reason, error):
 
 
 def test_what_a_cancelled_generator_gave_is_not_made_again():
-    runs = []
-    machine = Reconstruction(ME, SimpleNamespace(), SimpleNamespace(), runs.append)
-    work = SimpleNamespace(
+    runs: list[Any] = []
+    unused: Any = SimpleNamespace()
+    machine = Reconstruction(ME, unused, unused, runs.append)
+    work: Any = SimpleNamespace(
         number=1, recipe=Recipe, retries=3, attempt=0, refs=[], args=b"", inputs=None, pins=None
     )
     work.stream = object()
     record = machine.maker(work, (Value(SHARED, b"file"),))
+    assert isinstance(record, Remembered)
     assert record.why_not() is None
     machine.cancelled(work)
     machine.finished(work)
@@ -370,14 +376,16 @@ class Objects:
 
 
 def test_an_item_that_gets_lost_while_its_generator_runs_for_the_last_time_waits_for_it():
-    runs, objects = [], Objects()
-    references = SimpleNamespace(export=lambda ref: None)
+    runs: list[Any] = []
+    objects: Any = Objects()
+    references: Any = SimpleNamespace(export=lambda ref: None)
     machine = Reconstruction(ME, references, objects, runs.append)
-    work = SimpleNamespace(
+    work: Any = SimpleNamespace(
         number=1, recipe=StreamRecipe, retries=1, attempt=0, refs=[], args=b"", inputs=None
     )
     work.pins, work.stream = None, object()
     record = machine.maker(work, (Value(SHARED, b"file"),))
+    assert isinstance(record, Remembered)
     items = [make_ref(ME, 1 << 32 | index) for index in (1, 2)]
     for item in items:
         item._value, item._hold = Value(SHARED, b"file"), Hold(record)

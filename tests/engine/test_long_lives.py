@@ -26,9 +26,9 @@ def test_an_actor_forgets_the_tasks_that_its_calls_started(ray, kind):
             ray.get([child.remote() for _ in range(3)])
 
         def kept(self):
-            from phalanx.engines.interface import current
+            from tests.present import current_runtime
 
-            return len(current().runtime.owner.children)
+            return len(current_runtime().owner.children)
 
     class SpawnsAsync:
         async def spawn(self):
@@ -36,9 +36,9 @@ def test_an_actor_forgets_the_tasks_that_its_calls_started(ray, kind):
                 await ref
 
         async def kept(self):
-            from phalanx.engines.interface import current
+            from tests.present import current_runtime
 
-            return len(current().runtime.owner.children)
+            return len(current_runtime().owner.children)
 
     actor = ray.remote(Spawns if kind == "in order" else SpawnsAsync).remote()
     for _ in range(5):

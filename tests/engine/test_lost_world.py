@@ -6,6 +6,8 @@ whoever dies, each result that can be made again is read in the end, and nothing
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.engine.small_world import World, template
 
@@ -101,7 +103,7 @@ def random_work(world, made, count):
 @pytest.mark.parametrize("seed", range(60))
 def test_whatever_gets_lost_every_object_is_read_in_the_end(seed):
     world = LosingWorld(seed, cpus=1 + seed % 3)
-    made = {owner.process_id: [] for owner in world.owners}
+    made: dict[bytes, list[Any]] = {owner.process_id: [] for owner in world.owners}
     random_work(world, made, 100)
     world.settle()
     for owner in world.owners:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 from phalanx.errors import ActorUnschedulableError
 from phalanx.node.actors import NodeActors
@@ -31,7 +32,7 @@ class Node:
 
     def __init__(self, cpus=1):
         self.now = 1.0
-        self.notified = []
+        self.notified: list[Any] = []
         self.starting = []
         self.ending = []
         self.created = []
@@ -39,7 +40,7 @@ class Node:
         self.count = 0
         control = SimpleNamespace(notify=self.notified.append)
         groups = SimpleNamespace(look_up=lambda group: None)
-        store = SimpleNamespace(owner_gone=lambda owner, kept: None)
+        store: Any = SimpleNamespace(owner_gone=lambda owner, kept: None)
         jobs = KnownJobs()
         resources = NodeResources({"CPU": cpus})
         self.leases = LeaseMachine(resources, self, WorkerPool(4, self.make_id), "n1", {})
@@ -64,6 +65,9 @@ class Node:
         self.ending.append(worker.worker_id)
 
     end_worker = stop_worker
+
+    def warn_worker(self, worker):
+        raise AssertionError("nothing is preempted here")
 
     # ---- events
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.engine.leasing import GONE, Node, make_group, owner
 
@@ -270,7 +272,7 @@ def test_an_actor_places_with_what_it_does_not_hold():
     assert not node.machine.waiting.all()
 
 
-REFUSALS = {
+REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "too many CPUs": (
         {"resources": {"CPU": 9}},
         "refuse a now: it asks for {'CPU': 9.0} and the largest node has {'CPU': 2.0}",

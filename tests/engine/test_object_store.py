@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -58,7 +60,7 @@ class Disk(ThreadedSpill):
     """Copies at once, unless it `is_slow`: then when it is told to `finish`."""
 
     def __init__(self, session):
-        super().__init__(session, call=None)
+        super().__init__(session, call=lambda wanted: wanted())
         self.is_slow = False
         self.failure = None
         self.begun = []
@@ -106,8 +108,8 @@ def gateway(session):
 def store(session, writer, disk, gateway):
     peers = Peers()
     peers.add(writer)
-    links = SimpleNamespace(send=lambda prefix, message: None, is_dead=lambda prefix: False)
-    events = SimpleNamespace(record=lambda kind, **row: None)
+    links: Any = SimpleNamespace(send=lambda prefix, message: None, is_dead=lambda prefix: False)
+    events: Any = SimpleNamespace(record=lambda kind, **row: None)
     return ObjectStore(
         prefix=b"a",
         clock=lambda: 0.0,
@@ -243,8 +245,7 @@ def test_files_are_copied_beside_the_loop(session):
     assert set(threads) == {threading.get_ident()}
     assert spill.keep_copy("there")
     assert os.listdir(session.shared) == []
-    with open(os.path.join(session.spill, "there"), "rb") as file:
-        assert file.read() == b"x" * MIB
+    assert Path(session.spill, "there").read_bytes() == b"x" * MIB
 
 
 def test_an_object_dropped_before_the_node_hears_of_it_is_not_counted(store, session):
@@ -307,7 +308,7 @@ def arrive(store, gateway, name, size, reason=""):
 
 
 def test_a_copy_takes_its_own_size_and_no_more(store, gateway):
-    answers = []
+    answers: list[Any] = []
     for i in range(8):
         store.pull(f"{ELSEWHERE}-{i}", MIB, answers.append)
         arrive(store, gateway, f"{ELSEWHERE}-{i}", MIB)
@@ -316,7 +317,7 @@ def test_a_copy_takes_its_own_size_and_no_more(store, gateway):
 
 
 def test_a_copy_that_does_not_come_leaves_the_others_what_they_were_promised(store, gateway):
-    answers = []
+    answers: list[Any] = []
     for i in range(3):
         store.pull(f"{ELSEWHERE}-{i}", 2 * MIB, answers.append)
     arrive(store, gateway, f"{ELSEWHERE}-0", 2 * MIB, reason="it hung up")
@@ -329,7 +330,7 @@ def test_a_copy_that_does_not_come_leaves_the_others_what_they_were_promised(sto
 
 
 def test_a_copy_that_memory_cannot_hold_goes_to_disk(store, gateway, session):
-    answers = []
+    answers: list[Any] = []
     name = f"{ELSEWHERE}-1"
     store.pull(name, 11 * MIB, answers.append)
     assert gateway.under_way == {name: True}

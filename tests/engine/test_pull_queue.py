@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from phalanx.objects.pull_queue import AGAIN_S, GIVE_UP_S, PullQueue
@@ -11,7 +13,7 @@ class World:
     """A queue, the transfers under way and what those who waited were told."""
 
     def __init__(self, limit=100):
-        self.moving = []
+        self.moving: list[Any] = []
         self.told = []
         self.queue = PullQueue(limit, lambda name, size: self.moving.append(name))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import select
 import time
+from typing import Any
 
 import pytest
+from tests.present import present
 
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import wait_for
@@ -45,7 +47,7 @@ class Agent:
             NODE, resources, {}, self.forks, session.directory, REPORT_EVERY_S
         )
         self.machines.joined(self)
-        self._sent = []
+        self._sent: list[Any] = []
 
     def post(self, message):
         self._sent += decode_body(message.body) if isinstance(message, Reported) else [message]
@@ -61,14 +63,15 @@ class Agent:
 
     def sent(self):
         """What was sent since this was last asked."""
-        sent, self._sent = self._sent, []
+        sent = self._sent
+        self._sent = []
         return sent
 
     def wait(self):
         """Hear of what becomes of commands until something is sent; that."""
         while not self._sent:
             assert wait_for(self.forks.connection.fileno, select.POLLIN, 60.0)
-            for message in self.forks.connection.receive():
+            for message in present(self.forks.connection.receive()):
                 self.machines.from_fork_server(message)
         return self.sent()
 

@@ -34,7 +34,7 @@ class Recorded:
 
     def whole(self, key: Key) -> Whole | None:
         bundles = self.attempts.get(key)
-        return bundles and Whole(bundles, bundles.keys() - self.answered)
+        return Whole(bundles, bundles.keys() - self.answered) if bundles else None
 
     def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
         self.reserved[key] = bundles

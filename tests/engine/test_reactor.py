@@ -6,8 +6,10 @@ import asyncio
 import socket
 import threading
 import time
+from typing import Any
 
 import pytest
+from tests.present import present
 
 from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.processes.connection import Connection
@@ -22,7 +24,7 @@ class Loop:
 
     def __init__(self, background=False):
         self.waiters = {}
-        self.lost = []
+        self.lost: list[Any] = []
         self.ticks = 0
         self.reactor = Reactor(self.handle, self.lost.append, None, self.tick, None)
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -144,7 +146,7 @@ def test_the_background_thread_handles_what_nobody_waits_for():
 def test_who_was_not_quick_enough_to_take_over_follows_who_was():
     """A thread that saw the background thread lead, and another one took over first: for good."""
     loop = Loop(background=True)
-    reactor = loop.reactor
+    reactor: Any = loop.reactor
     loop.waiters = {1: Waiter(), 2: Waiter()}
     first = threading.Thread(target=reactor.wait, args=(loop.waiters[1],))
     wake = reactor.wake
@@ -280,7 +282,7 @@ def test_no_exception_ends_the_background_thread(capsys):
             loop.reactor.request_tick()
             loop.reactor.wake()
         assert not defects
-        assert loop.reactor._thread.is_alive()
+        assert present(loop.reactor._thread).is_alive()
         loop.waiters[2] = waiter = Waiter()
         waiter.event = threading.Event()
         loop.say(2)
@@ -295,10 +297,12 @@ def test_no_exception_ends_the_background_thread(capsys):
 def test_a_message_that_is_too_large_is_answered_for_and_the_others_leave(loop, monkeypatch):
     monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 100)
     answered = []
-    loop.reactor._unsendable = lambda connection, message: (
-        answered.append((connection, message)),
-        loop.waiters[1].finish(),
-    )
+
+    def on_unsendable(connection, message):
+        answered.append((connection, message))
+        loop.waiters[1].finish()
+
+    loop.reactor._unsendable = on_unsendable
     loop.waiters[1] = Waiter()
     large = Function(b"f", bytes(200), "")
     for message in (Fetch(7), large, Fetch(8)):
@@ -307,7 +311,7 @@ def test_a_message_that_is_too_large_is_answered_for_and_the_others_leave(loop, 
     assert loop.wait(1)
     assert [(connection, one.message) for connection, one in answered] == [(loop.near, large)]
     loop.far.sock.setblocking(True)
-    found = []
+    found: list[Any] = []
     while len(found) < 2:
         found += loop.far.receive()
     assert found == [Fetch(7), Fetch(8)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -40,27 +41,30 @@ class Process:
 
     def __init__(self):
         self.now = 0.0
-        self.dials, self.gone, self.dropped = 0, [], []
+        self.dials = 0
+        self.gone: list[bytes] = []
+        self.dropped: list[Any] = []
         self.wants = False
         self.now_peer, self.is_adopted = None, False
         self.lending = Lending()
         self.ref = make_ref(ME, 1)
         self.lending.exported[1] = self.ref
-        references = SimpleNamespace(
+        references: Any = SimpleNamespace(
             lending=self.lending,
             holds_of=lambda process: self.wants,
             process_gone=lambda process: None,
             declare_holds=lambda connection: connection.post("again"),
         )
-        objects = SimpleNamespace(
+        objects: Any = SimpleNamespace(
             wants_of=lambda process: False,
             process_gone=lambda process, why="": self.gone.append(process),
             ask_again=lambda connection: None,
         )
+        peers: Any = self
         self.reconnection = Reconnection(
             ME,
             "driver",
-            self,
+            peers,
             self,
             references,
             objects,

@@ -9,6 +9,7 @@ import random
 import resource
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ class Node:
         os.mkdir(self.shared)
         os.mkdir(self.spill)
         self.granted = 0
-        self.log = []
+        self.log: list[Any] = []
         self.is_full = False
         self.store = SharedStore(
             self.shared,
@@ -116,8 +117,9 @@ def test_pages_that_a_reader_here_still_sees_are_not(node):
 
 def test_two_threads_that_read_at_once_share_one_mapping(node):
     """Else only one of them would keep the pages from being used again."""
-    link = SimpleNamespace(post=lambda message: None)
-    values = Values(b"p" * 16, node.store, None, link, None, threading.RLock())
+    link: Any = SimpleNamespace(post=lambda message: None)
+    unused: Any = None
+    values = Values(b"p" * 16, node.store, unused, link, unused, threading.RLock())
     ref = make_ref(b"p" * 16, 1)
     payload, ref._hold = node.store.write(pickle.dumps(b"x" * MIB), [pickle.PickleBuffer(b"y")])
     ref._value = payload
@@ -131,7 +133,12 @@ def test_two_threads_that_read_at_once_share_one_mapping(node):
         return mapping
 
     node.store.open = open_together
-    node.store.parts = lambda mapping: found.append(id(mapping)) or (pickle.dumps(1), [])
+
+    def parts(mapping):
+        found.append(id(mapping))
+        return pickle.dumps(1), []
+
+    node.store.parts = parts
     threads = [threading.Thread(target=values.read, args=(ref,)) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -142,7 +149,7 @@ def test_two_threads_that_read_at_once_share_one_mapping(node):
 
 def test_random_lives_never_change_what_a_reader_sees(node):
     source = random.Random(7)
-    alive = {}
+    alive: dict[Any, Any] = {}
     readers = []
     hold = None
     for step in range(400):
@@ -306,7 +313,7 @@ def test_a_copy_that_loses_its_name_while_it_is_opened_is_not_read(tmp_path, mon
             os.rename(path, os.path.join(node.shared, spare_file(name)))
         return fd
 
-    monkeypatch.setattr(shared_memory.os, "open", open_late)
+    monkeypatch.setattr("phalanx.engines.processes.shared_memory.os.open", open_late)
     with pytest.raises(ObjectLostError):
         node.store.open(name)
 

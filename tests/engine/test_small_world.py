@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.engine.small_world import World, template
 
@@ -43,7 +45,8 @@ def test_without_deaths_every_task_runs_once(seed):
 def test_with_deaths_retriable_tasks_end_well_and_others_run_at_most_once(seed):
     world = World(seed, cpus=1 + seed % 3)
     kinds = [template("quick", -1), template("slow", -1), template("once", 0)]
-    retried, once = set(), set()
+    retried: set[Any] = set()
+    once: set[Any] = set()
     for _ in range(120):
         owner = world.random.choice(world.owners)
         kind = world.random.choice(kinds)
@@ -69,7 +72,7 @@ def test_a_cancelled_task_ends_once_and_the_others_go_on(seed):
     world = World(seed)
     kinds = [template("quick", -1), template("slow", -1)]
     submitted = []
-    begun_before = {}
+    begun_before: dict[Any, Any] = {}
     for _ in range(120):
         owner = world.random.choice(world.owners)
         submitted.append((owner, owner.submit(world.random.choice(kinds))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -271,9 +272,8 @@ def test_explain_names_the_node_that_holds_the_arguments():
     waiting.want(0.0, 0, scheduling_class=1, strategy=wanted.strategy, **fields)
     resources = NodeResources({"CPU": 4})
     explain = WaitingTasks(waiting, spilling, resources, lambda: 0.0).explain
-    explained = explain(
-        SimpleNamespace(process=wanted.owner), ExplainTask(scheduling_class=1, name="f")
-    )
+    asker: Any = SimpleNamespace(process=wanted.owner)
+    explained = explain(asker, ExplainTask(scheduling_class=1, name="f"))
     assert [reason.sentence for reason in explained.reasons] == [
         "most bytes of its arguments lie on node b, which is asked first",
         "2 nodes with at most 0 CPU free, 1 asked",

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
+from tests.present import present
 
 import phalanx
+from phalanx import ObjectRef
 from phalanx.errors import MessageTooLargeError, PhalanxError
 from phalanx.objects import failures, serialization
 from phalanx.objects.stand_ins import stand_in
 from phalanx.owner import requests
 from phalanx.protocol import frames
 from phalanx.protocol.frames import Unsendable
-from phalanx.protocol.messages import Call, Done, Failed, Fetched, Hello, Item, Task
+from phalanx.protocol.messages import Call, Done, Failed, Fetched, Hello, Item, Message, Task
 from phalanx.protocol.node_messages import Ask, LeaseWanted, Refused, Reply
 from phalanx.protocol.requests.actors import GetActor
 from phalanx.protocol.wire_errors import from_wire
 
 REASON = "it is 11 bytes, and the limit of a message is 10"
 RAW = msgspec.Raw(msgspec.msgpack.encode(None))
+
+
+def instead_of(message: Message) -> Any:
+    """What is sent instead, and whether it goes to the sender itself."""
+    instead = present(stand_in(Unsendable(message, REASON)))
+    return instead.message, instead.is_for_sender
 
 
 @pytest.mark.parametrize(
@@ -32,27 +42,28 @@ RAW = msgspec.Raw(msgspec.msgpack.encode(None))
     ],
 )
 def test_a_task_whose_message_is_too_large_fails(message, is_for_sender):
-    instead = stand_in(Unsendable(message, REASON))
-    assert instead.is_for_sender == is_for_sender
-    assert instead.message.number == 3
-    assert not instead.message.retriable
-    error = failures.load(instead.message.error)
+    instead, goes_to_sender = instead_of(message)
+    assert goes_to_sender == is_for_sender
+    assert instead.number == 3
+    assert not instead.retriable
+    error = failures.load(instead.error)
     assert isinstance(error, MessageTooLargeError)
     assert REASON in str(error)
 
 
 def test_a_request_that_is_too_large_is_answered_with_that():
-    for message, is_for_sender in ((Ask(5, 1, RAW), True), (Reply(5, RAW), False)):
-        instead = stand_in(Unsendable(message, REASON))
-        assert instead.is_for_sender == is_for_sender
-        assert instead.message.token == 5
-        assert isinstance(from_wire(instead.message.error), MessageTooLargeError)
+    cases: list[tuple[Message, bool]] = [(Ask(5, 1, RAW), True), (Reply(5, RAW), False)]
+    for message, is_for_sender in cases:
+        instead, goes_to_sender = instead_of(message)
+        assert goes_to_sender == is_for_sender
+        assert instead.token == 5
+        assert isinstance(from_wire(instead.error), MessageTooLargeError)
 
 
 def test_an_object_a_demand_and_what_has_no_stand_in():
-    fetched = stand_in(Unsendable(Fetched(4, b""), REASON)).message
+    fetched, _ = instead_of(Fetched(4, b""))
     assert isinstance(failures.load(fetched.value.data), MessageTooLargeError)
-    refused = stand_in(Unsendable(LeaseWanted(2, {}, 1), REASON)).message
+    refused, _ = instead_of(LeaseWanted(2, {}, 1))
     assert isinstance(refused, Refused)
     assert refused.fatal
     assert stand_in(Unsendable(Hello(1, b"", "", 0), REASON)) is None
@@ -60,10 +71,11 @@ def test_an_object_a_demand_and_what_has_no_stand_in():
 
 def test_a_request_above_the_limit_is_not_sent(monkeypatch):
     monkeypatch.setattr(requests, "REQUEST_BYTES", 40)
-    sent, answers = [], []
+    sent: list[Any] = []
+    answers: list[Any] = []
 
     class Node:
-        post = staticmethod(sent.append)
+        post = send = staticmethod(sent.append)
 
     asking = requests.Requests(Node())
     asking.call_async(GetActor("n" * 10, "space"), answers.append)
@@ -77,9 +89,9 @@ def test_a_request_above_the_limit_is_not_sent(monkeypatch):
 def test_a_large_exception_travels_as_its_text(monkeypatch):
     monkeypatch.setattr(failures, "EXCEPTION_BYTES", 2000)
     monkeypatch.setattr(failures, "EXCEPTION_TEXT_CHARS", 300)
-    small = failures.load(failures.describe(ValueError("x" * 100), "f", 1))
+    small: Any = failures.load(failures.describe(ValueError("x" * 100), "f", 1))
     assert isinstance(small.cause, ValueError)
-    large = failures.load(failures.describe(ValueError("x" * 3000), "f", 1))
+    large: Any = failures.load(failures.describe(ValueError("x" * 3000), "f", 1))
     assert type(large.cause) is PhalanxError
     assert "limit of an exception is 2000" in str(large)
     assert len(str(large)) < 1000
@@ -125,7 +137,7 @@ def test_a_task_with_too_many_inputs_fails_alone(session, monkeypatch):
     inputs = [phalanx.put(bytes(90_000)) for _ in range(5)]
     assert phalanx.get([count.remote(*inputs), counter.count.remote(*inputs)]) == [5, 5]
     monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 300_000)
-    failing = [count.remote(*inputs), counter.count.remote(*inputs)]
+    failing: list[ObjectRef[Any]] = [count.remote(*inputs), counter.count.remote(*inputs)]
     fine = [count.remote(*inputs[:2]), counter.count.remote(*inputs[:2])]
     for ref in failing:
         with pytest.raises(MessageTooLargeError, match="limit of a message is 300000"):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ def node(monkeypatch):
 
 
 def ask(node, request, process=bytes(16)):
-    replies = []
+    replies: list[Any] = []
     node.control.forward(process, request.kind, encode_request(request), replies.append)
     node.on_round()
     return read_result(request, replies[0].result, replies[0].error)

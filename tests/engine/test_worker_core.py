@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from tests.present import present
 
 from phalanx.protocol.messages import Lease, Leaving, Returned, Task
 from phalanx.worker.context import TaskContext
@@ -28,7 +31,11 @@ class Worker:
 
     def __init__(self):
         self.interrupted = []
-        self.core = WorkerCore(ME, Connection(), None, self, clock=lambda: 0.0, wall=lambda: 0.0)
+        unused: Any = None
+        effects: Any = self  # of a worker that runs no actor and no other job
+        self.core = WorkerCore(
+            ME, Connection(), unused, effects, clock=lambda: 0.0, wall=lambda: 0.0
+        )
 
     def wake(self):
         pass
@@ -41,7 +48,7 @@ class Worker:
         self.core.handle(connection, Task(number, b"f", b"", []))
 
     def begins(self):
-        connection, task = self.core.tasks.take()
+        connection, task = present(self.core.tasks.take())
         lease = self.core.lease_of(connection)
         self.core.running = TaskContext(OWNER, task.number, "f", 0, lease, False)
         self.core.running_for = connection

@@ -147,7 +147,7 @@ def notified(place: Place) -> list[Any]:
 
 def test_a_demand_that_cannot_be_looked_at_is_refused_and_keeps_no_other_waiting(
     monkeypatch,
-) -> None:  # type: ignore[no-untyped-def]
+) -> None:
     place = Place()
     leases = place.node.leases
     whole = leases._place

@@ -36,7 +36,7 @@ from phalanx.protocol.requests.actors import KillActor
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.groups import RemoveGroup, WaitGroup
 from phalanx.protocol.requests.jobs import ApplyManifests, DeleteJob
-from phalanx.protocol.requests.request import Role
+from phalanx.protocol.requests.request import Request, Role
 
 LASTS_S = SECONDS or 60.0
 STARTS_WITHIN_S = 60.0
@@ -97,7 +97,8 @@ def send(where: Any, data: bytes) -> None:
 
 def ask(maker: Maker) -> str:
     """One request, as this program. How it was answered."""
-    kind = maker.rng.choice([*ASKED, *[ApplyManifests] * 20])
+    kinds: list[type[Request[Any]]] = [*ASKED, *[ApplyManifests] * 20]
+    kind = maker.rng.choice(kinds)
     try:
         running_engine().ask(maker.struct(kind))
     except (PhalanxError, ValueError, TypeError, msgspec.MsgspecError, OverflowError) as error:

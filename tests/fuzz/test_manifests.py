@@ -57,7 +57,11 @@ def changed(maker: Maker, data: dict[str, Any]) -> dict[str, Any]:
             if isinstance(at, dict):
                 at = at.setdefault(step, {})
             else:
-                at = at[step] if isinstance(at, list) and int(step) < len(at) else None
+                at = (
+                    at[step]
+                    if isinstance(at, list) and isinstance(step, int) and step < len(at)
+                    else None
+                )
         if isinstance(at, dict):
             at[key] = maker.document()
     return data

@@ -43,7 +43,8 @@ class Peer:
     """A node's end of a connection."""
 
     def __init__(self) -> None:
-        self.peer, self.tag = b"", None
+        self.peer = b""
+        self.tag: str | None = None
         self.fileno, self.closed = 7, False
         self.sent: list[Any] = []
 
@@ -210,7 +211,7 @@ def told(place: Place) -> list[Any]:
 @pytest.mark.parametrize("part", ["leases", "store", "groups", "members", "reports", "planner"])
 def test_a_part_that_fails_at_every_tick_keeps_no_other_from_its_work(part, monkeypatch):
     place = Place()
-    ticked = []
+    ticked: list[Any] = []
     monkeypatch.setattr(place.node.membership, "tick", ticked.append)
 
     def fails(now: float) -> None:

@@ -61,7 +61,8 @@ def goes_on(said: list[tuple[bool, Any]]) -> None:
     """What a peer says that it may not drops that peer alone; the node is to be understood."""
     owner = Owner(Place(), ME)
     owner.submit(template("f", 3))
-    node, peer = owner.node, Peer(PEER)
+    node: Any = owner.node
+    peer: Any = Peer(PEER)
     dropped: list[Any] = []
     incoming = Incoming(
         owner.core, node, contextlib.nullcontext(), lambda connection, message: None, dropped.append
@@ -95,8 +96,7 @@ def test_a_message_of_the_node_that_fails_takes_no_other_along(
         return True
 
     monkeypatch.setattr(owner.core, "handle", handle)
-    incoming = Incoming(
-        owner.core, owner.node, contextlib.nullcontext(), lambda *_: None, lambda _: None
-    )
-    incoming.handle(owner.node, [LeaseDue(number) for number in range(3)])
+    node: Any = owner.node
+    incoming = Incoming(owner.core, node, contextlib.nullcontext(), lambda *_: None, lambda _: None)
+    incoming.handle(node, [LeaseDue(number) for number in range(3)])
     assert taken == [0, 2]

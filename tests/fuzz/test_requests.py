@@ -31,13 +31,17 @@ EVENTS = ["a minute", "a day", "members succeed", "members fail", "the head rest
 def draw(rng: random.Random) -> list[Step]:
     maker = Maker(rng, KNOWN, SPECIAL)
     several = len(OF_CONTROL) // 2
-    kinds = [*OF_CONTROL, *[ApplyManifests] * several, *EVENTS * (several // len(EVENTS))]
+    kinds: list[type[Request[Any]] | str] = [
+        *OF_CONTROL,
+        *[ApplyManifests] * several,
+        *EVENTS * (several // len(EVENTS)),
+    ]
     steps: list[Step] = []
     for kind in rng.choices(kinds, k=rng.randint(1, 12)):
         if isinstance(kind, str):
             steps.append(kind)
         else:
-            roles = list(Role) if maker.is_wild() else kind.asked_by
+            roles = list(Role) if maker.is_wild() else list(kind.asked_by)
             steps.append((maker.struct(kind), rng.choice(roles)))
     return steps
 

@@ -4,9 +4,11 @@ them: the test delivers it, loses it, or delivers it twice."""
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from tests.asking import ask
 from tests.head.making import make_control
+from tests.present import present
 
 from phalanx.head.control_plane import NOTHING_STORED
 from phalanx.head.nodes import HealthLimits
@@ -136,8 +138,7 @@ class World:
     def join(self, node):
         join = Join(node.row(), "", node.epoch, {}, node.bundles.inventory())
         self.head.on_message(node.prefix, join)
-        known = self.head.nodes.get(node.name)
-        node.epoch = known.epoch
+        node.epoch = present(self.head.nodes.get(node.name)).epoch
         self.report(node)
 
     def kill(self, name):
@@ -213,7 +214,7 @@ class World:
 
     def held(self):
         """(group, index) -> the living nodes that hold it, and whether it is committed."""
-        found = {}
+        found: dict[Any, Any] = {}
         for node in self.nodes.values():
             for group, index, _, is_committed in node.bundles.inventory().held:
                 found.setdefault((group, index), []).append((node.name, is_committed))

@@ -35,5 +35,9 @@ def states():
 
 
 def state_of(what):
-    [row] = engine_or_start().ask({"flows": ListFlows, "crons": ListCrons}[what]())
-    return row["state"]
+    engine = engine_or_start()
+    rows = [one.state for one in engine.ask(ListFlows())]
+    if what == "crons":
+        rows = [one.state for one in engine.ask(ListCrons())]
+    [state] = rows
+    return state

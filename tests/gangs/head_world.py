@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.asking import ask
 from tests.head.making import make_control
+from tests.present import present
 
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
@@ -33,7 +36,7 @@ class World:
         self.preempted = []
         self.orders = []
         """Everything that the node was told and does not do by itself."""
-        self.box = []
+        self.box: list[Any] = []
         self.shell = make_control(
             lambda prefix, message: self.box.append(message), lambda: self.now, is_alone=True
         )
@@ -66,11 +69,12 @@ class World:
 
     def node_does(self, message):
         group = getattr(message, "group", b"")
+        answer: Prepared | Committed | BundlesGone
         match message:
             case PrepareBundles():
                 for index, bundle in message.bundles.items():
                     self.held[group, index] = bundle["CPU"]
-                devices = {index: {} for index in message.bundles}
+                devices: dict[int, dict[str, list[int]]] = {index: {} for index in message.bundles}
                 answer = Prepared(group, message.attempt, True, devices, [])
             case CommitBundles():
                 answer = Committed(group, message.attempt, True)
@@ -86,7 +90,7 @@ class World:
 
     def rejoins(self):
         """The connection to the node broke, and it is there again with all that it held."""
-        record = self.shell.nodes.of_prefix(PREFIX)
+        record = present(self.shell.nodes.of_prefix(PREFIX))
         self.shell.gang_scheduler.node_joined(record)
         self.rounds(1)
 

@@ -60,7 +60,10 @@ class World:
         self.told = []
         self.start()
 
-    def start(self, journal=None, stored=NOTHING_STORED):
+    def start(self):
+        self.start_from(None, NOTHING_STORED)
+
+    def start_from(self, journal, stored):
         self.shell = make_control(
             lambda prefix, message: self.told.append((prefix, message)),
             lambda: self.now,
@@ -107,6 +110,7 @@ class World:
     def answer(self):
         """The nodes do what they were told; what they were told, by kind."""
         done, orders = [], []
+        answer: Prepared | Committed | BundlesGone
         while self.told:
             prefix, message = self.told.pop(0)
             place = (getattr(message, "group", b""), getattr(message, "attempt", 0))
@@ -143,7 +147,7 @@ class StoredWorld(World):
     def start(self):
         storage = Storage([MemoryShard(self.disk)])
         self.journal = SlowJournal(storage)
-        super().start(self.journal, read_state(storage))
+        self.start_from(self.journal, read_state(storage))
 
     def write(self):
         self.journal.write()

@@ -6,6 +6,7 @@ import os
 
 import pytest
 from tests.polling import eventually
+from tests.present import own_gang
 
 import phalanx
 from phalanx.errors import GangInfeasibleError
@@ -19,7 +20,7 @@ class Trainer:
         self.base = base
 
     def rank(self):
-        gang = phalanx.get_runtime_context().gang
+        gang = own_gang()
         return self.base + gang.rank, gang.devices, os.environ["WORLD_SIZE"]
 
     def stop(self):

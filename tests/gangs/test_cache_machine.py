@@ -120,9 +120,9 @@ class Machine(RuleBasedStateMachine):
     def command_ends(self, number, code):
         running = sorted(self.world.running)
         if running:
-            key = running[number % len(running)]
+            group, index, attempt = key = running[number % len(running)]
             node = self.world.running.pop(key)
-            news = MemberNews(*key, code, "", "x")
+            news = MemberNews(group, index, attempt, code, "", "x")
             self.world.on_the_way.append((node, False, news))
 
     @rule(number=SMALL, index=SMALL)

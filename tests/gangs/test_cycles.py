@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.asking import ask
 from tests.head.making import make_control
+from tests.present import present
 
 from phalanx.batch.plugins.priority import Priority
 from phalanx.head.gangs.podgroups import PodGroups
@@ -22,8 +25,8 @@ class World:
 
     def __init__(self):
         self.now = 100.0
-        self.sent = []
-        self.defects = []
+        self.sent: list[Any] = []
+        self.defects: list[Any] = []
         self.shell = make_control(
             lambda prefix, message: self.sent.append(message),
             lambda: self.now,
@@ -140,12 +143,12 @@ def test_one_bad_gang_is_set_aside_and_the_others_start(monkeypatch, seam):
     asked = world.round() + world.round()
     assert sorted(message.group[0] for message in asked) == [1, 3]
     assert [type(error) for error in world.defects] == [ZeroDivisionError]
-    assert ask(world.shell, GetStatus()).gangs["set aside"] == 1
-    explained = ask(world.shell, Explain(BAD.hex()))
+    assert present(ask(world.shell, GetStatus())).gangs["set aside"] == 1
+    explained = present(ask(world.shell, Explain(BAD.hex())))
     assert explained.waits
     assert "set aside, as deciding about it failed: ZeroDivisionError: a defect" in str(explained)
     world.gang(4, members=1)  # who comes later is not kept waiting either
     assert [message.group[0] for message in world.round()] == [4]
     ask(world.shell, EndMembers(BAD, [0]))
     world.round()
-    assert ask(world.shell, GetStatus()).gangs["set aside"] == 0
+    assert present(ask(world.shell, GetStatus())).gangs["set aside"] == 0

@@ -10,6 +10,7 @@ import sys
 import pytest
 from tests.chaos.footprint import is_running
 from tests.polling import PATIENCE_S, eventually
+from tests.present import present
 
 import phalanx
 from phalanx.engines.processes.memory_use import SessionMemory
@@ -125,11 +126,11 @@ def test_what_left_its_session_counts_with_those_below_it():
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
-        assert process.stdout.readline() == b"held\n"
+        assert present(process.stdout).readline() == b"held\n"
         assert list(SessionMemory().above({process.pid: 50 * MIB})) == [process.pid]
     finally:
-        process.stdin.close()
-        process.stdout.close()
+        present(process.stdin).close()
+        present(process.stdout).close()
         process.wait()
 
 
@@ -158,16 +159,16 @@ phalanx.shutdown()
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
-        server, node = map(int, process.stdout.readline().split())
+        server, node = map(int, present(process.stdout).readline().split())
         pid = pid_in(tmp_path / "pid")
         assert is_running(pid)
         if part == "driver":
-            process.stdin.close()
+            present(process.stdin).close()
         else:
             os.kill({"node": node, "fork server": server}[part], signal.SIGKILL)
         eventually(lambda: not is_running(pid), "the daemon's end")
     finally:
         process.kill()
         process.wait()
-        process.stdin.close()
-        process.stdout.close()
+        present(process.stdin).close()
+        present(process.stdout).close()

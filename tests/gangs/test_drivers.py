@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 import pytest
+from tests.polling import PATIENCE_S
+from tests.present import present
 
 import phalanx
 from phalanx.errors import QueueUnavailableError
 from phalanx.node.queue_usage import QueueShares
 from phalanx.resources.sets import ResourceSet
-
-from .conftest import PATIENCE_S
 
 CPUS = 6
 TASKS = 300
@@ -52,10 +52,10 @@ def run_drivers(cluster, path, *specs):
         for queue, priority in specs
     ]
     for driver in running:
-        assert driver.stdout.readline() == "ready\n"
+        assert present(driver.stdout).readline() == "ready\n"
     for driver in running:
-        driver.stdin.write("go\n")
-        driver.stdin.flush()
+        present(driver.stdin).write("go\n")
+        present(driver.stdin).flush()
     for driver in running:
         driver.communicate(timeout=PATIENCE_S)
         assert driver.returncode == 0

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Machine
 from tests.polling import eventually
-
-from cli.conftest import Machine
+from tests.present import present
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted((EXAMPLES / "jobs").glob("*.yaml"))
@@ -56,7 +56,8 @@ def test_every_example_completes(four_nodes):
 
 def test_the_members_of_the_data_parallel_example_met_with_a_gpu_each(four_nodes):
     logs = four_nodes.done("logs", "data-parallel").splitlines()
-    met = [re.fullmatch(r"\S+ \| rank (\d) of 4 meets at (\S+):(\d+)", line) for line in logs]
+    wanted = re.compile(r"\S+ \| rank (\d) of 4 meets at (\S+):(\d+)")
+    met = [present(wanted.fullmatch(line)) for line in logs]
     ranks = [found[1] for found in met]
     assert "0" in ranks  # whose end ends the job: a slow worker may not have come to its word
     assert len(set(ranks)) == len(ranks)
@@ -65,7 +66,7 @@ def test_the_members_of_the_data_parallel_example_met_with_a_gpu_each(four_nodes
 
 def test_the_master_of_the_mpi_example_knew_every_worker(four_nodes):
     said = four_nodes.done("logs", "master-and-workers.master-0")
-    hosts = re.search(r"hosts: (\S+)", said)[1].split(",")
+    hosts = present(re.search(r"hosts: (\S+)", said))[1].split(",")
     assert len(hosts) == 4
 
 
@@ -94,4 +95,4 @@ def test_the_example_with_torch_trains_a_model_across_nodes(four_nodes):
     assert len({member["node"] for member in members(four_nodes, "ddp")}) == 4
     for rank in range(4):
         assert re.search(rf"rank {rank} of 4 on node \S+ with GPU \S+: copies equal: True", said)
-    assert float(re.search(r"(\d+\.\d)% of \d+ unseen digits", said)[1]) > 85
+    assert float(present(re.search(r"(\d+\.\d)% of \d+ unseen digits", said))[1]) > 85

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from typing import Any
 
 import pytest
 from tests.polling import eventually
@@ -68,7 +69,8 @@ def test_a_step_begins_once_a_port_of_what_it_depends_on_answers(machine, room, 
 
 def test_probes_that_nobody_waits_for_are_forgotten(port):
     watch = Watch("flow", "step", 0)
-    wanted, passed = [["127.0.0.1"], None], []
+    wanted: list[list[str] | None] = [["127.0.0.1"], None]
+    passed: list[Any] = []
     prober = ThreadProber()
     looks = Probing(prober, lambda watch, probe: wanted.pop(0), passed.append)
     looks.add(watch, Probe(kind="tcpSocket", port=port))

@@ -7,9 +7,10 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.polling import eventually
+from tests.polling import PATIENCE_S, eventually
 
 import phalanx
 from phalanx.errors import (
@@ -21,7 +22,7 @@ from phalanx.errors import (
 )
 from phalanx.manifests.findings import ManifestError
 
-from .conftest import PATIENCE_S, none_left
+from .conftest import none_left
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
 
@@ -198,12 +199,13 @@ def test_a_higher_priority_evicts_a_job_which_runs_again_at_no_cost(machine, roo
 )
 def test_the_examples_complete(machine, name):
     (job,) = phalanx.submit_manifests(EXAMPLES / f"{name}.yaml")
+    assert isinstance(job, phalanx.JobHandle)
     assert job.wait(PATIENCE_S) == "Completed"
 
 
 def test_the_example_of_a_flow_runs_its_steps_in_order(machine):
     made = phalanx.submit_manifests(EXAMPLES / "flow.yaml")
-    assert [(one.kind, one.done) for one in made] == [
+    assert [(getattr(one, "kind", ""), getattr(one, "done", "")) for one in made] == [
         ("JobTemplate", "created"),
         ("JobTemplate", "created"),
         ("JobFlow", "created"),
@@ -274,12 +276,13 @@ def test_containers_run_side_by_side_after_those_that_come_before(machine):
 def test_what_cannot_be_is_said_at_once_and_leaves_nothing(machine):
     taken = run("true", name="taken")
     taken.wait(PATIENCE_S)
+    no_job: Any = "job.yaml"
     cases = [
         (lambda: run("true", name="taken"), JobCommandError, "there is a job default/taken"),
         (lambda: run("true", members=5), GangInfeasibleError, "never have more than 4"),
         (lambda: run("true", num_gpus=8), GangInfeasibleError, "the largest node has 4 GPU"),
         (lambda: run("true", queue="nobody"), QueueUnavailableError, "no queue 'nobody'"),
-        (lambda: phalanx.submit("job.yaml"), TypeError, "submit_manifests"),
+        (lambda: phalanx.submit(no_job), TypeError, "submit_manifests"),
         (lambda: phalanx.submit({"kind": "Queue"}), TypeError, "submit_manifests"),
         (lambda: phalanx.JobHandle("none").cancel(), JobNotFoundError, "no job 'default/none'"),
         (lambda: phalanx.submit({"kind": "Job"}), ManifestError, "at least one task"),

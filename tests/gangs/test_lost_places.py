@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.present import present
 
 from phalanx.model.jobs.spec import Policy, Process, TaskGroup, Template
 from phalanx.model.lifecycle import REMOVED
@@ -131,4 +132,4 @@ def test_a_gang_is_over_when_the_last_member_gives_back_after_the_others_were_lo
     world.kill(second)
     world.answer()
     assert world.of_job() is None
-    assert world.shell.group_table.get(gang.group).state == REMOVED
+    assert present(world.shell.group_table.get(gang.group)).state == REMOVED

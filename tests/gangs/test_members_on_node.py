@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,8 +28,8 @@ class Node:
 
     def __init__(self, tmp_path):
         self.now = 1.0
-        self.news = []
-        self.processes = []
+        self.news: list[Any] = []
+        self.processes: list[Any] = []
         self.signals = []
         self.used = {}
         bundles = BundleTable(NodeResources({"CPU": 1}))

@@ -7,12 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from tests.polling import eventually
+from tests.polling import PATIENCE_S, eventually
+from tests.present import present
 
 import phalanx
 from phalanx.engines.processes.memory_use import SessionMemory
 
-from .conftest import PATIENCE_S, none_left
+from .conftest import none_left
 
 MIB = 2**20
 HOLD = """
@@ -38,13 +39,13 @@ def holding():
         )  # fmt: skip
         started.append(process)
         for _ in range(children + 1):
-            process.stdout.readline()
+            present(process.stdout).readline()
         return process
 
     yield start
     for process in started:
-        process.stdin.close()  # which ends all of them
-        process.stdout.close()
+        present(process.stdin).close()  # which ends all of them
+        present(process.stdout).close()
         process.wait()
 
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
-from tests.polling import eventually
+from tests.polling import PATIENCE_S, eventually
+from tests.present import own_gang
 
 import phalanx
 from phalanx.cluster_utils import ClusterNode
 
-from .conftest import PATIENCE_S, none_left
+from .conftest import none_left
 from .flow_manifests import flow, state_of, states, template
 
 
 @phalanx.remote(num_gpus=2, num_cpus=0, max_retries=3)
 def where(room=None):
     context = phalanx.get_runtime_context()
-    gang = context.gang
+    gang = own_gang()
     if room is not None and not room.hears("go"):
         room.say(f"{gang.rank}@{context.get_node_id()}")
         room.wait("go")
@@ -28,7 +30,7 @@ def test_a_gang_spans_nodes_and_each_member_knows_its_place_on_its_own(new_clust
     new_cluster({"num_cpus": 1, "num_gpus": 4}, {"num_cpus": 1, "num_gpus": 4})
     told = get(where.gang(4).remote())
     assert [rank for rank, _, _, _ in told] == [0, 1, 2, 3]
-    by_node = {}
+    by_node: dict[Any, Any] = {}
     for _, node, local, size in told:
         assert size == "2"
         by_node.setdefault(node, []).append(local)

@@ -7,15 +7,17 @@ import os
 import random
 import signal
 import sys
+from typing import Any
 
 import pytest
-from tests.polling import eventually
+from tests.polling import PATIENCE_S, eventually
+from tests.present import own_gang
 
 import phalanx
 
 from . import playing
 from .checking import faults, left, merged, of_gangs
-from .conftest import PATIENCE_S, none_left
+from .conftest import none_left
 from .playing import Notes, play
 
 GPUS = 4
@@ -25,7 +27,7 @@ GPUS = 4
 @phalanx.remote(num_gpus=1, num_cpus=0, max_retries=-1)
 def member(notes, marks, name, least, seconds):
     context = phalanx.get_runtime_context()
-    gang = context.gang
+    gang = own_gang()
     fact = {
         "gang": name, "rank": gang.rank, "pid": os.getpid(), "node": context.get_node_id(),
         "devices": gang.devices, "ports": gang.ports, "size": gang.world_size,
@@ -147,7 +149,8 @@ def assert_apart(held, what):
 def check(run):
     """Nobody shared a device or a port, and nothing began in part."""
     found = list(spans(sorted(run.notes.read(), key=lambda line: line["at"])))
-    devices, ports = {}, {}
+    devices: dict[Any, list[Any]] = {}
+    ports: dict[int, dict[str, list[Any]]] = {}
     for begin, end, line in found:
         who = f"{line['gang']}.{line['rank']}"
         for device in line["devices"]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.polling import eventually
+from tests.polling import PATIENCE_S, eventually
 
 import phalanx
 from phalanx.errors import GangInfeasibleError, JobCommandError, JobNotFoundError
 
-from .conftest import PATIENCE_S, none_left
+from .conftest import none_left
 
 
 @pytest.fixture(autouse=True)

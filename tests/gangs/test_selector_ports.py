@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -21,17 +22,10 @@ from phalanx.resources.sets import ResourceSet
 PORTS = {"a": "3000-3005", "b": "3004-3009", "c": "3004-3006,4000-4999", "d": "5000"}
 
 
-class Nodes:
+def nodes(ports: dict[str, str]) -> Any:
     """What is asked of the node directory."""
-
-    def __init__(self, ports):
-        self.records = {name: SimpleNamespace(ports=text) for name, text in ports.items()}
-
-    def get(self, name):
-        return self.records.get(name)
-
-    def living(self):
-        return list(self.records.values())
+    records = {name: SimpleNamespace(ports=text) for name, text in ports.items()}
+    return SimpleNamespace(get=records.get, living=lambda: list(records.values()))
 
 
 def gang(name="g", members=2, ports=2):
@@ -50,7 +44,7 @@ def gang(name="g", members=2, ports=2):
 
 @pytest.fixture
 def rendezvous():
-    return Rendezvous(random.Random(1), str, OfferedPorts(Nodes(PORTS)), 2000)
+    return Rendezvous(random.Random(1), str, OfferedPorts(nodes(PORTS)), 2000)
 
 
 def test_the_ports_are_free_on_all_nodes_of_the_gang(rendezvous):
@@ -86,18 +80,18 @@ def test_members_that_run_keep_their_ports(rendezvous):
 def test_ports_that_every_node_has_come_first():
     ports = {"a": "2100-2900", "b": "2100-2900", "c": "2500-2501"}
     one = gang()
-    Rendezvous(random.Random(2), str, OfferedPorts(Nodes(ports)), 2000).choose_ports(one, "ab")
+    Rendezvous(random.Random(2), str, OfferedPorts(nodes(ports)), 2000).choose_ports(one, "ab")
     assert one.ports == [2500, 2501]
 
 
 def test_no_port_below_the_first(rendezvous):
     one = gang(ports=1)
-    low = Rendezvous(random.Random(1), str, OfferedPorts(Nodes({"a": "80"})), 2000)
+    low = Rendezvous(random.Random(1), str, OfferedPorts(nodes({"a": "80"})), 2000)
     assert not low.choose_ports(one, ["a"])
 
 
 def test_a_node_that_refused_a_gang_is_asked_again_after_a_while():
-    clock = SimpleNamespace(now=lambda: clock.at, at=0.0)
+    clock: Any = SimpleNamespace(now=lambda: clock.at, at=0.0)
     amended = []
     refusals = Refusals(clock, lambda one: amended.append(one.name))
     one = gang()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
-from tests.polling import eventually
+from tests.polling import PATIENCE_S, eventually
 
 import phalanx
 
 from .checking import faults, of_gangs
-from .conftest import PATIENCE_S, none_left
+from .conftest import none_left
 
 GPUS = 6
 EACH = 16
@@ -41,7 +42,7 @@ def recorded():
 
 def running(rows):
     """How many members of each queue hold a place, after each row that tells of a place given."""
-    count = {}
+    count: dict[Any, Any] = {}
     for row in rows:
         queue = row["queue"]
         if row["event"] == "MembersPlaced":

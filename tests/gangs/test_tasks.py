@@ -7,6 +7,7 @@ import socket
 
 import pytest
 from tests.polling import eventually
+from tests.present import own_gang
 
 import phalanx
 from phalanx import exceptions as errors
@@ -17,7 +18,7 @@ from .conftest import none_left, rows_of_gangs
 
 @phalanx.remote(num_gpus=1)
 def who(word=None):
-    gang = phalanx.get_runtime_context().gang
+    gang = own_gang()
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     return {
         "rank": gang.rank,
@@ -61,7 +62,7 @@ def test_an_ordinary_task_is_in_no_gang_and_sees_no_rank(machine, get):
 def test_the_ports_are_free_for_the_members(machine, get):
     @phalanx.remote
     def listen():
-        gang = phalanx.get_runtime_context().gang
+        gang = own_gang()
         with socket.socket() as server:
             server.bind(("", gang.ports[gang.rank]))
             server.listen()
@@ -97,7 +98,7 @@ def test_no_gang_starts_in_part(machine, get, room):
 def test_with_min_members_those_start_that_have_room(machine, get, room):
     @phalanx.remote
     def hold(room):
-        gang = phalanx.get_runtime_context().gang
+        gang = own_gang()
         room.say(gang.rank)
         room.wait("go")
         return gang.world_size
@@ -138,7 +139,7 @@ def test_a_member_that_is_too_large_is_named_with_the_largest_node(machine):
 def test_when_one_fails_all_end_with_its_error(machine, get):
     @phalanx.remote
     def fail_at(rank):
-        if phalanx.get_runtime_context().gang.rank == rank:
+        if own_gang().rank == rank:
             raise KeyError("bad luck")
         while True:
             pass
@@ -152,7 +153,7 @@ def test_when_one_fails_all_end_with_its_error(machine, get):
 def test_a_gang_that_tolerates_it_goes_on_without_the_failed(machine, get):
     @phalanx.remote
     def fail_at(rank):
-        if phalanx.get_runtime_context().gang.rank == rank:
+        if own_gang().rank == rank:
             raise KeyError("bad luck")
         return "well"
 
@@ -165,7 +166,7 @@ def test_a_gang_that_tolerates_it_goes_on_without_the_failed(machine, get):
 def test_a_member_whose_worker_crashes_is_tried_again_with_the_same_rank(machine, get, room):
     @phalanx.remote(max_retries=1)
     def crash_once(room):
-        rank = phalanx.get_runtime_context().gang.rank
+        rank = own_gang().rank
         if rank == 1 and not room.hears("crashed"):
             room.say("crashed")
             os._exit(1)
@@ -210,7 +211,7 @@ def test_cancelling_a_member_ends_the_gang(machine, get, room):
 def test_members_take_references_and_return_several_values(machine, get):
     @phalanx.remote(num_returns=2)
     def both(number):
-        return number, phalanx.get_runtime_context().gang.rank
+        return number, own_gang().rank
 
     number = phalanx.put(5)
     first, second = both.gang(2).remote(number)

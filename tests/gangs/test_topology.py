@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
-from tests.polling import eventually
+from tests.polling import PATIENCE_S, eventually
+from tests.present import own_gang
 
 import phalanx
 from phalanx.cluster_utils import Cluster
 from phalanx.errors import GangInfeasibleError
 from phalanx.protocol.requests.jobs import ListHyperNodes
 
-from .conftest import PATIENCE_S, none_left, rows_of_gangs
+from .conftest import none_left, rows_of_gangs
 
 
 def domain(name, tier, tier_name, kind, **selector):
@@ -32,6 +35,12 @@ def listed():
     return {row["name"]: row for row in engine_or_start().ask(ListHyperNodes())}
 
 
+class Leaves(NamedTuple):
+    cluster: Cluster
+    leaf_of: dict[str, str]
+    """By the ids of nodes."""
+
+
 @pytest.fixture(scope="module")
 def leaves(tmp_path_factory):
     """Two leaves of two nodes with two GPUs each, below one spine."""
@@ -49,15 +58,14 @@ def leaves(tmp_path_factory):
     phalanx.submit_manifests(
         domain("spine", 2, "spine", "HyperNode", regexMatch={"pattern": "^leaf-"})
     )
-    cluster.leaf_of = of
-    yield cluster
+    yield Leaves(cluster, of)
     cluster.shutdown()
 
 
 @phalanx.remote(num_gpus=1, num_cpus=0)
 def where(room=None, word="there"):
     if room is not None:
-        room.say(f"{word}-{phalanx.get_runtime_context().gang.rank}")
+        room.say(f"{word}-{own_gang().rank}")
         room.wait("go")
     return phalanx.get_runtime_context().get_node_id()
 
@@ -159,8 +167,8 @@ def test_a_manifest_that_no_allowed_domain_could_hold_is_refused(leaves):
 
 
 def test_domains_outlive_the_head_and_are_deleted(leaves):
-    leaves.kill_head()
-    leaves.start_head()
+    leaves.cluster.kill_head()
+    leaves.cluster.start_head()
     eventually(lambda: len(listed().get("spine", {}).get("nodes", ())) == 4)
     phalanx.JobHandle("spine").delete()
     assert "spine" not in listed()

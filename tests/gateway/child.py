@@ -24,7 +24,10 @@ def _never(*_args, **_kwargs):
 
 
 if __name__ == "__main__":
-    pickle.load = pickle.loads = pickle.Unpickler = pickle._Unpickler = _never
-    _pickle.load = _pickle.loads = _pickle.Unpickler = _never
+    for module, name in [
+        (pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (pickle, "_Unpickler"),
+        (_pickle, "load"), (_pickle, "loads"), (_pickle, "Unpickler"),
+    ]:  # fmt: skip
+        setattr(module, name, _never)
     start = msgspec.json.decode(sys.stdin.buffer.read(), type=Start)
     run(socket.socket(fileno=int(sys.argv[1])), start.session, start.config)

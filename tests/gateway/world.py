@@ -63,7 +63,10 @@ class Node:
         self._stack.callback(sessions.remove, self.session)
         ours, theirs = socket.socketpair()
         self.errors_path = Path(directory) / f"errors-{self.session.name}"
-        config = GatewayConfig(prefixes=(self.prefix,), token_file=str(token_file), **config)
+        start = Start(
+            self.session,
+            GatewayConfig(prefixes=(self.prefix,), token_file=str(token_file), **config),
+        )
         with theirs, open(self.errors_path, "wb") as errors:
             self.process = popen_in_use()(
                 [sys.executable, "-m", "tests.gateway.child", str(theirs.fileno())],
@@ -72,7 +75,8 @@ class Node:
                 stderr=errors,
                 cwd=ROOT,
             )
-        self.process.stdin.write(msgspec.json.encode(Start(self.session, config)))
+        assert self.process.stdin is not None
+        self.process.stdin.write(msgspec.json.encode(start))
         self.process.stdin.close()
         self.channel = Connection(ours, decode=decode_body)
         self._messages = []

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
+
+from tests.present import present
 
 from phalanx.head.groups.record import Group
 from phalanx.head.groups.table import GroupTable
@@ -45,7 +48,7 @@ class World:
         self.stored_groups, self.stored_nodes = {}, {}
         self.told = []
         self.was_freed = []
-        self.counts = Counter()
+        self.counts: Counter[str] = Counter()
         self.endings = []
         self.start_head()
 
@@ -201,15 +204,18 @@ class World:
         self.groups.create(group, self.now)
         return group
 
+    def known(self, group):
+        return present(self.groups.get(group))
+
     def state(self, name):
-        return self.groups.get(name.encode()).state
+        return present(self.groups.get(name.encode())).state
 
     def where(self, name):
-        return " ".join(self.groups.get(name.encode()).nodes)
+        return " ".join(present(self.groups.get(name.encode())).nodes)
 
     def held(self, *, committed):
         """(group, index) -> the living nodes that hold it."""
-        found = {}
+        found: dict[Any, Any] = {}
         for node in self.nodes.values():
             for group, index, _, is_committed in node.bundles.inventory().held:
                 if is_committed or not committed:
@@ -220,7 +226,7 @@ class World:
         """What the nodes hold is exactly what the head believes that they hold."""
         believed = {
             (group.group, index): [node]
-            for group in map(self.groups.get, list(self.stored_groups))
+            for group in map(self.known, list(self.stored_groups))
             for index, node in enumerate(group.nodes)
             if node
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from phalanx.policies.seeded import Seeded
 from phalanx.policies.selector.tried import IN_VAIN_AFTER_S
 from phalanx.protocol.cluster_messages import NodeReport
 
-ONE = {"CPU": 1}
+ONE = {"CPU": 1.0}
 
 
 class Actors(World):
@@ -80,7 +81,7 @@ def world():
 
 IS_WEST, IS_NORTH = [["zone", "In", ["west"]]], [["zone", "In", ["north"]]]
 
-PICKED = {
+PICKED: dict[str, tuple[dict[str, Any], str]] = {
     "its owner's node": ({}, "a"),
     "its owner's node has no GPU": ({"place": {"GPU": 1}}, "c"),
     "hard affinity": ({"strategy": {"node_id": "b", "soft": False}}, "b"),
@@ -99,7 +100,7 @@ def test_picks(world, name):
     assert (choice.node, choice.is_available) == (node, True)
 
 
-NO = {
+NO: dict[str, tuple[dict[str, Any], str, str]] = {
     "hard affinity to nobody": (
         {"strategy": {"node_id": "z", "soft": False}},
         "^node z does not exist or is not alive$",

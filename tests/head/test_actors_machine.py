@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.effort import examples
+from tests.present import present
 
 from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.model.lifecycle import ALIVE, DEAD
@@ -101,7 +102,7 @@ class ActorsMachine(RuleBasedStateMachine):
     def constructor_returns(self, at):
         node, actor = self.some(at, waiting=False)
         if node is not None:
-            record = self.table.get(actor)
+            record = present(self.table.get(actor))
             if record.state != ALIVE:
                 self.table.ready(actor, self.nodes[node][actor], 1)
 

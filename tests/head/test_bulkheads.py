@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
+from typing import Any
 
 import msgspec
 import pytest
@@ -150,7 +151,7 @@ def test_a_plugin_that_only_prefers_nodes(world, monkeypatch):
 
 def test_a_connection(world):
     ends, far = socket.socketpair(), socket.socketpair()
-    found = []
+    found: list[Any] = []
 
     class Handler:
         def on_message(self, connection, message):
@@ -159,7 +160,11 @@ def test_a_connection(world):
         def on_lost(self, connection):
             found.append("lost")
 
-        on_tick = on_round = None
+        def on_tick(self, now):
+            pass
+
+        def on_round(self):
+            pass
 
     with tempfile.TemporaryDirectory(prefix="phb-", dir="/tmp") as directory:
         listener = listen(f"{directory}/s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.present import present
 
 from phalanx.node.bundle_table import REMEMBERED, UNCONFIRMED_S, BundleTable
 from phalanx.resources.instances import NodeResources
@@ -109,7 +110,7 @@ def test_a_bundle_in_use_is_free_when_its_last_user_has_ended():
     script = Script(cpus=2)
     script.run("prepare 1 0,1; commit 1")
     pool = next(script.table.pools((b"g", 0)))
-    held, rest = pool.acquire(ONE), pool.acquire(amounts({}))
+    held, rest = present(pool.acquire(ONE)), present(pool.acquire(amounts({})))
     assert script.table.give_back(b"g", 2, [0, 1]) == [pool]
     assert list(script.table.pools((b"g", -1))) == [], "nobody new may use it"
     assert script.table.settle() == []
@@ -127,7 +128,7 @@ def test_lent_processors_keep_a_bundle_in_use_only_while_its_task_has_others():
     script = Script()
     script.run("prepare 1 0; commit 1")
     pool = next(script.table.pools((b"g", 0)))
-    cpus, rest = pool.acquire(ONE), pool.acquire(amounts({}))
+    cpus, rest = present(pool.acquire(ONE)), present(pool.acquire(amounts({})))
     pool.release(cpus)
     assert not pool.is_idle
     cpus = pool.force_acquire(ONE)
@@ -142,9 +143,9 @@ def test_refusals():
     assert script.table.refusal((b"g", 0), ONE) is None, "nothing is known of it"
     script.run("prepare 1 0; commit 1")
     assert script.table.refusal((b"g", 0), ONE) is None
-    assert script.table.refusal((b"g", -1), TWO)[1] == "invalid_value"
+    assert present(script.table.refusal((b"g", -1), TWO))[1] == "invalid_value"
     script.run("back 2 0")
-    assert script.table.refusal((b"g", 0), ONE)[1] == "task_group_removed"
+    assert present(script.table.refusal((b"g", 0), ONE))[1] == "task_group_removed"
 
 
 def test_the_memory_of_what_ended_is_bounded():

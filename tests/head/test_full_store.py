@@ -238,10 +238,10 @@ def test_with_little_room_changes_are_still_written_at_once(place):
 def test_a_visitor_is_answered_while_nothing_can_be_written(place):
     place.is_short(is_stalled=True)
     visitor = Visitor()
-    for token, request in enumerate((GetStatus(), _job("j"))):
-        place.control.answering.answer_visitor(
-            visitor, Ask(token, request.kind, encode_request(request))
-        )
+    asked: list[Request[Any]] = [GetStatus(), _job("j")]
+    for token, request in enumerate(asked):
+        ask = Ask(token, request.kind, encode_request(request))
+        place.control.answering.answer_visitor(visitor, ask)
     answered, refused = visitor.replies
     assert read_result(GetStatus, answered.result, answered.error).troubles
     with pytest.raises(ControlStoreFullError):

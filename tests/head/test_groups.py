@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.head.groups_world import World, amounts
 
@@ -9,7 +11,7 @@ from phalanx.head.groups.record import GroupRow
 from phalanx.head.groups.table import KEEP_REMOVED
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
 
-ONE = {"CPU": 1}
+ONE = {"CPU": 1.0}
 
 
 def three_nodes(**options):
@@ -19,18 +21,20 @@ def three_nodes(**options):
     return world
 
 
-PLACED = {
+Options = dict[str, Any]
+Asked = tuple[str, list[dict[str, float]], Options, str]
+PLACED: dict[str, Asked] = {
     # strategy, bundles, further options -> nodes, and in which state when it cannot be placed
     "pack": ("PACK", [ONE] * 3, {}, "a a a"),
-    "pack overflows": ("PACK", [{"CPU": 3}] * 2, {}, "a b"),
+    "pack overflows": ("PACK", [{"CPU": 3.0}] * 2, {}, "a b"),
     "spread": ("SPREAD", [ONE] * 3, {}, "a b c"),
     "spread reuses": ("SPREAD", [ONE] * 4, {}, "a b c a"),
-    "strict pack": ("STRICT_PACK", [{"CPU": 2}] * 2, {}, "a a"),
+    "strict pack": ("STRICT_PACK", [{"CPU": 2.0}] * 2, {}, "a a"),
     "strict pack, target": ("STRICT_PACK", [ONE] * 2, {"soft_target": "b"}, "b b"),
     "strict pack, target is gone": ("STRICT_PACK", [ONE], {"soft_target": "z"}, "a"),
     "strict spread": ("STRICT_SPREAD", [ONE] * 3, {}, "a b c"),
     "selectors": ("PACK", [ONE] * 2, {"selectors": [{"zone": "east"}, {"zone": "west"}]}, "c a"),
-    "domain": ("PACK", [{"CPU": 3}] * 2, {"domain_label": "zone"}, "a b"),
+    "domain": ("PACK", [{"CPU": 3.0}] * 2, {"domain_label": "zone"}, "a b"),
 }
 
 
@@ -47,13 +51,18 @@ def test_bundles_find_their_nodes(name, at_once):
     assert [state for _, state in world.told] == [PENDING, PREPARED, CREATED]
 
 
-NEVER = {
+NEVER: dict[str, Asked] = {
     "strict spread": ("STRICT_SPREAD", [ONE] * 4, {}, "4 bundles on 3 nodes"),
-    "strict pack": ("STRICT_PACK", [{"CPU": 3}] * 2, {}, "no one node could hold all bundles"),
-    "too large": ("PACK", [{"CPU": 5}], {}, "3 nodes with at most 4 CPU in total, 5 asked"),
-    "too much": ("PACK", [{"CPU": 4}] * 4, {}, r"it asks for {'CPU': 16.0} in all .* {'CPU': 12.0"),
+    "strict pack": ("STRICT_PACK", [{"CPU": 3.0}] * 2, {}, "no one node could hold all bundles"),
+    "too large": ("PACK", [{"CPU": 5.0}], {}, "3 nodes with at most 4 CPU in total, 5 asked"),
+    "too much": (
+        "PACK",
+        [{"CPU": 4.0}] * 4,
+        {},
+        r"it asks for {'CPU': 16.0} in all .* {'CPU': 12.0",
+    ),
     "label": ("SPREAD", [ONE], {"selectors": [{"zone": "north"}]}, "3 nodes with other labels"),
-    "domain": ("PACK", [{"CPU": 3}] * 3, {"domain_label": "zone"}, "one zone could not hold all"),
+    "domain": ("PACK", [{"CPU": 3.0}] * 3, {"domain_label": "zone"}, "one zone could not hold all"),
 }
 
 
@@ -63,7 +72,7 @@ def test_what_can_never_be_says_why_and_waits_for_a_node(name):
     world = three_nodes(at_once=True)
     world.create("g", *bundles, strategy=strategy, **options)
     with pytest.raises(AssertionError, match=words):
-        raise AssertionError(world.groups.get(b"g").infeasible)
+        raise AssertionError(world.known(b"g").infeasible)
     assert world.groups.table()[0]["stats"] == {"scheduling_state": "INFEASIBLE"}
     assert world.groups.refusal((b"g", 0), amounts({}))[1] == ""
     world.create("behind", ONE)
@@ -76,7 +85,7 @@ def test_a_raised_total_makes_feasible():
     world = World(at_once=True)
     node = world.add("a", CPU=1)
     world.create("g", {"CPU": 2})
-    assert world.groups.get(b"g").infeasible
+    assert world.known(b"g").infeasible
     node.resources.set_total("CPU", 2)
     world.report(node)
     assert world.state("g") == CREATED
@@ -215,7 +224,7 @@ def test_a_group_stays_in_its_domain_as_long_as_a_bundle_does():
     assert world.where("g") == "c d"
     world.kill("c")
     assert world.where("g") == " d"
-    assert "zone=y" in world.groups.get(b"g").infeasible
+    assert "zone=y" in world.known(b"g").infeasible
     world.kill("d")
     assert world.where("g") in ("a b", "a e", "b e")
 

@@ -144,7 +144,7 @@ class GroupsMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_created_is_there(self):
         kept = self.world.held(committed=True)
-        for group in map(self.world.groups.get, list(self.world.stored_groups)):
+        for group in map(self.world.known, list(self.world.stored_groups)):
             if group.state != CREATED:
                 continue
             for index, node in enumerate(group.nodes):
@@ -186,7 +186,7 @@ class GroupsMachine(RuleBasedStateMachine):
             assert node.resources.available() == node.resources.total()
 
     def groups(self):
-        known = map(self.world.groups.get, list(self.world.stored_groups))
+        known = map(self.world.known, list(self.world.stored_groups))
         return [group for group in known if group.state != REMOVED]
 
     def can_never(self, group):

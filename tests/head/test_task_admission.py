@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
@@ -157,7 +159,7 @@ _events = st.lists(
 @given(_events, st.sampled_from((1.0, 2.5, 8.0)))
 def test_the_books_balance(events, cpus):
     table = a_table(cpus, a=Share(weight=3), c=Share(capability={"CPU": 2.0}))
-    left: dict[bytes, list] = {}
+    left: dict[bytes, list[Any]] = {}
     for number, (what, first, priority, count) in enumerate(events):
         table.advance(float(number))
         if what == "ask":

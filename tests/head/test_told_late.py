@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.head.making import make_control
 
 from phalanx.head.actors.table import ActorRecord
@@ -45,15 +47,17 @@ class Waiting(ActorClient):
 
 
 def test_who_waits_for_an_actor_asks_again():
-    asked = []
-    clients = ActorClients(None, asked.append, None)
-    client = clients.known[b"actor"] = Waiting(b"actor", None)
+    asked: list[Any] = []
+    unused: Any = None
+    clients = ActorClients(unused, asked.append, unused)
+    client = clients.known[b"actor"] = Waiting(b"actor", unused)
     clients.tick(100.0)
     clients.tick(100.0 + ASK_AGAIN_S / 2)
     assert asked == []  # its news may well be on their way
     clients.tick(100.0 + ASK_AGAIN_S)
     assert asked == [b"actor"]
-    client.state, client.connection = ALIVE, object()
+    connection: Any = object()
+    client.state, client.connection = ALIVE, connection
     clients.tick(100.0 + 2 * ASK_AGAIN_S)
     assert asked == [b"actor"]
 

@@ -141,7 +141,9 @@ def spoilt(document: dict[str, Any], section: str) -> Iterator[Any]:
             for key in path[:-1]:
                 place = place[key]
             place[path[-1]] = other_than(value)
-            empty = {key: [] for key in document if isinstance(document[key], list)}
+            empty: dict[str, list[Any]] = {
+                key: [] for key in document if isinstance(document[key], list)
+            }
             yield pytest.param(
                 {**document, **empty, section: [changed]}, id=f"{row.get('id')} {path}"
             )

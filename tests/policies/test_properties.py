@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,7 +71,7 @@ ASKING = st.builds(
     avoid_local=st.booleans(),
 )
 FALLBACK = parse_selector({"zone": "x"})
-STRATEGIES = {
+STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "hybrid": lambda: Hybrid(),
     "hybrid top 2": lambda: Hybrid(top_k_absolute=2, avoid_gpu_nodes=False),
     "spread": Spread,
@@ -85,8 +86,7 @@ NAMES = st.sampled_from(sorted(STRATEGIES))
 
 
 def strategy(name: str) -> Strategy:
-    made: Strategy = STRATEGIES[name]()
-    return made
+    return STRATEGIES[name]()
 
 
 @settings(max_examples=examples(150))

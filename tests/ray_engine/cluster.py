@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 import ray
 from tests.polling import eventually
+from tests.present import present
 
 from phalanx.api.job import Job
 from phalanx.api.jobs import SETTLED, job_manifest, manifest_objects
@@ -58,7 +59,12 @@ class Phalanx:
     def until(self, name: str, *states: str) -> JobDescription:
         """A job once it is in one of these states; without any, once it is over."""
         wanted = states or SETTLED
-        return eventually(lambda: (job := self.job(name)).state in wanted and job)
+
+        def settled() -> JobDescription | None:
+            job = self.job(name)
+            return job if job.state in wanted else None
+
+        return present(eventually(settled))
 
     def log(self, job: str, member: str, attempt: int = -1) -> str:
         """What a member printed."""

@@ -6,18 +6,18 @@ import os
 import signal
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tests.polling import eventually
 
 from phalanx.api.job import Job
+from phalanx.model.rows.work import JobDescription
 
 from .cluster import Phalanx, kill_hard, node_agent, ray_node, scheduler
 
 CPU = 0.25
 
 
-def pids_of(phx: Phalanx, job: dict[str, Any]) -> list[int]:
+def pids_of(phx: Phalanx, job: JobDescription) -> list[int]:
     """Of the members of a job, which print theirs first."""
     names = [member["name"] for member in job["members"]]
     logs = [eventually(partial(phx.log, job["name"], name)) for name in names]
@@ -84,9 +84,7 @@ def test_a_silent_scheduler_has_its_members_ended(phx: Phalanx, tmp_path: Path) 
     script = f"echo $$; if test -e {again}; then exit 0; fi; exec sleep 300"
     phx.submit(Job(script, name="fenced", members=3, num_cpus=CPU, num_gpus=4, max_retries=9))
     before = phx.until("fenced", "Running")
-    pids = [
-        int(eventually(lambda m=m: phx.log("fenced", m["name"]).strip())) for m in before["members"]
-    ]
+    pids = [int(eventually(partial(phx.log, "fenced", m["name"]))) for m in before["members"]]
     again.touch()
     pid = phx.pid(scheduler())
     os.kill(pid, signal.SIGSTOP)

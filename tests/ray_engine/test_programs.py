@@ -301,10 +301,10 @@ def test_a_gang_of_actors_starts_as_a_whole(program, get):
     class Trainer:
         def __init__(self, name):
             self.name, self.steps = name, []
-            self.gang = phalanx.get_runtime_context().gang
+            self.place = phalanx.get_runtime_context().gang
 
         def where(self):
-            return self.gang.rank, self.gang.world_size, ray.get_runtime_context().get_node_id()
+            return self.place.rank, self.place.world_size, ray.get_runtime_context().get_node_id()
 
         def devices(self):
             return os.environ["CUDA_VISIBLE_DEVICES"]

@@ -30,6 +30,9 @@ class Shell:
     def stop_worker(self, worker, reason, force):
         pass
 
+    def warn_worker(self, worker):
+        pass
+
     def refused(self, demand, reason, error):
         raise AssertionError(reason)
 

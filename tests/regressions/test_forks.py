@@ -7,6 +7,8 @@ import os
 import signal
 import time
 
+import phalanx
+
 
 def test_a_forked_child_that_ends_leaves_the_session_alone(run_program):
     """Its atexit told the node to stop, and its parent waited for ever."""
@@ -27,7 +29,7 @@ def test_a_forked_child_that_ends_leaves_the_session_alone(run_program):
 def test_a_workers_fork_that_lives_on_does_not_hide_the_workers_end(runtime, get):
     """The child kept the worker's sockets open, so that nobody saw their end."""
 
-    @runtime.remote
+    @phalanx.remote
     class Seen:
         def __init__(self):
             self.pids = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import phalanx
 from phalanx import errors
 
 
@@ -30,7 +31,7 @@ def test_a_timeout_names_what_was_waited_for(runtime):
     def never():
         pass
 
-    @runtime.remote(num_cpus=50)
+    @phalanx.remote(num_cpus=50)
     class Never:
         def ask(self):
             pass

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import phalanx
+
 
 def test_a_reference_read_from_a_borrowed_value_outlives_that_value(runtime, get):
     """Its owner freed it: the middle one let go before our own registration had arrived."""
@@ -23,7 +25,7 @@ def test_a_reference_read_from_a_borrowed_value_outlives_that_value(runtime, get
 def test_all_references_of_a_stream_are_kept_until_its_reader_has_them(runtime, get):
     """A worker kept the third parties' references of its last result only."""
 
-    @runtime.remote
+    @phalanx.remote
     class Owner:
         def make(self, i):
             return [runtime.put(np.full(30_000, i))]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+import phalanx
+
 
 def test_an_actor_may_keep_a_large_argument(runtime, get):
-    @runtime.remote
+    @phalanx.remote
     class Keeper:
         def keep(self, array):
             self.array = array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Any
 
 import phalanx
 from phalanx import ObjectRef
@@ -18,6 +19,11 @@ def count(to: int) -> Generator[str, None, None]:
     yield str(to)
 
 
+@phalanx.remote
+def read(name: str) -> Any:
+    return name
+
+
 class Counter:
     def increment(self, by: int) -> int:
         return by
@@ -30,6 +36,9 @@ def main() -> int:
     first: int = phalanx.get((ready + waiting)[0])
     words: list[str] = [phalanx.get(item) for item in count.remote(3)]
     stored: dict[str, int] = phalanx.get(phalanx.put({"a": 1}))
+    anything: list[ObjectRef[Any]] = [read.remote("a"), ref]
+    phalanx.get(anything, timeout=1.0)
+    phalanx.get(read.remote("b"))
     counter = phalanx.remote(Counter).remote()
     phalanx.get(counter.increment.remote(1))
     return first + sum(sums) + len(words) + stored["a"]

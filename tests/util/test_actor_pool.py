@@ -6,13 +6,14 @@ import os
 
 import pytest
 
+import phalanx
 from phalanx.errors import ActorDiedError
 from phalanx.util import ActorPool
 
 
 @pytest.fixture
 def actors(ray, gate):
-    @ray.remote(num_cpus=0)
+    @phalanx.remote(num_cpus=0)
     class Member:
         def double(self, value):
             return 2 * value
@@ -140,7 +141,7 @@ def test_pop_and_push(actors):
 
 
 def test_a_list_of_refs_is_one_result(ray):
-    @ray.remote
+    @phalanx.remote
     class Two:
         @ray.method(num_returns=2)
         def both(self, value):

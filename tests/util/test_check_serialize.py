@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,9 @@ class Holder:
     def __init__(self, held):
         self.held = held
         self.fine = 1
+
+    def keep(self):
+        return self.held
 
 
 class Slotted:
@@ -61,7 +65,7 @@ def test_what_can_be_pickled(obj):
         (closure, "it.held"),
         (default, "it.default[0]"),
         (lambda bad: closure(Holder({"deep": bad})), "it.held.held.['deep']"),
-        (lambda bad: Holder(bad).__init__, "it.__self__.held"),
+        (lambda bad: Holder(bad).keep, "it.__self__.held"),
     ],
 )
 def test_the_piece_and_its_path(make, path):
@@ -86,7 +90,7 @@ def test_the_holder_is_told():
 
 
 def test_a_loop_ends():
-    looped = [threading.Lock()]
+    looped: list[Any] = [threading.Lock()]
     looped.append(looped)
     fine, found, _ = failures(looped)
     assert not fine

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 from multiprocessing.pool import ThreadPool
+from typing import Any
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_results_time_out(any_pool, gate):
 
 
 def test_callbacks_are_called_once(any_pool):
-    called = []
+    called: list[Any] = []
     any_pool.map_async(square, [1, 2, 3], 1, callback=called.append).wait(30)
     any_pool.apply_async(fail_at_three, (3,), error_callback=called.append).wait(30)
     assert called[0] == [1, 4, 9]
@@ -169,7 +170,7 @@ def test_work_goes_to_whoever_is_free(own_pool, gate):
 def test_errors_that_cannot_be_pickled_arrive_as_text(own_pool):
     def fail():
         error = ValueError("a lambda inside")
-        error.args = (lambda: None, os.open("/dev/null", os.O_RDONLY), (i for i in ()))
+        error.args = (lambda: None, os.open("/dev/null", os.O_RDONLY), (i for i in ""))
         raise error
 
     with pytest.raises(RuntimeError, match="ValueError"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import CancelledError, Future
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from phalanx.util.slots import Slots
 
 class Ref:
     def __init__(self):
-        self.done = Future()
+        self.done: Future[Any] = Future()
 
     def future(self):
         return self.done
@@ -35,7 +36,7 @@ class Work:
 
 
 def submitted(slots, work, count):
-    futures = [Future() for _ in range(count)]
+    futures: list[Future[Any]] = [Future() for _ in range(count)]
     for number, future in enumerate(futures):
         slots.submit(work.start(number), future)
     return futures
@@ -89,7 +90,8 @@ def test_errors_reach_the_future_and_free_the_slot():
 
 def test_a_start_that_fails_frees_the_slot():
     slots = Slots(["only"])
-    failed, fine = Future(), Future()
+    failed: Future[Any] = Future()
+    fine: Future[Any] = Future()
 
     def refuse(slot):
         raise ValueError("no such option")

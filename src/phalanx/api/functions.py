@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedFunction, GangOptions
 from phalanx.api.labels import check_labels
@@ -51,7 +51,10 @@ class RemoteFunction(Generic[P, R]):
             f"'{self._definition.name}()', try '{self._definition.name}.remote()'."
         )
 
-    # Arguments may be references to values too, which P cannot say: the last form takes them.
+    # The first form is for functions whose result is Any: it may be a generator. Arguments may be
+    # references to values too, which P cannot say: the last form takes them.
+    @overload
+    def remote(self: RemoteFunction[P, NoReturn], /, *args: Any, **kwargs: Any) -> Any: ...
     @overload
     def remote(  # type: ignore[overload-overlap]  # a generator is a result like any other, too
         self: RemoteFunction[P, Generator[T, Any, Any]], /, *args: Any, **kwargs: Any

@@ -77,7 +77,7 @@ def _rates(clock: Clock) -> dict[str, float]:
         def nothing(self) -> None:
             pass
 
-    actor: Any = Quiet.remote()  # type: ignore[attr-defined]
+    actor: Any = Quiet.remote()
     phalanx.get(actor.nothing.remote())
 
     def groups() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
+from tests.present import current_runtime
 
 import phalanx
-from phalanx.engines.interface import current
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def session():
     """A runtime that the tests here share."""
     phalanx.shutdown()
     phalanx.init(num_cpus=2, log_to_driver=False)
-    yield current().runtime
+    yield current_runtime()
     phalanx.shutdown()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import Any
 
 import msgspec
 import pytest
@@ -182,7 +183,7 @@ def clock(text: str) -> float:
 
 
 class Cron:
-    def __init__(self, schedule: str = "0 * * * *", start: str = "09:30", **fields: object) -> None:
+    def __init__(self, schedule: str = "0 * * * *", start: str = "09:30", **fields: Any) -> None:
         self.kept = Kept()
         self.table = crons.CronTable(self.kept)
         job = job_spec("tasks: [{name: t}]")

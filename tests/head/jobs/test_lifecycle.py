@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -214,7 +215,7 @@ def test_a_command_for_nobody_is_refused():
 def test_old_news_changes_nothing():
     shell = Shell(TWO).play("run lose a-0 run")
     before = msgspec.msgpack.encode(shell.job)
-    old = {"job": J, "group": "a", "index": 0, "attempt": 1}
+    old: dict[str, Any] = {"job": J, "group": "a", "index": 0, "attempt": 1}
     shell.table.handle(ev.MemberExited(**old, exit_code=1), 5.0)
     shell.table.handle(ev.MemberLost(**old), 5.0)
     shell.table.handle(ev.MemberRan(**(old | {"index": 9})), 5.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import msgspec
 from hypothesis import given, settings
@@ -35,7 +36,7 @@ def specs(draw: hs.DrawFn) -> JobSpec:
         replicas = draw(hs.integers(0, 3))
         before = [g.name for g in groups]
         depends = None
-        if before and draw(hs.booleans()):
+        if len(before) > 0 and draw(hs.booleans()):
             names = tuple(draw(hs.lists(hs.sampled_from(before), min_size=1, unique=True)))
             depends = DependsOn(names=names, iteration=draw(hs.sampled_from(["any", "all"])))
         groups.append(
@@ -95,8 +96,13 @@ def take(shell: Shell, word: str, number: int) -> None:
     elif members:
         member = members[number % len(members)]
         attempt = member.attempt - (word == "late")
-        news: dict[str, ev.MemberEvent] = {}
-        about = {"job": J, "group": member.group, "index": member.index, "attempt": attempt}
+        news: dict[str, ev.MemberRan | ev.MemberExited | ev.MemberLost] = {}
+        about: dict[str, Any] = {
+            "job": J,
+            "group": member.group,
+            "index": member.index,
+            "attempt": attempt,
+        }
         news["run"] = ev.MemberRan(**about, node="n")
         news["ok"] = ev.MemberExited(**about, exit_code=0)
         news["fail"] = news["late"] = ev.MemberExited(**about, exit_code=3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from functools import singledispatch
-from typing import Any
+from typing import Any, Literal
 
 from tests.engine.leasing import Node as LeasingNode
 
@@ -41,7 +41,7 @@ LOCAL = "local"
 DRAWS = 24
 """How often a choice that may be random is made, each time from another seed."""
 
-NOT_OURS = {
+NOT_OURS: dict[type, str] = {
     s.ArithmeticRow: "amounts per instance are never added as lists: NodeResources takes and gives",
     s.GoneRow: "the memory watch ends the newest retriable task, as Ray does today",
     s.OldIdsRow: "devices are taken as they are wired, shares by best fit, as Ray does today",
@@ -343,7 +343,7 @@ def _(row: s.InstancesRow) -> Any:
     held: list[Allocation] = []
     told = []
     for step in row.steps:
-        taken: s.Lists | str | None = None
+        taken: s.Lists | Literal["none"] | None = None
         if step.request is not None:
             allocation = node.acquire(amounts(step.request))
             if allocation is not None:

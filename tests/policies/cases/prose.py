@@ -36,7 +36,7 @@ def _domains(row: dict[str, Any]) -> dict[str, Any]:
     """`rack2 (x2)` are two nodes that are alike; the two sentences are these."""
     assert row["bundles"] == "15 x {CPU 2, GPU 4}"
     assert row["strategy"] == "PACK within one ray.io/gpu-domain"
-    nodes = {}
+    nodes: dict[Any, Any] = {}
     for name, node in row["nodes"].items():
         found = _SEVERAL.fullmatch(name)
         assert found is not None, name

@@ -22,34 +22,34 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Refuses what it does not know."""
 
 
-class Row(Strict, tag_field="area", kw_only=True):
+class Row(Strict, tag_field="area", frozen=True, kw_only=True):
     """One case; `area` says which."""
 
     id: str
     note: str = ""
 
 
-class Node(Strict, kw_only=True):
+class Node(Strict, frozen=True, kw_only=True):
     total: Amounts
     available: Amounts | None = None
     labels: dict[str, str] = {}
     draining: bool = False
 
 
-class AnyOf(Strict, kw_only=True):
+class AnyOf(Strict, frozen=True, kw_only=True):
     """Any of these, draw by draw."""
 
     any_of: list[str]
 
 
-class Seen(Strict, kw_only=True):
+class Seen(Strict, frozen=True, kw_only=True):
     """Only these, and each of them in many draws."""
 
     only: list[str]
     each_seen: Literal[True]
 
 
-class Options(Strict, kw_only=True):
+class Options(Strict, frozen=True, kw_only=True):
     """Terms of DEFAULT, with Ray's names."""
 
     thr: float = 0.5
@@ -67,40 +67,40 @@ Nodes = dict[str, Node]
 # ---- one node for one request -------------------------------------------------------------------
 
 
-class HybridRow(Row, tag="hybrid", kw_only=True):
+class HybridRow(Row, tag="hybrid", frozen=True, kw_only=True):
     nodes: Nodes
     request: Amounts
     options: Options = Options()
     expect: str | AnyOf
 
 
-class DrainingRow(HybridRow, tag="draining", kw_only=True):
+class DrainingRow(HybridRow, tag="draining", frozen=True, kw_only=True):
     """As `hybrid`."""
 
 
-class TopKRow(Row, tag="hybrid_topk", kw_only=True):
+class TopKRow(Row, tag="hybrid_topk", frozen=True, kw_only=True):
     scores: dict[str, float]
     k: int
     expect: str | AnyOf
 
 
-class UtilizationRow(Row, tag="utilization", kw_only=True):
+class UtilizationRow(Row, tag="utilization", frozen=True, kw_only=True):
     node: Node
     expect: float
 
 
-class Fits(Strict, kw_only=True):
+class Fits(Strict, frozen=True, kw_only=True):
     feasible: bool
     available: bool
 
 
-class FitRow(Row, tag="fit", kw_only=True):
+class FitRow(Row, tag="fit", frozen=True, kw_only=True):
     node: Node
     request: Amounts
     expect: Fits
 
 
-class SequenceRow(Row, tag="sequence", kw_only=True):
+class SequenceRow(Row, tag="sequence", frozen=True, kw_only=True):
     """Decisions one after the other, each counted before the next."""
 
     nodes: Nodes
@@ -109,31 +109,31 @@ class SequenceRow(Row, tag="sequence", kw_only=True):
     expect: list[str]
 
 
-class SpreadStep(Strict, kw_only=True):
+class SpreadStep(Strict, frozen=True, kw_only=True):
     request: Amounts
     options: Options = Options()
     expect: str
 
 
-class SpreadRow(Row, tag="spread", kw_only=True):
+class SpreadRow(Row, tag="spread", frozen=True, kw_only=True):
     nodes: Nodes
     steps: list[SpreadStep]
 
 
-class RandomRow(Row, tag="random", kw_only=True):
+class RandomRow(Row, tag="random", frozen=True, kw_only=True):
     nodes: Nodes
     request: Amounts
     repeat: int
     expect: str | Seen
 
 
-class AffinityOptions(Strict, kw_only=True):
+class AffinityOptions(Strict, frozen=True, kw_only=True):
     soft: bool = False
     spill_on_unavailable: bool = False
     fail_on_unavailable: bool = False
 
 
-class AffinityRow(Row, tag="node_affinity", kw_only=True):
+class AffinityRow(Row, tag="node_affinity", frozen=True, kw_only=True):
     nodes: Nodes
     request: Amounts
     target: str
@@ -141,7 +141,7 @@ class AffinityRow(Row, tag="node_affinity", kw_only=True):
     expect: str
 
 
-class LabelRow(Row, tag="label_selector", kw_only=True):
+class LabelRow(Row, tag="label_selector", frozen=True, kw_only=True):
     nodes: Nodes
     request: Amounts
     label_selector: dict[str, str]
@@ -149,17 +149,17 @@ class LabelRow(Row, tag="label_selector", kw_only=True):
     expect: str
 
 
-class Condition(Strict, kw_only=True):
+class Condition(Strict, frozen=True, kw_only=True):
     op: Literal["in", "not_in"]
     values: list[str]
 
 
-class LabelTextRow(Row, tag="label_parse", kw_only=True):
+class LabelTextRow(Row, tag="label_parse", frozen=True, kw_only=True):
     text: str
     expect: Condition | Literal["error"]
 
 
-class LocalityRow(Row, tag="locality", kw_only=True):
+class LocalityRow(Row, tag="locality", frozen=True, kw_only=True):
     strategy: Literal["DEFAULT", "SPREAD"]
     bytes: dict[str, int]
     expect: str
@@ -170,11 +170,11 @@ class LocalityRow(Row, tag="locality", kw_only=True):
 Strategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
 
 
-class Placed(Strict, kw_only=True):
+class Placed(Strict, frozen=True, kw_only=True):
     placed: int
 
 
-class BundleRow(Row, tag="bundle", kw_only=True):
+class BundleRow(Row, tag="bundle", frozen=True, kw_only=True):
     nodes: Nodes
     bundles: list[Amounts]
     strategy: Strategy
@@ -184,11 +184,11 @@ class BundleRow(Row, tag="bundle", kw_only=True):
     expect: list[str] | str | Placed
 
 
-class GroupsPerNode(Strict, kw_only=True):
+class GroupsPerNode(Strict, frozen=True, kw_only=True):
     groups_per_node: dict[str, int]
 
 
-class BundleSequenceRow(Row, tag="bundle_sequence", kw_only=True):
+class BundleSequenceRow(Row, tag="bundle_sequence", frozen=True, kw_only=True):
     nodes: Nodes
     bundles: list[Amounts]
     strategy: Strategy
@@ -196,13 +196,13 @@ class BundleSequenceRow(Row, tag="bundle_sequence", kw_only=True):
     expect: GroupsPerNode
 
 
-class InDomain(Strict, kw_only=True):
+class InDomain(Strict, frozen=True, kw_only=True):
     domain: str
     nodes: int
     one_bundle_per_node: bool
 
 
-class BundleDomainRow(Row, tag="bundle_domain", kw_only=True):
+class BundleDomainRow(Row, tag="bundle_domain", frozen=True, kw_only=True):
     nodes: Nodes
     bundles: list[Amounts]
     strategy: Strategy
@@ -210,13 +210,13 @@ class BundleDomainRow(Row, tag="bundle_domain", kw_only=True):
     expect: InDomain | str
 
 
-class ScorerRow(Row, tag="scorer", kw_only=True):
+class ScorerRow(Row, tag="scorer", frozen=True, kw_only=True):
     available: Amounts
     request: Amounts
     expect: float
 
 
-class GroupAffinityRow(Row, tag="pg_affinity", kw_only=True):
+class GroupAffinityRow(Row, tag="pg_affinity", frozen=True, kw_only=True):
     bundles: dict[str, str]
     """The node of each bundle, by number."""
     bundle_shape: Amounts
@@ -229,56 +229,56 @@ class GroupAffinityRow(Row, tag="pg_affinity", kw_only=True):
 # ---- amounts ------------------------------------------------------------------------------------
 
 
-class InstanceStep(Strict, kw_only=True):
+class InstanceStep(Strict, frozen=True, kw_only=True):
     request: Amounts | None = None
     free: Lists | None = None
     expect: Lists | Literal["none"] | None = None
     left: Lists | None = None
 
 
-class InstancesRow(Row, tag="instances", kw_only=True):
+class InstancesRow(Row, tag="instances", frozen=True, kw_only=True):
     before: Lists
     steps: list[InstanceStep]
 
 
-class GroupStep(Strict, kw_only=True):
+class GroupStep(Strict, frozen=True, kw_only=True):
     request: Amounts
     expect: Literal["ok", "none"]
     left: Lists | None = None
 
 
-class GroupInstancesRow(Row, tag="pg_instances", kw_only=True):
+class GroupInstancesRow(Row, tag="pg_instances", frozen=True, kw_only=True):
     """`CPU_wild` is what all bundles have, `CPU_1` what the second one has."""
 
     before: Lists
     steps: list[GroupStep]
 
 
-class ArithmeticRow(Row, tag="instance_arith", kw_only=True):
+class ArithmeticRow(Row, tag="instance_arith", frozen=True, kw_only=True):
     before: list[float]
     op: Literal["subtract", "add"]
     arg: list[float]
     expect: dict[str, list[float]]
 
 
-class CreateRow(Row, tag="instance_create", kw_only=True):
+class CreateRow(Row, tag="instance_create", frozen=True, kw_only=True):
     resources: Amounts
     expect: Lists
 
 
-class SetRow(Row, tag="resource_set", kw_only=True):
+class SetRow(Row, tag="resource_set", frozen=True, kw_only=True):
     left: Amounts
     op: Literal["<=", "==", "+", "-"]
     right: Amounts
     expect: bool | Amounts
 
 
-class StoreStep(Strict, kw_only=True):
+class StoreStep(Strict, frozen=True, kw_only=True):
     used_MiB: float
     available_MiB: float
 
 
-class StoreRow(Row, tag="object_store", kw_only=True):
+class StoreRow(Row, tag="object_store", frozen=True, kw_only=True):
     total_MiB: float
     steps: list[StoreStep]
 
@@ -286,14 +286,14 @@ class StoreRow(Row, tag="object_store", kw_only=True):
 # ---- one node at work ---------------------------------------------------------------------------
 
 
-class BlockedStep(Strict, kw_only=True):
+class BlockedStep(Strict, frozen=True, kw_only=True):
     blocks: list[str] = []
     unblocks: list[str] = []
     available: Amounts
     in_group: Amounts = {}
 
 
-class BlockedRow(Row, tag="blocked_in_get", kw_only=True):
+class BlockedRow(Row, tag="blocked_in_get", frozen=True, kw_only=True):
     """`group`: what a bundle has beside the node; who is in `running_in_group` runs in it."""
 
     node: Amounts
@@ -303,11 +303,11 @@ class BlockedRow(Row, tag="blocked_in_get", kw_only=True):
     steps: list[BlockedStep]
 
 
-class Granted(Strict, kw_only=True):
+class Granted(Strict, frozen=True, kw_only=True):
     granted: list[str]
 
 
-class DispatchRow(Row, tag="dispatch", kw_only=True):
+class DispatchRow(Row, tag="dispatch", frozen=True, kw_only=True):
     node: Amounts
     running: dict[str, int]
     queue: list[str]
@@ -315,18 +315,18 @@ class DispatchRow(Row, tag="dispatch", kw_only=True):
     expect: Granted
 
 
-class Waits(Strict, kw_only=True):
+class Waits(Strict, frozen=True, kw_only=True):
     queued: bool
     worker_started: bool
 
 
-class InfeasibleRow(Row, tag="infeasible", kw_only=True):
+class InfeasibleRow(Row, tag="infeasible", frozen=True, kw_only=True):
     nodes: Nodes
     request: Amounts
     expect: Waits
 
 
-class Worker(Strict, kw_only=True):
+class Worker(Strict, frozen=True, kw_only=True):
     name: str
     used: int
     started: float = 0.0
@@ -335,12 +335,12 @@ class Worker(Strict, kw_only=True):
     owner: str = ""
 
 
-class KilledByTime(Strict, kw_only=True):
+class KilledByTime(Strict, frozen=True, kw_only=True):
     kill_order: list[str]
     retry: dict[str, bool]
 
 
-class ByTimeRow(Row, tag="oom_by_time", kw_only=True):
+class ByTimeRow(Row, tag="oom_by_time", frozen=True, kw_only=True):
     threshold: int
     buffer: int
     used: int
@@ -349,19 +349,19 @@ class ByTimeRow(Row, tag="oom_by_time", kw_only=True):
     expect: KilledByTime
 
 
-class GoneRow(Row, tag="oom_by_owner", kw_only=True):
+class GoneRow(Row, tag="oom_by_owner", frozen=True, kw_only=True):
     """Of a rule that the product does not have; see `placement.NOT_OURS`."""
 
     workers: Any = None
     expect: Any = None
 
 
-class OldIdsRow(Row, tag="resource_ids_2020", kw_only=True):
+class OldIdsRow(Row, tag="resource_ids_2020", frozen=True, kw_only=True):
     before: Any
     steps: Any
 
 
-class OldSoftRow(Row, tag="soft_hard_2020", kw_only=True):
+class OldSoftRow(Row, tag="soft_hard_2020", frozen=True, kw_only=True):
     nodes: Any
     request: Amounts
     constraint: str
@@ -377,7 +377,7 @@ PlacementRow = (
 )  # fmt: skip
 
 
-class PlacementTable(Strict, kw_only=True):
+class PlacementTable(Strict, frozen=True, kw_only=True):
     version: Literal[1]
     cases: list[PlacementRow]
 
@@ -385,7 +385,7 @@ class PlacementTable(Strict, kw_only=True):
 # ---- the selector -------------------------------------------------------------------------------
 
 
-class SelectorConfig(Strict, kw_only=True):
+class SelectorConfig(Strict, frozen=True, kw_only=True):
     candidate_factor: int | None = None
     min_dynamic_port: int | None = None
     allow_cpu_jobs_on_gpu_nodes: bool | None = None
@@ -393,7 +393,7 @@ class SelectorConfig(Strict, kw_only=True):
     same_rack: Literal["ignore", "prefer", "require"] | None = None
 
 
-class MaskRow(Strict, kw_only=True):
+class MaskRow(Strict, frozen=True, kw_only=True):
     """`total` and `used` are masks of devices, and so is `mask`, what is picked of them."""
 
     total: int
@@ -403,7 +403,7 @@ class MaskRow(Strict, kw_only=True):
     derived: bool = False
 
 
-class SelectorNode(Strict, kw_only=True):
+class SelectorNode(Strict, frozen=True, kw_only=True):
     """`mem` in MB; `gpus` and `used_gpus` are masks of devices."""
 
     mem: int
@@ -417,7 +417,7 @@ class SelectorNode(Strict, kw_only=True):
     used_ports: list[Range] = []
 
 
-class SelectorRequest(Strict, kw_only=True):
+class SelectorRequest(Strict, frozen=True, kw_only=True):
     mem: int
     cpu: int
     gpu: int = 0
@@ -430,7 +430,7 @@ class SelectorRequest(Strict, kw_only=True):
     racks: list[str] = []
 
 
-class SelectorExpect(Strict, kw_only=True):
+class SelectorExpect(Strict, frozen=True, kw_only=True):
     """`nodes` in any order, `ranked` in packing order; `masks` of devices. Exact, where given."""
 
     nodes: list[str]
@@ -441,7 +441,7 @@ class SelectorExpect(Strict, kw_only=True):
     dynamic_within: list[Range] | None = None
 
 
-class SelectorStep(Strict, kw_only=True):
+class SelectorStep(Strict, frozen=True, kw_only=True):
     add: dict[str, SelectorNode] = {}
     tried: dict[str, tuple[int, int, int]] = {}
     """mem, cpu and GPUs that were asked for there in vain."""
@@ -451,7 +451,7 @@ class SelectorStep(Strict, kw_only=True):
     """mem, cpu, GPUs and the mask of devices that are taken after the check."""
 
 
-class Scenario(Strict, kw_only=True):
+class Scenario(Strict, frozen=True, kw_only=True):
     id: str
     derived: bool = False
     config: SelectorConfig = SelectorConfig()
@@ -459,14 +459,14 @@ class Scenario(Strict, kw_only=True):
     steps: list[SelectorStep]
 
 
-class RangeRow(Strict, kw_only=True):
+class RangeRow(Strict, frozen=True, kw_only=True):
     op: Literal["coalesce", "intersect", "subtract"]
     a: list[Range]
     b: list[Range] = []
     out: list[Range]
 
 
-class SelectorTable(Strict, kw_only=True):
+class SelectorTable(Strict, frozen=True, kw_only=True):
     config: SelectorConfig
     gpu_mask_choice: list[MaskRow]
     scenarios: list[Scenario]
@@ -476,7 +476,7 @@ class SelectorTable(Strict, kw_only=True):
 # ---- wiring -------------------------------------------------------------------------------------
 
 
-class Machine(Strict, kw_only=True):
+class Machine(Strict, frozen=True, kw_only=True):
     """The cells of `nvidia-smi topo -m` and of `topo -mp`, a row a line."""
 
     numa: list[int]
@@ -484,7 +484,7 @@ class Machine(Strict, kw_only=True):
     topo_mp: list[str] | None = None
 
 
-class WiringRow(Strict, kw_only=True):
+class WiringRow(Strict, frozen=True, kw_only=True):
     id: str
     machine: str
     free: list[int]
@@ -495,7 +495,7 @@ class WiringRow(Strict, kw_only=True):
     note: str = ""
 
 
-class WiringTable(Strict, kw_only=True):
+class WiringTable(Strict, frozen=True, kw_only=True):
     weights: dict[str, Any] = {}
     rule: str = ""
     machines: dict[str, Machine]

@@ -22,7 +22,7 @@ def trials(monkeypatch):
         return msgspec.structs.replace(result, seed=seed), world
 
     monkeypatch.setattr(explore, "try_seed", one)
-    monkeypatch.setattr(explore.time, "monotonic", lambda: float(len(tried)))
+    monkeypatch.setattr("phalanx.sim.chaos.explore.time.monotonic", lambda: float(len(tried)))
     return tried
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from phalanx.protocol.node_messages import Stop
@@ -147,9 +149,9 @@ def test_clocks_differ_and_ticks_stop_with_the_machine():
 
 def test_equal_times_happen_in_the_order_they_were_asked_for():
     kernel = Kernel("a seed")
-    done = []
+    done: list[str] = []
     for name in "abc":
-        kernel.at(1.0, lambda name=name: done.append(name))
+        kernel.at(1.0, functools.partial(done.append, name))
     kernel.at(0.5, lambda: kernel.at(0.1, lambda: done.append("now")))
     kernel.run(2.0)
     assert done == ["now", "a", "b", "c"]

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -41,7 +42,7 @@ def test_a_seed_is_the_same_run_in_every_process():
 
 
 def test_the_command_prints_what_came_of_each_seed(tmp_path):
-    said = []
+    said: list[Any] = []
     trace = tmp_path / "events"
     request = Request(seeds=[SEED], as_json=True, trace=trace)
     assert run(request, write=said.append)
@@ -56,7 +57,7 @@ def test_the_command_prints_what_came_of_each_seed(tmp_path):
 
 
 def test_many_seeds_end_with_a_count():
-    said = []
+    said: list[Any] = []
     assert run(Request(seeds=[SEED, 5]), write=said.append)
     assert said[0].startswith(f"seed {SEED}: ok, digest ")
     assert said[-1] == "2 seeds, 0 failed"

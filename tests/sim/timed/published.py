@@ -41,7 +41,7 @@ def place(jobs: list[dict[str, Any]], nodes: int, node_gpus: int) -> list[bool]:
 
 def run(jobs: list[Job], nodes: int, node_gpus: int, policy: str) -> Outcome:
     """The outcome under srtf, srsf or tiresias (which counts GPUs and knows no nodes)."""
-    table = [
+    table: list[dict[str, Any]] = [
         {
             "name": j.name, "at": j.submit_s, "left": j.work_s, "gpus": round(j.amount(GPU)),
             "cost": j.overhead_s, "on": False, "ran": 0.0, "stops": 0, "last": 0.0,

@@ -167,7 +167,7 @@ def test_measures() -> None:
     )  # fmt: skip
     m = result.measures
     assert lives(result) == {"a": (0, 10), "b": (10, 40), "c": (40, 50)}
-    assert (m.jct_mean_s, m.jct_p50_s, m.jct_p99_s) == (pytest.approx((10 + 40 + 45) / 3), 40, 45)
+    assert (m.jct_mean_s, m.jct_p50_s, m.jct_p99_s) == pytest.approx(((10 + 40 + 45) / 3, 40, 45))
     assert (m.allocation_pct, m.utilisation_pct, m.makespan_s) == (100, 100, 50)
     assert [q.share_pct for q in result.queues] == [pytest.approx(20), pytest.approx(80)]
     p, q = 1.0, (40 / 30 + 45 / 10) / 2
@@ -183,7 +183,7 @@ def test_fragments() -> None:
     """Tasks of 4 and of 1: with 1 of 4 GPUs taken, 3 are idle where a task of 4 does not fit."""
     nodes = [machine("n", cpu=8, gpus=4)]
     result = simulate(day("a 0 10 1x1\nb 10 5 1x4"), nodes, config=classic("fifo"), rules=AT_ONCE)
-    assert result.series.fragmented_pct == (pytest.approx(100 * 3 / 4 / 2), 0.0, 0.0)
+    assert result.series.fragmented_pct == pytest.approx((100 * 3 / 4 / 2, 0.0, 0.0))
     assert result.measures.fragmented_pct == pytest.approx(37.5 * 10 / 15)
 
 

@@ -1,0 +1,31 @@
+"""What a test says is there."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from phalanx import get_runtime_context
+from phalanx.engines.embedded.client.runtime import Runtime
+from phalanx.engines.embedded.engine import EmbeddedEngine
+from phalanx.engines.interface import current
+from phalanx.model.jobs.gang_view import GangView
+
+T = TypeVar("T")
+
+
+def present(value: T | None) -> T:
+    """The value itself; fails where there is none."""
+    assert value is not None
+    return value
+
+
+def own_gang() -> GangView:
+    """The gang of the member that asks."""
+    return present(get_runtime_context().gang)
+
+
+def current_runtime() -> Runtime:
+    """The runtime of this process, which runs Phalanx's own engine."""
+    engine = current()
+    assert isinstance(engine, EmbeddedEngine)
+    return engine.runtime
