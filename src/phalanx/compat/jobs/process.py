@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import threading
@@ -97,6 +99,13 @@ def start_server(cluster: str, host: str = "127.0.0.1", port: int = PORT) -> fil
         raise SystemFailureError(f"The job server did not start: {reason}")
     process.returncode = 0  # it lives on, and nobody waits for it
     return msgspec.json.decode(line, type=files.Serving)
+
+
+def stop_servers() -> None:
+    """End this user's job servers on this machine."""
+    for one in files.servers():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one.pid, signal.SIGTERM)
 
 
 def main(cluster: str, host: str, port: str) -> None:
