@@ -28,6 +28,8 @@ class Counter:
     def add(self):
         return 1
 
+config = ray._private.worker.global_worker.core_worker.get_job_config()
+print(config.metadata)
 print(os.environ["MODE"], os.path.exists("notes.log"))
 print(ray.get(where.remote()))
 print(ray.get(Counter.options(name="counter", lifetime="detached").remote().add.remote()))
@@ -68,6 +70,8 @@ def test_a_script_with_its_directory_and_variables(started, tmp_path):
         *("--", "python", "main.py"),
     )
     assert "Job 'whole' submitted successfully" in said
+    named = {"job_name": "whole", "job_submission_id": "whole", "team": "a"}
+    assert f"{named}\n" in said
     assert "test False\n('test', 2)\n1\n" in said
     assert "Job 'whole' succeeded" in said
     assert "('test', 2)" in ray(started, "job", "logs", "whole")
@@ -101,9 +105,25 @@ def test_the_cluster_is_shown_by_ray_s_commands(started):
     assert "nodes: 1 alive" in ray(started, "status")
     (node,) = json.loads(ray(started, "list", "nodes", "--format", "json"))
     assert (node["state"], node["resources_total"]["CPU"]) == ("ALIVE", 2)
-    assert "Total: 0" in ray(started, "list", "placement-groups")
+    # Those of gangs, and so of jobs, are among them.
+    groups = ray(started, "list", "placement-groups", "--filter", "state=CREATED")
+    assert "PLACEMENT_GROUP_ID" in groups
     refused = started.python(RAY, "list", "tasks")
     assert (refused.returncode, "ray.util.state" in refused.stderr) == (1, True)
+
+
+def test_a_server_ends_with_its_port_free_and_another_takes_over(started):
+    began = started.python(
+        "import sys\n"
+        "from phalanx.compat.jobs import files\n"
+        "from phalanx.compat.jobs.process import start_server, stop_servers\n"
+        "(first,) = files.servers()\n"
+        "port = int(first.url.rpartition(':')[2])\n"
+        "stop_servers()\n"
+        "assert files.servers() == []\n"
+        "print(start_server(first.cluster, port=port).url == first.url)\n"
+    )
+    assert began.stdout == "True\n", began.stderr
 
 
 @pytest.mark.parametrize(

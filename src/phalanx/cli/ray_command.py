@@ -110,6 +110,7 @@ def start(
         address=address,
         host=node_ip_address,
         port=port if head else None,
+        store=["memory"] if head else None,  # as with Ray, a new head knows nothing
         num_cpus=num_cpus,
         num_gpus=num_gpus,
         resources=resources,

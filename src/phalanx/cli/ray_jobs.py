@@ -59,7 +59,7 @@ def submit(
 ) -> None:
     """Run a command as a job, and show what it prints. Exit 1 when it failed."""
     environment = _environment(runtime_env, runtime_env_json, working_dir)
-    options = {
+    options: dict[str, Any] = {
         "metadata": _json("metadata-json", metadata_json),
         "entrypoint_resources": _json("entrypoint-resources", entrypoint_resources),
         "entrypoint_label_selector": _json("entrypoint-label-selector", entrypoint_label_selector),

@@ -33,6 +33,7 @@ PORT = 8265
 """Ray's own."""
 ANSWER_S = 10.0
 _LOOK_EVERY_S = 1.0
+_ENDS_EVERY_S = 0.02
 _GONE_AFTER = 5
 """So many looks in a row without a head or node of the cluster here, and the server ends."""
 
@@ -102,10 +103,13 @@ def start_server(cluster: str, host: str = "127.0.0.1", port: int = PORT) -> fil
 
 
 def stop_servers() -> None:
-    """End this user's job servers on this machine."""
+    """End this user's job servers on this machine, and wait until their ports are free."""
     for one in files.servers():
         with contextlib.suppress(ProcessLookupError):
             os.kill(one.pid, signal.SIGTERM)
+        deadline = time.monotonic() + ANSWER_S
+        while started_at(one.pid) == one.started and time.monotonic() < deadline:
+            time.sleep(_ENDS_EVERY_S)
 
 
 def main(cluster: str, host: str, port: str) -> None:

@@ -24,7 +24,7 @@ from phalanx.compat.jobs.translation import (
     packages_of,
     read_request,
 )
-from phalanx.compat.ray import RAY_VERSION
+from phalanx.compat.ray import RAY_COMMIT, RAY_VERSION
 from phalanx.errors import JobCommandError, JobNotFoundError, PhalanxError
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.jobs import CommandJob, DeleteJob, GetJob, ListJobs
@@ -107,7 +107,7 @@ class JobRoutes:
             {
                 "version": API_VERSION,
                 "ray_version": RAY_VERSION,
-                "ray_commit": "phalanx",
+                "ray_commit": RAY_COMMIT,
                 "session_name": self._place.variables["PHALANX_ADDRESS"],
             },
         )

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Collection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from urllib.parse import unquote, urlsplit
 
 from phalanx.compat.jobs.routes import Answer, JobRoutes
@@ -42,8 +43,7 @@ class JobServer(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         """Bind without the look-up of this host's name, which may take long."""
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
+        TCPServer.server_bind(self)
         self.server_port = int(self.server_address[1])
 
 
