@@ -221,6 +221,23 @@ def test_what_is_not_there(server, method, path, status):
     assert ask(server, method, path)[0] == status
 
 
+@pytest.mark.parametrize(
+    "body", [b"{", b"\xff", b"[" * 100_000, b'{"entrypoint": ""}', b'{"entrypoint": "x" * 3}']
+)
+def test_what_is_no_request_is_refused(server, head, body):
+    assert ask(server, "POST", "/api/jobs/", body)[0] == 400
+    assert head.specs == {}
+
+
+def test_a_request_is_at_most_a_mebibyte(server):
+    assert ask(server, "POST", "/api/jobs/", Content_Length=str(1 << 21))[0] == 413
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "10.0.0.1:8265", "[::1]:8265"])
+def test_names_and_numbers_of_this_machine_are_meant(server, host):
+    assert ask(server, "GET", "/api/version", Host=host)[0] == 200
+
+
 def test_one_connection_takes_several_requests(server):
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     headers = {"Authorization": f"Bearer {server.token}"}

@@ -126,7 +126,8 @@ def main(cluster: str, host: str, port: str) -> None:
     if all(one.cluster != cluster for one in files.servers()):
         packages.keep(_in_use(head))
     me = os.getpid()
-    where = f"[{host}]" if ":" in host else host
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    where = f"[{shown}]" if ":" in shown else shown
     serving = files.Serving(
         url=f"http://{where}:{server.server_port}",
         cluster=cluster,

@@ -33,7 +33,7 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 API_VERSION = "4"
 """Of the job API, as Ray counts it."""
-BODY_BYTES = 4 << 20
+BODY_BYTES = 1 << 20
 """Of a request that is no package."""
 PACKAGE_BYTES = 512 << 20
 _LAST_CHARS = 20_000
@@ -95,7 +95,7 @@ class JobRoutes:
                     return function(*parts, body=body, size=size)
                 except JobNotFoundError:
                     return Answer(404, f"Job {parts[0]} does not exist")
-                except (TypeError, ValueError) as error:
+                except (TypeError, ValueError, RecursionError) as error:
                     return Answer(400, f"{type(error).__name__}: {error}")
                 except (PhalanxError, OSError) as error:
                     return Answer(500, f"{type(error).__name__}: {error}")

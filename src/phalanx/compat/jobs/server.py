@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import ipaddress
+import platform
 import re
 import time
-from collections.abc import Collection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from urllib.parse import unquote, urlsplit
@@ -23,7 +24,6 @@ _WEBSOCKET = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 """What a key is hashed with: RFC 6455, section 1.3."""
 _TEXT, _CLOSE = 0x81, 0x88
 _NORMAL = (1000).to_bytes(2, "big")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class JobServer(ThreadingHTTPServer):
@@ -39,7 +39,16 @@ class JobServer(ThreadingHTTPServer):
         self.token = token
         self.routes = routes
         super().__init__((host, port), _Connection)
-        self.hosts: Collection[str] = {host, *_LOOPBACK}
+        self._hosts = {host, "localhost", platform.node()}
+
+    def is_meant(self, host: str | None) -> bool:
+        """Whether a request for this host is one for this server: for one of its names, or for any
+        number, of which nobody can make another's name stand for it."""
+        try:
+            ipaddress.ip_address(host or "")
+        except ValueError:
+            return host in self._hosts
+        return True
 
     def server_bind(self) -> None:
         """Bind without the look-up of this host's name, which may take long."""
@@ -89,7 +98,7 @@ class _Connection(BaseHTTPRequestHandler):
 
     def _refusal(self) -> Answer | None:
         host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
-        if host not in self.server.hosts:
+        if not self.server.is_meant(host):
             return Answer(403, f"This server is not {host}.")
         if "Origin" in self.headers:
             return Answer(403, "Requests of web pages are refused.")
