@@ -40,7 +40,7 @@ class JobSubmissionClient:
     that this user started last on this machine, and HOST:PORT of a cluster's head the one that
     serves it. RAY_API_SERVER_ADDRESS and RAY_ADDRESS come before it, as in Ray. A server of this
     user on this machine is shown its token; for others RAY_AUTH_MODE=token takes the one of
-    RAY_AUTH_TOKEN, or of the file RAY_AUTH_TOKEN_PATH. Raises ConnectionError when nobody serves
+    RAY_AUTH_TOKEN, or of the file RAY_AUTH_TOKEN_PATH (~/.ray/auth_token). Raises ConnectionError when nobody serves
     there, and TypeError for arguments of another type.
     """
 
@@ -257,8 +257,8 @@ def _token_headers(url: str) -> dict[str, str]:
     be meant: another user's process may listen at a port where ours once did."""
     token = ""
     if os.environ.get("RAY_AUTH_MODE") == "token":
-        path = os.environ.get("RAY_AUTH_TOKEN_PATH")
-        token = os.environ.get("RAY_AUTH_TOKEN") or (Path(path).read_text() if path else "")
+        path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
+        token = os.environ.get("RAY_AUTH_TOKEN") or (path.read_text() if path.exists() else "")
     local = url.replace("//localhost:", "//127.0.0.1:")
     if not token and any(one.url == local for one in files.servers()):
         token = files.token()
