@@ -40,8 +40,8 @@ class JobSubmissionClient:
     that this user started last on this machine, and HOST:PORT of a cluster's head the one that
     serves it. RAY_API_SERVER_ADDRESS and RAY_ADDRESS come before it, as in Ray. A server of this
     user on this machine is shown its token; for others RAY_AUTH_MODE=token takes the one of
-    RAY_AUTH_TOKEN, or of the file RAY_AUTH_TOKEN_PATH (~/.ray/auth_token). Raises ConnectionError when nobody serves
-    there, and TypeError for arguments of another type.
+    RAY_AUTH_TOKEN, or of the file RAY_AUTH_TOKEN_PATH (~/.ray/auth_token). Raises
+    ConnectionError when nobody serves there, and TypeError for arguments of another type.
     """
 
     def __init__(
