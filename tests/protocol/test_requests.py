@@ -41,7 +41,7 @@ FOR_VISITORS = {
     *("ListGangs", "Explain", "TakeSnapshot"),
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
     *("ApplyManifests", "CommandJob", "ResizeJob", "DeleteJob", "ListJobs", "GetJob"),
-    "ExplainActor",
+    *("ExplainActor", "ListActors", "ListGroups"),
     *("ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog"),
 }
 """What a command line may ask. The node and the head listen to nobody of another user."""

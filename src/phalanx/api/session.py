@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 import os
 import sys
 import threading
@@ -21,6 +22,9 @@ from phalanx.policies.placement_policy import read_placement_policy
 from phalanx.protocol.node_messages import LogLine
 from phalanx.protocol.requests.queues import AdmitQueue
 
+JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""In a job that was submitted by Ray's job API: its runtime environment and metadata, as JSON."""
+_INHERITED_BY_DRIVERS = ("env_vars", "py_modules", "working_dir")
 _lock = threading.RLock()
 ADMITTED_FOR_S = 1.0
 """Whether a queue takes work is asked again after this long."""
@@ -120,6 +124,8 @@ def init(
         engine_name, where = engine_and_address(address, factory().names)
         check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory)
         _check_namespace(namespace)
+        if engine_name == "embedded":
+            runtime_env = _with_that_of_the_job(runtime_env)
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
         hook = None
         if engine_name == "embedded":  # Ray has options of its own for that
@@ -155,6 +161,17 @@ def init(
                 shutdown()
                 raise
         return RuntimeHandle(started.facts())
+
+
+def _with_that_of_the_job(runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The runtime environment of a driver, with what its submitted job was given beneath it."""
+    of_job = json.loads(os.environ.get(JOB_CONFIG) or "{}").get("runtime_env") or {}
+    if not of_job:
+        return runtime_env
+    beneath = {name: of_job[name] for name in _INHERITED_BY_DRIVERS if of_job.get(name)}
+    given = dict(runtime_env or {})
+    variables = {**beneath.pop("env_vars", {}), **(given.get("env_vars") or {})}
+    return {**beneath, **given, **({"env_vars": variables} if variables else {})}
 
 
 def _hook(

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from phalanx.cli import jobs, queues
+from phalanx.cli import jobs, queues, ray_command
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
@@ -129,6 +129,7 @@ app.command()(jobs.flows)
 app.command()(jobs.crons)
 app.command()(jobs.hypernodes)
 app.add_typer(queues.app)
+app.add_typer(ray_command.compat)
 app.command()(simulate)
 app.command()(validate)
 

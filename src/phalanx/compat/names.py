@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 _OURS = "phalanx.compat.ray_modules"
+_CLIENT = "phalanx.compat.jobs.client"
+_DETAILS = "phalanx.compat.jobs.details"
 
 SAME_MODULE = {
     "ray.actor": "phalanx.actor",
@@ -103,6 +105,21 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray.experimental": {},
     "ray.experimental.internal_kv": {f"{_OURS}.internal_kv": _KV},
     "ray.experimental.tqdm_ray": {f"{_OURS}.tqdm_ray": ("safe_print", "tqdm")},
+    "ray.job_submission": {
+        _CLIENT: ("JobSubmissionClient",),
+        _DETAILS: ("DriverInfo", "JobDetails", "JobInfo", "JobStatus", "JobType"),
+    },
+    "ray.dashboard": {},
+    "ray.dashboard.modules": {},
+    "ray.dashboard.modules.job": {},
+    "ray.dashboard.modules.job.common": {_DETAILS: ("JobInfo", "JobStatus")},
+    "ray.dashboard.modules.job.pydantic_models": {
+        _DETAILS: ("DriverInfo", "JobDetails", "JobType")
+    },
+    "ray.dashboard.modules.job.sdk": {
+        _CLIENT: ("JobSubmissionClient",),
+        _DETAILS: ("JobDetails", "JobStatus"),
+    },
     "ray.remote_function": {"phalanx.api.functions": ("RemoteFunction",)},
     "ray.runtime_context": {
         "phalanx.api.runtime_context": ("RuntimeContext", "get_runtime_context")
@@ -166,7 +183,6 @@ REFUSED: Mapping[str, Sequence[str]] = {
         *("CommunicatorMetadata", "TensorTransportManager", "TensorTransportMetadata"),
         *("get_local_object_locations", "get_object_locations", "register_tensor_transport"),
     ),
-    "ray.job_submission": ("JobDetails", "JobInfo", "JobStatus", "JobSubmissionClient", "JobType"),
     "ray.util": ("connect", "disconnect"),
     "ray.util.dask": ("disable_dask_on_ray", "enable_dask_on_ray", "ray_dask_get"),
     "ray.util.iter": (

@@ -27,6 +27,8 @@ PROGRAM = "PHALANX_COMPAT_RAY_PROGRAM"
 
 RAY_VERSION = "2.60.0"
 """The version of Ray whose interface is followed; programs read it as `ray.__version__`."""
+RAY_COMMIT = "phalanx"
+"""In place of a commit of Ray's: `ray.__commit__`, and what the job API says."""
 
 
 def install() -> None:
@@ -157,6 +159,7 @@ class _Gathering(Loader):
         module.__dict__["__all__"] = _public_names(module.__name__)
         if module.__name__ == "ray":
             module.__dict__["__version__"] = RAY_VERSION
+            module.__dict__["__commit__"] = RAY_COMMIT
 
 
 class _SameModule(Loader):

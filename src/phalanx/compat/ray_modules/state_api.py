@@ -41,7 +41,7 @@ def list_actors(
     raise_on_missing_output: bool = True,
 ) -> list[StateRow]:
     """All actors, the dead of late too."""
-    return _chosen((dict(row) for row in running_engine().ask(ListActors())), filters, limit)
+    return chosen((dict(row) for row in running_engine().ask(ListActors())), filters, limit)
 
 
 def get_actor(id: str, address: str | None = None, timeout: float = 30) -> StateRow | None:
@@ -58,7 +58,7 @@ def list_tasks(
     raise_on_missing_output: bool = True,
 ) -> list[StateRow]:
     """This process's tasks and calls."""
-    return _chosen(running_engine().tasks(), filters, limit)
+    return chosen(running_engine().tasks(), filters, limit)
 
 
 def get_task(id: str | Any, address: str | None = None, timeout: float = 30) -> StateRow | None:
@@ -88,7 +88,7 @@ def list_objects(
         }
         for ref in living_references()
     )
-    return _chosen(rows, filters, limit)
+    return chosen(rows, filters, limit)
 
 
 def get_objects(id: str, address: str | None = None, timeout: float = 30) -> list[StateRow]:
@@ -132,7 +132,7 @@ def list_nodes(
         }
         for row in nodes()
     )
-    return _chosen(rows, filters, limit)
+    return chosen(rows, filters, limit)
 
 
 def get_node(id: str, address: str | None = None, timeout: float = 30) -> StateRow | None:
@@ -149,7 +149,7 @@ def list_placement_groups(
     raise_on_missing_output: bool = True,
 ) -> list[StateRow]:
     """All placement groups."""
-    return _chosen(running_engine().groups(), filters, limit)
+    return chosen(running_engine().groups(), filters, limit)
 
 
 def get_placement_group(
@@ -162,7 +162,8 @@ def get_placement_group(
 _ALL = 1 << 30
 
 
-def _chosen(rows: Iterable[Mapping[str, Any]], filters: Filters, limit: int) -> list[StateRow]:
+def chosen(rows: Iterable[Mapping[str, Any]], filters: Filters, limit: int) -> list[StateRow]:
+    """The first rows that all filters let through. Raises ValueError for an unknown predicate."""
     found = [StateRow(row) for row in rows]
     for key, predicate, value in filters or ():
         if predicate not in ("=", "!="):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any
 
 import cloudpickle
 
 from phalanx.api.objects import wait
 from phalanx.api.runtime_context import get_runtime_context
-from phalanx.api.session import is_initialized, running_engine
+from phalanx.api.session import JOB_CONFIG, is_initialized, running_engine
 from phalanx.compat.ray_modules.network import get_node_ip_address
 from phalanx.model.ids import ActorID, JobID, TaskID, WorkerID
 from phalanx.objects.reference import ObjectRef, living_references
@@ -69,6 +71,15 @@ class GlobalNode:
         return get_runtime_context().get_temp_dir()
 
 
+class JobConfig:
+    """What this driver's job was given by who submitted it."""
+
+    def __init__(self) -> None:
+        of_job = json.loads(os.environ.get(JOB_CONFIG) or "{}")
+        self.metadata: dict[str, str] = of_job.get("metadata") or {}
+        self.runtime_env: dict[str, Any] = of_job.get("runtime_env") or {}
+
+
 class CoreWorker:
     """What programs ask of the process's references."""
 
@@ -78,6 +89,10 @@ class CoreWorker:
             ref.hex().encode(): {"local": 1, "submitted": 0, "owned_by_us": 1}
             for ref in living_references()
         }
+
+    def get_job_config(self) -> JobConfig:
+        """The configuration of the job that this driver was submitted as."""
+        return JobConfig()
 
     def object_exists(self, ref: ObjectRef[Any]) -> bool:
         """Whether the object is there."""

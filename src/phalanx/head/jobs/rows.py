@@ -41,6 +41,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         started=job.started,
         finished=job.finished,
         age_s=now - job.submitted,
+        annotations=dict(job.spec.annotations),
     )
 
 

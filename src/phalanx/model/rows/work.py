@@ -84,6 +84,8 @@ class JobInfo(Row, frozen=True):
     finished: float | None
     age_s: float
     """Since it was submitted."""
+    annotations: dict[str, str]
+    """What its manifest, or who submitted it, has noted of it."""
 
 
 class LogFile(Row, frozen=True):

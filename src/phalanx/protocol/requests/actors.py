@@ -121,6 +121,7 @@ class ListActors(Request[list[ActorInfo]]):
 
     kind: ClassVar[int] = 48
     effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
 class ListNamedActors(Request[list[tuple[str, str]]]):

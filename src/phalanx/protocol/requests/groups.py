@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from phalanx.protocol.requests.request import NODES, Effect, Request, Role
+from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request, Role
 
 
 class CreateGroup(Request[None]):
@@ -57,6 +57,7 @@ class ListGroups(Request[list[dict[str, Any]]]):
 
     kind: ClassVar[int] = 54
     effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
 class NamedGroup(msgspec.Struct, array_like=True):

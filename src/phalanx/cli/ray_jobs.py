@@ -1,0 +1,233 @@
+"""`ray job submit`, `status`, `logs`, `list`, `stop`, `delete`: Ray's commands over its job API."""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_module
+import os
+import pprint
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from phalanx.cli.reach import FAILED, USAGE, fail
+from phalanx.cli.table import say
+
+if TYPE_CHECKING:
+    from phalanx.compat.jobs.client import JobSubmissionClient
+    from phalanx.compat.jobs.details import JobStatus
+
+app = typer.Typer(help="Submit, stop, delete, or list Ray jobs.", no_args_is_help=True)
+
+_LOOK_EVERY_S = 0.5
+
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the job server, as http://127.0.0.1:8265 (RAY_ADDRESS, or the one here)."
+    ),
+]
+Headers = Annotated[str | None, typer.Option(help="JSON: sent with each request.")]
+Verify = Annotated[str, typer.Option(help="true, false, or a file of certificates.")]
+JobId = Annotated[str, typer.Argument(help="The job's submission id.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the job's end.")]
+
+
+@app.command()
+def submit(
+    entrypoint: Annotated[list[str], typer.Argument(help="The command, after --.")],
+    address: Address = None,
+    submission_id: Annotated[str | None, typer.Option(help="Else one is made.")] = None,
+    job_id: Annotated[str | None, typer.Option(help="Ray's old name of it.")] = None,
+    runtime_env: Annotated[Path | None, typer.Option(help="A YAML file with one.")] = None,
+    runtime_env_json: Annotated[str | None, typer.Option(help="One as JSON.")] = None,
+    working_dir: Annotated[str | None, typer.Option(help="A directory that is uploaded.")] = None,
+    metadata_json: Annotated[str | None, typer.Option(help="Noted with the job.")] = None,
+    entrypoint_num_cpus: Annotated[float | None, typer.Option(help="Held by the command.")] = None,
+    entrypoint_num_gpus: Annotated[float | None, typer.Option(help="Held by the command.")] = None,
+    entrypoint_memory: Annotated[int | None, typer.Option(help="Bytes, held by it.")] = None,
+    entrypoint_resources: Annotated[str | None, typer.Option(help="As JSON.")] = None,
+    entrypoint_label_selector: Annotated[str | None, typer.Option(help="As JSON.")] = None,
+    no_wait: NoWait = False,
+    headers: Headers = None,
+    verify: Verify = "true",
+) -> None:
+    """Run a command as a job, and show what it prints. Exit 1 when it failed."""
+    environment = _environment(runtime_env, runtime_env_json, working_dir)
+    options: dict[str, Any] = {
+        "metadata": _json("metadata-json", metadata_json),
+        "entrypoint_resources": _json("entrypoint-resources", entrypoint_resources),
+        "entrypoint_label_selector": _json("entrypoint-label-selector", entrypoint_label_selector),
+    }
+    if job_id:
+        say("--job-id option is deprecated. Please use --submission-id instead.", err=True)
+    with _client(address, headers, verify) as client:
+        job = client.submit_job(
+            entrypoint=subprocess.list2cmdline(entrypoint),
+            submission_id=submission_id or job_id,
+            runtime_env=environment,
+            entrypoint_num_cpus=entrypoint_num_cpus,
+            entrypoint_num_gpus=entrypoint_num_gpus,
+            entrypoint_memory=entrypoint_memory,
+            **options,
+        )
+        _headline(f"Job '{job}' submitted successfully")
+        say("Next steps\n  Query the logs of the job:")
+        say(f"    ray job logs {job}\n  Query the status of the job:")
+        say(f"    ray job status {job}\n  Request the job to be stopped:")
+        say(f"    ray job stop {job}\n")
+        if no_wait:
+            return
+        say("Tailing logs until the job exits (disable with --no-wait):")
+        _end_as(_followed(client, job))
+
+
+@app.command()
+def status(
+    job_id: JobId, address: Address = None, headers: Headers = None, verify: Verify = "true"
+) -> None:
+    """Show how far a job is."""
+    with _client(address, headers, verify) as client:
+        _show_status(client, job_id)
+
+
+@app.command()
+def logs(
+    job_id: JobId,
+    address: Address = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the job is over.")
+    ] = False,
+    headers: Headers = None,
+    verify: Verify = "true",
+) -> None:
+    """Print what a job has printed."""
+    with _client(address, headers, verify) as client:
+        if follow:
+            _end_as(_followed(client, job_id))
+        else:
+            typer.echo(client.get_job_logs(job_id), nl=False)
+
+
+@app.command("list")
+def list_(address: Address = None, headers: Headers = None, verify: Verify = "true") -> None:
+    """List all jobs."""
+    with _client(address, headers, verify) as client:
+        typer.echo(pprint.pformat(client.list_jobs()))
+
+
+@app.command()
+def stop(
+    job_id: JobId,
+    address: Address = None,
+    no_wait: NoWait = False,
+    headers: Headers = None,
+    verify: Verify = "true",
+) -> None:
+    """End a job."""
+    with _client(address, headers, verify) as client:
+        say(f"Attempting to stop job '{job_id}'")
+        client.stop_job(job_id)
+        if no_wait:
+            return
+        say(f"Waiting for job '{job_id}' to exit (disable with --no-wait):")
+        while not client.get_job_status(job_id).is_terminal():
+            time.sleep(_LOOK_EVERY_S)
+        _show_status(client, job_id)
+
+
+@app.command()
+def delete(
+    job_id: JobId, address: Address = None, headers: Headers = None, verify: Verify = "true"
+) -> None:
+    """Forget a job that is over. Exit 1 when it is not."""
+    with _client(address, headers, verify) as client:
+        client.delete_job(job_id)
+        say(f"Job '{job_id}' deleted successfully")
+
+
+@contextmanager
+def _client(address: str | None, headers: str | None, verify: str) -> Iterator[JobSubmissionClient]:
+    """The server, whose address is printed; what goes wrong with it ends the command."""
+    from phalanx.compat.jobs.client import JobSubmissionClient
+    from phalanx.errors import PhalanxError
+
+    given = _json("headers", headers or os.environ.get("RAY_JOB_HEADERS"))
+    checked: str | bool = {"true": True, "false": False}.get(verify.lower(), verify)
+    try:
+        client = JobSubmissionClient(address, headers=given, verify=checked)
+        say(f"Job submission server address: {client.get_address()}")
+        yield client
+    except (RuntimeError, ValueError, OSError, PhalanxError) as error:
+        fail(str(error))
+
+
+def _followed(client: JobSubmissionClient, job: str) -> JobStatus:
+    async def follow() -> None:
+        async for text in client.tail_job_logs(job):
+            typer.echo(text, nl=False)
+
+    asyncio.run(follow())
+    return _show_status(client, job)
+
+
+def _end_as(status: JobStatus) -> None:
+    if str(status) == "FAILED":
+        raise typer.Exit(FAILED)
+
+
+def _show_status(client: JobSubmissionClient, job: str) -> JobStatus:
+    found = client.get_job_info(job)
+    if str(found.status) == "SUCCEEDED":
+        _headline(f"Job '{job}' succeeded")
+        return found.status
+    if str(found.status) == "STOPPED":
+        say(f"Job '{job}' was stopped")
+        return found.status
+    if str(found.status) == "FAILED":
+        _headline(f"Job '{job}' failed")
+    else:
+        say(f"Status for job '{job}': {found.status}")
+    if found.message is not None:
+        say(f"Status message: {found.message}")
+    return found.status
+
+
+def _headline(text: str) -> None:
+    line = "-" * len(text)
+    say(f"\n{line}\n{text}\n{line}\n")
+
+
+def _environment(file: Path | None, text: str | None, directory: str | None) -> dict[str, Any]:
+    import yaml
+
+    if file is not None and text is not None:
+        fail("Only one of --runtime-env and --runtime-env-json can be provided.", USAGE)
+    found = _json("runtime-env-json", text) or {}
+    if file is not None:
+        try:
+            found = yaml.safe_load(file.read_text())
+        except (OSError, yaml.YAMLError) as error:
+            fail(f"{file}: {error}", USAGE)
+    if directory is not None:
+        if "working_dir" in found:
+            say("Overriding runtime_env working_dir with --working-dir option", err=True)
+        found["working_dir"] = directory
+    return found
+
+
+def _json(option: str, text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        found = json_module.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        fail(f"--{option} takes a JSON object, not {text!r}.", USAGE)
+    return found

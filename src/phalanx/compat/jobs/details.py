@@ -1,0 +1,94 @@
+"""What Ray's job API says about a job: `JobStatus`, `JobInfo`, `JobDetails` and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import Enum
+from typing import Any
+
+
+class JobStatus(str, Enum):
+    """How far a job is."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    STOPPED = "STOPPED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+
+    def __str__(self) -> str:
+        return self.value
+
+    def is_terminal(self) -> bool:
+        """Whether it changes no more."""
+        return self in (JobStatus.STOPPED, JobStatus.SUCCEEDED, JobStatus.FAILED)
+
+
+class JobType(str, Enum):
+    """Who started a job: the job API, or a driver that somebody runs."""
+
+    SUBMISSION = "SUBMISSION"
+    DRIVER = "DRIVER"
+
+
+@dataclass(kw_only=True)
+class DriverInfo:
+    """The driver of a job."""
+
+    id: str
+    node_ip_address: str
+    pid: str
+
+
+@dataclass(kw_only=True)
+class JobInfo:
+    """A job. Times are in milliseconds since the epoch."""
+
+    status: JobStatus
+    entrypoint: str
+    message: str | None = None
+    """The status in a sentence."""
+    error_type: str | None = None
+    start_time: int | None = None
+    """When it was submitted."""
+    end_time: int | None = None
+    metadata: dict[str, str] | None = None
+    runtime_env: dict[str, Any] | None = None
+    driver_agent_http_address: str | None = None
+    driver_node_id: str | None = None
+    """Where its command runs."""
+    driver_exit_code: int | None = None
+
+    def __post_init__(self) -> None:
+        self.status = JobStatus(self.status)
+
+
+@dataclass(kw_only=True)
+class JobDetails(JobInfo):
+    """A job as the job API shows it."""
+
+    type: JobType
+    job_id: str | None = None
+    """Of its driver; Phalanx names none."""
+    submission_id: str | None = None
+    driver_info: DriverInfo | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.type = JobType(self.type)
+
+    def dict(self) -> dict[str, Any]:
+        """All fields, for JSON."""
+        return asdict(self)
+
+
+_FIELDS = frozenset(field.name for field in fields(JobDetails))
+
+
+def read_details(given: Mapping[str, Any]) -> JobDetails:
+    """A job from a server's JSON. Fields that a newer server adds are left out."""
+    known = {name: value for name, value in given.items() if name in _FIELDS}
+    if driver := known.get("driver_info"):
+        known["driver_info"] = DriverInfo(**driver)
+    return JobDetails(**known)

@@ -1,0 +1,131 @@
+"""What job servers of this user keep on this machine: a token, packages, and who serves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from phalanx.engines.embedded import cluster_token
+from phalanx.engines.processes.session import started_at
+
+PIECE_BYTES = 1 << 20
+
+
+class Serving(msgspec.Struct, kw_only=True):
+    """A job server. It lives while its pid has its start time."""
+
+    url: str
+    cluster: str
+    """HOST:PORT of the head whose jobs it serves."""
+    pid: int
+    started: str
+
+
+def directory() -> Path:
+    """Where all of it is; made with mode 0700."""
+    path = Path.home() / ".phalanx" / "ray-jobs"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def token_file() -> str:
+    """The file of the token that a request must bear, which is none of the cluster's; made where
+    there is none."""
+    path = str(directory() / "token")
+    cluster_token.ensure(path)
+    return path
+
+
+def token() -> str:
+    """The token itself. Raises AuthenticationError for a file that others may have read."""
+    path = token_file()
+    cluster_token.read(path)  # which checks the file
+    return Path(path).read_text().strip()
+
+
+def announce(serving: Serving) -> None:
+    """Let clients on this machine find this server."""
+    path = directory() / f"server-{serving.pid}.json"
+    draft = path.with_suffix(".draft")
+    draft.write_bytes(msgspec.json.encode(serving))
+    draft.rename(path)
+
+
+def servers() -> list[Serving]:
+    """The living servers of this user, the latest last."""
+    found = []
+    for path in sorted(directory().glob("server-*.json"), key=lambda path: path.name):
+        with contextlib.suppress(OSError, msgspec.MsgspecError, json.JSONDecodeError):
+            one = msgspec.json.decode(path.read_bytes(), type=Serving)
+            if started_at(one.pid) == one.started:
+                found.append((path.stat().st_mtime, one))
+            else:
+                path.unlink()
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+
+
+class Body(Protocol):
+    """What the rest of a request is read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes; fewer at the end alone."""
+        ...
+
+
+class Packages:
+    """Uploaded directories, unpacked once and used by all jobs that name them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def path(self, uri: str) -> str | None:
+        """Where the package is unpacked; None for one that was not uploaded."""
+        path = self._root / _name(uri)
+        return str(path) if path.is_dir() else None
+
+    def put(self, uri: str, stream: Body, size: int) -> None:
+        """Read a zip file of `size` bytes and unpack it. Raises ValueError for what is none."""
+        with tempfile.TemporaryDirectory(dir=self._root, prefix=".new-") as draft:
+            file, unpacked = Path(draft, "package.zip"), Path(draft, "unpacked")
+            with file.open("wb") as out:
+                while size and (piece := stream.read(min(size, PIECE_BYTES))):
+                    size -= len(piece)
+                    out.write(piece)
+            if size:
+                raise ValueError(f"{size} bytes of {uri} did not arrive")
+            try:
+                _unpack(file, unpacked)
+            except zipfile.BadZipFile as error:
+                raise ValueError(f"{uri} is no zip file: {error}") from None
+            with contextlib.suppress(OSError):  # another request has put it there meanwhile
+                unpacked.rename(self._root / _name(uri))
+
+    def keep(self, uris: Collection[str]) -> None:
+        """Delete all packages but these."""
+        names = {_name(uri) for uri in uris}
+        for path in self._root.iterdir():
+            if path.name not in names:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _name(uri: str) -> str:
+    return uri.removeprefix("gcs://").removesuffix(".zip")
+
+
+def _unpack(file: Path, target: Path) -> None:
+    target.mkdir()
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            path = archive.extract(member, target)  # which stays below `target`
+            if not member.is_dir() and member.external_attr >> 16 & 0o100:
+                os.chmod(path, 0o700)  # a script that can be run

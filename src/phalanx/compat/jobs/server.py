@@ -1,0 +1,162 @@
+"""The HTTP server of Ray's job API: connections, who may ask, and the bytes of an answer."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import platform
+import re
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from urllib.parse import unquote, urlsplit
+
+from phalanx.compat.jobs.routes import Answer, JobRoutes
+from phalanx.errors import JobNotFoundError
+
+SILENCE_S = 60.0
+"""A connection that says nothing for so long is closed."""
+_LOOK_EVERY_S = 0.2
+_TAIL = re.compile("/api/jobs/([^/]+)/logs/tail")
+_WEBSOCKET = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""What a key is hashed with: RFC 6455, section 1.3."""
+_TEXT, _CLOSE = 0x81, 0x88
+_NORMAL = (1000).to_bytes(2, "big")
+
+
+class JobServer(ThreadingHTTPServer):
+    """Serves the routes to who bears the token.
+
+    A request that names another host than this server's is refused, and so is one that a page of
+    any origin sends: a browser can be made to send requests, and the names of hosts can lie.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, token: str, routes: JobRoutes) -> None:
+        self.token = token
+        self.routes = routes
+        super().__init__((host, port), _Connection)
+        self._hosts = {host, "localhost", platform.node()}
+
+    def is_meant(self, host: str | None) -> bool:
+        """Whether a request for this host is one for this server: for one of its names, or for any
+        number, of which nobody can make another's name stand for it."""
+        try:
+            ipaddress.ip_address(host or "")
+        except ValueError:
+            return host in self._hosts
+        return True
+
+    def server_bind(self) -> None:
+        """Bind without the look-up of this host's name, which may take long."""
+        TCPServer.server_bind(self)
+        self.server_port = int(self.server_address[1])
+
+
+class _Connection(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = SILENCE_S
+    disable_nagle_algorithm = True
+    server: JobServer
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def do_POST(self) -> None:
+        self._serve()
+
+    def do_PUT(self) -> None:
+        self._serve()
+
+    def do_DELETE(self) -> None:
+        self._serve()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Requests are not logged."""
+
+    def _serve(self) -> None:
+        refused = self._refusal()
+        size = self.headers.get("Content-Length") or "0"
+        if refused is None and ("Transfer-Encoding" in self.headers or not size.isdigit()):
+            refused = Answer(411, "A body needs a Content-Length.")
+        if refused is not None:
+            self.close_connection = True  # its body is not read
+            self._send(refused)
+            return
+        path = urlsplit(self.path).path
+        tail = _TAIL.fullmatch(path)
+        if tail and self.command == "GET":
+            self._send_log(unquote(tail[1]))
+            return
+        answer = self.server.routes.answer(self.command, path, self.rfile, int(size))
+        # What a route did not read of its body would be taken for the next request.
+        self.close_connection = self.close_connection or (int(size) > 0 and answer.status >= 400)
+        self._send(answer)
+
+    def _refusal(self) -> Answer | None:
+        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        if not self.server.is_meant(host):
+            return Answer(403, f"This server is not {host}.")
+        if "Origin" in self.headers:
+            return Answer(403, "Requests of web pages are refused.")
+        scheme, _, given = self.headers.get("Authorization", "").partition(" ")
+        if scheme != "Bearer":
+            return Answer(401, "Unauthorized: Missing authentication token")
+        if not hmac.compare_digest(given.strip().encode(), self.server.token.encode()):
+            return Answer(403, "Forbidden: Invalid authentication token")
+        return None
+
+    def _send(self, answer: Answer) -> None:
+        kind, data = answer.encoded()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _send_log(self, job: str) -> None:
+        """The job's log over a WebSocket, as it grows."""
+        self.close_connection = True
+        log = self.server.routes.tail(job)
+        try:
+            first = next(log, None)
+        except JobNotFoundError:
+            self._send(Answer(404, f"Job {job} does not exist"))
+            return
+        key = self.headers.get("Sec-WebSocket-Key")
+        if key is None:
+            self._send(Answer(400, "No WebSocket UPGRADE hdr: None"))
+            return
+        digest = hashlib.sha1((key + _WEBSOCKET).encode()).digest()
+        self.send_response(101)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        self.send_header("Sec-WebSocket-Accept", base64.b64encode(digest).decode())
+        self.end_headers()
+        try:
+            if first:
+                self.wfile.write(frame(_TEXT, first.encode()))
+            for text in log:
+                if text is None:
+                    time.sleep(_LOOK_EVERY_S)
+                elif text:
+                    self.wfile.write(frame(_TEXT, text.encode()))
+            self.wfile.write(frame(_CLOSE, _NORMAL))
+        except (ConnectionError, TimeoutError, JobNotFoundError):
+            return  # nobody reads it any more, or the job was deleted
+
+
+def frame(kind: int, data: bytes) -> bytes:
+    """A whole frame of a server's (RFC 6455, section 5.2)."""
+    size = len(data)
+    if size < 126:
+        return bytes((kind, size)) + data
+    if size < 1 << 16:
+        return bytes((kind, 126)) + size.to_bytes(2, "big") + data
+    return bytes((kind, 127)) + size.to_bytes(8, "big") + data

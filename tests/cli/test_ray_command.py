@@ -1,0 +1,168 @@
+"""The command `ray` as a user of Ray runs it, on a cluster that it starts itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from tests.cli.conftest import PATIENCE_S, Machine
+from tests.polling import eventually
+
+RAY = "from phalanx.cli.ray_command import main; main()"
+DRIVER = """
+import os, ray
+import steps
+
+ray.init()
+
+@ray.remote
+def where():
+    import steps
+    return os.environ["MODE"], steps.DOUBLE
+
+@ray.remote(name="counter", lifetime="detached", num_cpus=0)
+class Counter:
+    def add(self):
+        return 1
+
+config = ray._private.worker.global_worker.core_worker.get_job_config()
+print(config.metadata)
+print(os.environ["MODE"], os.path.exists("notes.log"))
+print(ray.get(where.remote()))
+print(ray.get(Counter.options(name="counter", lifetime="detached").remote().add.remote()))
+"""
+
+
+def ray(machine: Machine, *arguments: str, **env: str) -> str:
+    """What a command prints that must succeed."""
+    ended = machine.python(RAY, *arguments, **env)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def started():
+    """A cluster that `ray start` has started, with its job server."""
+    machine = Machine()
+    try:
+        ports = ("--port", "0", "--dashboard-port", "0")
+        amounts = ("--num-cpus", "2", "--object-store-memory", "80000000")
+        said = ray(machine, "start", "--head", *ports, *amounts, "--disable-usage-stats")
+        assert "ray job submit --address http://127.0.0.1:" in said
+        yield machine
+    finally:
+        machine.python(RAY, "stop", "--force")
+        machine.end()
+
+
+def test_a_script_with_its_directory_and_variables(started, tmp_path):
+    (tmp_path / "main.py").write_text(DRIVER)
+    (tmp_path / "steps.py").write_text("DOUBLE = 2\n")
+    (tmp_path / "notes.log").write_text("")
+    environment = {"env_vars": {"MODE": "test"}, "excludes": ["*.log"]}
+    said = ray(
+        started,
+        *("job", "submit", "--working-dir", str(tmp_path), "--submission-id", "whole"),
+        *("--runtime-env-json", json.dumps(environment), "--metadata-json", '{"team": "a"}'),
+        *("--", "python", "main.py"),
+    )
+    assert "Job 'whole' submitted successfully" in said
+    named = {"job_name": "whole", "job_submission_id": "whole", "team": "a"}
+    assert f"{named}\n" in said
+    assert "test False\n('test', 2)\n1\n" in said
+    assert "Job 'whole' succeeded" in said
+    assert "('test', 2)" in ray(started, "job", "logs", "whole")
+    assert "Job 'whole' succeeded" in ray(started, "job", "status", "whole")
+    listed = ray(started, "job", "list")
+    assert "submission_id='whole'" in listed
+    assert "'team': 'a'" in listed
+    actors = json.loads(ray(started, "list", "actors", "--format", "json"))
+    assert [row["class_name"] for row in actors] == ["Counter"]
+    (job,) = json.loads(
+        ray(started, "list", "jobs", "--format", "json", "--filter", "submission_id=whole")
+    )
+    assert job["status"] == "SUCCEEDED"
+    assert "deleted successfully" in ray(started, "job", "delete", "whole")
+    gone = started.python(RAY, "job", "status", "whole")
+    assert (gone.returncode, "whole does not exist" in gone.stderr) == (1, True)
+
+
+def test_a_job_that_fails_and_one_that_is_stopped(started):
+    failed = started.python(RAY, "job", "submit", "--", "sh", "-c", "echo why; exit 3")
+    assert failed.returncode == 1
+    assert "Job entrypoint command failed with exit code 3" in failed.stdout
+    assert "why" in failed.stdout
+    long = ("--submission-id", "long", "--no-wait", "--", "sleep", "1000")
+    ray(started, "job", "submit", *long)
+    eventually(lambda: started.jobs()["long"]["state"] == "Running")
+    assert "Job 'long' was stopped" in ray(started, "job", "stop", "long")
+
+
+def test_the_cluster_is_shown_by_ray_s_commands(started):
+    assert "nodes: 1 alive" in ray(started, "status")
+    (node,) = json.loads(ray(started, "list", "nodes", "--format", "json"))
+    assert (node["state"], node["resources_total"]["CPU"]) == ("ALIVE", 2)
+    # Those of gangs, and so of jobs, are among them.
+    groups = ray(started, "list", "placement-groups", "--filter", "state=CREATED")
+    assert "PLACEMENT_GROUP_ID" in groups
+    refused = started.python(RAY, "list", "tasks")
+    assert (refused.returncode, "ray.util.state" in refused.stderr) == (1, True)
+
+
+def test_a_server_ends_with_its_port_free_and_another_takes_over(started):
+    began = started.python(
+        "import sys\n"
+        "from phalanx.compat.jobs import files\n"
+        "from phalanx.compat.jobs.process import start_server, stop_servers\n"
+        "(first,) = files.servers()\n"
+        "port = int(first.url.rpartition(':')[2])\n"
+        "stop_servers()\n"
+        "assert files.servers() == []\n"
+        "print(start_server(first.cluster, port=port).url == first.url)\n"
+    )
+    assert began.stdout == "True\n", began.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("start", "--head", "--no-such-option"), "has no --no-such-option"),
+        (("list", "cluster-events"), "there are nodes, actors, jobs"),
+        (("list", "nodes", "--filter", "x"), "KEY=VALUE"),
+        (("job", "submit", "--metadata-json", "[]", "--", "x"), "takes a JSON object"),
+        (("stop", "--nothing"), "has no --nothing"),
+    ],
+)
+def test_what_is_wrong_is_said(started, arguments, text):
+    ended = started.python(RAY, *arguments)
+    assert ended.returncode == 2
+    assert text in ended.stderr
+
+
+def test_what_has_no_effect_is_said_once(started):
+    ended = started.python(RAY, "status", "--temp-dir", "/tmp/x", "--log-style=record", "-v")
+    assert ended.returncode == 0
+    assert ended.stderr == "warning: no effect here: --temp-dir, --log-style, -v\n"
+
+
+def test_the_command_is_installed_and_writes_over_no_other(machine, tmp_path):
+    directory = tmp_path / "bin"
+    machine.done("compat", "ray", "install", str(directory))
+    version = subprocess.run(
+        [str(directory / "ray"), "--version"],
+        capture_output=True,
+        text=True,
+        env=machine.env,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert version.stdout.startswith("ray, version 2.")
+    assert (directory / "ray").read_text().startswith(f"#!{sys.executable}\n")
+    (directory / "ray").write_text("#!/bin/sh\n")
+    refused = machine.phalanx("compat", "ray", "install", str(directory))
+    assert (refused.returncode, "another `ray`" in refused.stderr) == (2, True)
+    machine.done("compat", "ray", "install", str(directory), "--force")
+    assert os.access(directory / "ray", os.X_OK)
