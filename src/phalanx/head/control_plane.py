@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from phalanx.errors import ControlStoreFullError, StaleNodeError
+from phalanx.errors import ControlStoreFullError, ProtocolError, StaleNodeError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.placement import ActorPlacing
 from phalanx.head.actors.table import ActorRecord
@@ -324,7 +324,7 @@ class ControlPlane:
         that while the store is full: questions are answered, and new work is refused."""
         handlers, store = self.handlers_of(kind), self.state_store
         effect = handlers.effect_of(kind)
-        if effect is Effect.ADDS and store.shortage and not self._is_repeated(kind, body):
+        if effect is Effect.ADDS and store.shortage and self._is_new(kind, body):
             error = ControlStoreFullError(
                 f"The head takes no new work: {store.shortage}. What runs goes on, and new work is "
                 "taken again when there is room."
@@ -343,6 +343,13 @@ class ControlPlane:
 
         asker = Asker[Any](role, process, None if send is None else when_written, node)
         handlers.answer(kind, body, asker)
+
+    def _is_new(self, kind: int, body: msgspec.Raw) -> bool:
+        """False for what is repeated, and for bytes that are no request: its handler says so."""
+        try:
+            return not self._is_repeated(kind, body)
+        except ProtocolError:
+            return False
 
     def _is_repeated(self, kind: int, body: msgspec.Raw) -> bool:
         """Whether what a request asks for is there: an earlier head has answered it, and died."""

@@ -29,9 +29,10 @@ class CronEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CronSubmitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A new cron job, or new fields of one that is there."""
+    """A new cron job, or new fields of one that is there, by the request of this id."""
 
     spec: CronSpec
+    request: bytes = b""
 
 
 class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
@@ -105,7 +106,7 @@ class CronTable:
         """Take one event in. Raises JobCommandError for a cron job that is not there, and
         ValueError for a schedule that is none."""
         if isinstance(event, CronSubmitted):
-            self._submit(event.spec, now)
+            self._submit(event.spec, event.request, now)
             return
         cron = self._crons.get(event.cron)
         if cron is None:
@@ -131,7 +132,7 @@ class CronTable:
             del self._next[uid]  # one that cannot be looked at keeps nobody else waiting
             self._check(self._crons[uid], now)
 
-    def _submit(self, spec: CronSpec, now: float) -> None:
+    def _submit(self, spec: CronSpec, request: bytes, now: float) -> None:
         schedule = parse_schedule(spec.schedule)
         if not spec.job.groups:
             raise JobCommandError(f"cron job {spec.uid} has no jobTemplate: nothing would run")
@@ -142,6 +143,7 @@ class CronTable:
             note(cron.history, now, "", "Active", "submitted")
         else:
             self._set(cron, spec, now)
+        cron.request = request
         self._check(cron, now)
 
     def _set(self, cron: CronRecord, spec: CronSpec, now: float) -> None:

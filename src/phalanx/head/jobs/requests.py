@@ -29,7 +29,7 @@ from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.names import shown
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.records import JobRecord
+from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, PriorityClass
 from phalanx.model.nearest import nearest
 from phalanx.model.rows.explanation import Explanation
@@ -145,29 +145,37 @@ class JobRequests:
         return done
 
     def is_repeated(self, request: ApplyManifests) -> bool:
-        """Whether all that it asks for are jobs that it has made before."""
-        specs = [
-            msgspec.msgpack.decode(m.spec, type=JobSpec)
-            for m in request.manifests
-            if m.kind == "Job"
-        ]
-        is_all = len(specs) == len(request.manifests)
-        return is_all and all(self._is_made(spec, request.id) for spec in specs)
+        """Whether an earlier head has carried it out: its last object is there, made by it."""
+        if not request.manifests:
+            return False
+        last = request.manifests[-1]
+        try:
+            return self._is_made(last.kind, _read(last), request.id)
+        except (JobCommandError, ValueError):
+            return False
 
-    def _is_made(self, spec: JobSpec, request: bytes) -> bool:
-        job = self._jobs.table.get(spec.uid)
-        return job is not None and bool(request) and job.request == request
+    def _is_made(self, kind: str, spec: Any, request: bytes) -> bool:
+        """Whether this request has made it. Only of jobs, flows and cron jobs is that known."""
+        known: JobRecord | FlowRecord | CronRecord | None = None
+        if kind == "Job":
+            known = self._jobs.table.get(spec.uid)
+        elif kind == "JobFlow":
+            known = self.flows.table.get(spec.uid)
+        elif kind == "CronJob":
+            known = self.crons.table.get(spec.uid)
+        return known is not None and bool(request) and known.request == request
 
     def _put(self, kind: str, spec: Any, request: bytes) -> str:
+        if self._is_made(kind, spec, request):
+            return "created"
         if kind == "Job":
-            if not self._is_made(spec, request):
-                self.submit(spec, request)
+            self.submit(spec, request)
         elif kind == "JobTemplate":
             self.flows.put_template(spec)
         elif kind == "JobFlow":
-            self.flows.submit(spec)
+            self.flows.submit(spec, request)
         elif kind == "CronJob":
-            self.crons.handle(CronSubmitted(spec=spec))
+            self.crons.handle(CronSubmitted(spec=spec, request=request))
         elif kind == "HyperNode":
             return self._domains.put(spec)
         elif kind == "Queue":
