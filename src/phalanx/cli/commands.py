@@ -16,7 +16,7 @@ from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
 from phalanx.cli.start import start, stop
-from phalanx.cli.table import say
+from phalanx.cli.table import drop_output, say
 from phalanx.cli.validate import validate
 
 app = typer.Typer(
@@ -142,8 +142,15 @@ def version() -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line. It ends without a word when nobody reads what it prints any more."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -13,7 +13,7 @@ import typer
 
 from phalanx.cli.job_view import crons_text, flows_text, hypernodes_text, job_text, jobs_text
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
-from phalanx.cli.table import say
+from phalanx.cli.table import report, say
 from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import AppliedInfo, JobDescription
 from phalanx.protocol.requests.gangs import TakeSnapshot
@@ -333,7 +333,7 @@ def _each(names: list[str], do: Callable[[str], object], said: str) -> None:
         except typer.Exit as refused:  # the reason is printed
             code = code or refused.exit_code
         else:
-            say(f"job {name} {said}")
+            report(f"job {name} {said}")
     if code:
         raise typer.Exit(code)
 
