@@ -50,7 +50,7 @@ class Machine:
 
     def python(self, code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a program to its end."""
-        with self.begin(code, *arguments, **env) as process:
+        with self.begin(code, *arguments, stdout=subprocess.PIPE, **env) as process:
             try:
                 out, err = process.communicate(timeout=PATIENCE_S)
             except BaseException:

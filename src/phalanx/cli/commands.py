@@ -85,7 +85,8 @@ def replay(
 @app.command()
 def explain(
     file: Annotated[
-        str, typer.Argument(help="A job or gang of the cluster; or a snapshot file, or several.")
+        str,
+        typer.Argument(help="A job, gang, flow or cron job of the cluster; or a snapshot file."),
     ],
     name: Annotated[
         str | None, typer.Argument(help="A task or podgroup of the file (default: all).")

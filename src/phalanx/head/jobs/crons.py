@@ -18,6 +18,8 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.protocol.wire_errors import is_defect
 
 MARK = "volcano.sh/cronjob-scheduled-timestamp"
+SCHEDULED, MISSED, REFUSED = "Scheduled", "Missed", "Refused"
+"""What a cron job's history says of each time that was due."""
 SPANS_S = (60.0, 3600.0, 86_400.0, 32 * 86_400.0, 366 * 86_400.0, 9 * 366 * 86_400.0)
 """How far back the latest missed time is looked for, nearest first."""
 
@@ -42,10 +44,12 @@ class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
 
 
 class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
-    """One of its jobs has finished in this state, or was deleted ("")."""
+    """One of its jobs has finished in this state, or was deleted (""). `reason`: why it could not
+    be made."""
 
     job: str
     state: str
+    reason: str = ""
 
 
 class CronDeleted(CronEvent, frozen=True, kw_only=True, tag=True):
@@ -121,7 +125,8 @@ class CronTable:
             self._effects.forget(cron)
             return
         if isinstance(event, CronSuspended):
-            self._set(cron, msgspec.structs.replace(cron.spec, suspend=event.suspend), now)
+            spec = msgspec.structs.replace(cron.spec, suspend=event.suspend)
+            self._set(cron, spec, now, "by command")
         else:
             self._ended(cron, event, now)
         self._check(cron, now)
@@ -140,13 +145,13 @@ class CronTable:
         cron = self._crons.get(spec.uid)
         if cron is None:
             cron = self._crons[spec.uid] = CronRecord(spec=spec, seen=now)
-            note(cron.history, now, "", "Active", "submitted")
+            note(cron.history, now, "", "Suspended" if spec.suspend else "Active", "submitted")
         else:
-            self._set(cron, spec, now)
+            self._set(cron, spec, now, "by its manifest")
         cron.request = request
         self._check(cron, now)
 
-    def _set(self, cron: CronRecord, spec: CronSpec, now: float) -> None:
+    def _set(self, cron: CronRecord, spec: CronSpec, now: float, reason: str) -> None:
         old, cron.spec = cron.spec, spec
         timing = ("schedule", "time_zone", "suspend")
         if any(getattr(old, f) != getattr(spec, f) for f in timing):
@@ -154,9 +159,12 @@ class CronTable:
             cron.seen = now
         if old.suspend != spec.suspend:
             states = {True: "Suspended", False: "Active"}
-            note(cron.history, now, states[old.suspend], states[spec.suspend], "by command")
+            note(cron.history, now, states[old.suspend], states[spec.suspend], reason)
 
     def _ended(self, cron: CronRecord, event: CronJobEnded, now: float) -> None:
+        if event.reason:
+            said = f"{event.job} could not be made: {event.reason}"
+            note(cron.history, now, "", REFUSED, said)
         if event.job in cron.active:
             cron.active.remove(event.job)
         for kept in (cron.succeeded, cron.failed):
@@ -192,7 +200,7 @@ class CronTable:
         spec = cron.spec
         if spec.starting_deadline_s is not None and now - due > spec.starting_deadline_s:
             cron.seen = due
-            note(cron.history, now, "", "Missed", f"{now - due:g} s late, over the deadline")
+            note(cron.history, now, "", MISSED, f"{now - due:g} s late, over the deadline")
             return
         if cron.active and spec.concurrency == "Forbid":
             return  # it is still due when the active one has ended, unless another is by then
@@ -203,7 +211,7 @@ class CronTable:
         cron.seen = cron.last_scheduled = due
         name = job_name(spec, self._schedules[spec.uid], due)
         cron.active.append(name)
-        note(cron.history, now, "", "Scheduled", name)
+        note(cron.history, now, "", SCHEDULED, name)
         marks = (*spec.job.annotations, (MARK, f"{due:.0f}"))
         job = msgspec.structs.replace(
             spec.job, name=name, namespace=spec.namespace, annotations=tuple(sorted(marks))
@@ -302,7 +310,9 @@ class Crons:
         except Exception as error:
             if is_defect(error):
                 self._defects.add("cron", error, cron.spec.uid)
-            event = CronJobEnded(cron=cron.spec.uid, job=job.name, state="Failed")
+            event = CronJobEnded(
+                cron=cron.spec.uid, job=job.name, state="Failed", reason=str(error)
+            )
             self.table.handle(event, self._jobs.wall())
 
     def delete_job(self, cron: CronRecord, name: str) -> None:

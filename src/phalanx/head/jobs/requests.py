@@ -16,6 +16,7 @@ from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.control import Jobs
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
+from phalanx.head.jobs.explaining import explain_cron, explain_flow, explain_job
 from phalanx.head.jobs.flows import Flows
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
@@ -279,15 +280,17 @@ class JobRequests:
         return job_description(job, priority, self._clock.wall(), gang, self._jobs.logs(job.uid))
 
     def explain(self, name: str) -> Explanation:
-        """Why a gang or job waits. Of a flow, and of a job that has no gang now: what it does
-        instead. Raises JobNotFoundError."""
+        """Why a gang or job waits. Of a flow or cron job, and of a job that has no gang now: what
+        it does instead. Raises JobNotFoundError."""
         uid = _uid(name)
         if self._explanations.find(name) is not None:
             return self._explanations.explain(name)
         if (job := self._jobs.table.get(uid)) is not None:
-            return _settled("job", uid, job.state, job.reason)
+            return explain_job(job)
         if (flow := self.flows.table.get(uid)) is not None:
-            return _settled("flow", uid, flow.state, flow.reason)
+            return explain_flow(flow)
+        if (cron := self.crons.table.get(uid)) is not None:
+            return explain_cron(cron, self._clock.wall())
         return self._explanations.explain(name)
 
     def flow_rows(self) -> list[FlowInfo]:
@@ -331,13 +334,6 @@ class JobRequests:
             near = nearest(name, (job.spec.name for job in self._jobs.table.all()))
             raise JobNotFoundError(f"there is no job {name!r}{near}; `phalanx jobs` lists them")
         return job
-
-
-def _settled(kind: str, uid: str, state: str, reason: str) -> Explanation:
-    said = f"is {state}" + (f" ({reason})" if reason else "")
-    if state == st.ABORTED:
-        said += "; `phalanx resume` starts it again"
-    return Explanation(snapshot="", name=uid, kind=kind, waits=False, reasons=[], state=said)
 
 
 def _read(manifest: Manifest) -> Any:
