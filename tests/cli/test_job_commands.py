@@ -37,6 +37,28 @@ def test_run_shows_what_members_print_and_ends_as_they_do(cluster, tmp_path):
     assert cluster.phalanx("run", "--", "no-such-command").returncode == 127
 
 
+def test_a_queue_that_takes_no_work_is_refused_by_every_command(cluster, tmp_path):
+    cluster.done("queue", "create", "shut")
+    cluster.done("queue", "close", "shut")
+    container = {"name": "c", "command": ["true"]}
+    task = {"name": "t", "replicas": 1, "template": {"spec": {"containers": [container]}}}
+    for queue, why in (("none", "there is no queue 'none'"), ("shut", "queue shut is Closed")):
+        manifest = {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": "refused"},
+            "spec": {"queue": queue, "tasks": [task]},
+        }
+        path = tmp_path / "job.json"
+        path.write_text(json.dumps(manifest))
+        for command in (("run", "--queue", queue, "--", "true"), ("submit", str(path))):
+            refused = cluster.phalanx(*command)
+            assert (refused.returncode, refused.stdout) == (1, "")
+            assert why in refused.stderr
+    assert "refused" not in cluster.jobs()
+    cluster.done("queue", "delete", "shut")
+
+
 def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
     cluster.done("queue", "create", "lab", "--weight", "2", "--capability", "CPU=3,GPU=2")
     lab = json.loads(cluster.done("queue", "get", "lab", "--json"))

@@ -9,6 +9,7 @@ from phalanx.errors import JobNotFoundError
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Process, Step, TaskGroup, Template
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, Manifest
+from phalanx.protocol.requests.queues import DeleteQueue
 
 from .head_world import World
 
@@ -94,9 +95,11 @@ def test_a_time_that_waits_for_the_job_before_it(world):
 
 
 def test_a_job_that_could_not_be_made(world):
-    _cron(world, queue="none")
+    world.queue("lab")
+    _cron(world, queue="lab")
+    world.ask(DeleteQueue("lab"))
     _later(world, HOUR_S)
-    assert "c-60 could not be made: there is no queue 'none'" in _explained(world)
+    assert "c-60 could not be made: there is no queue 'lab'" in _explained(world)
     _cron(world, queue="default")
     _later(world, HOUR_S)
     assert "could not be made" not in _explained(world)

@@ -231,6 +231,12 @@ class Flows:
         """A new flow, by the request of this id."""
         self._handle(FlowSubmitted(spec=spec, request=request))
 
+    def jobs_of(self, flow: FlowSpec) -> list[JobSpec]:
+        """The jobs that a flow would make of the templates that there are now. Raises ManifestError
+        for a step that changes its template to no job."""
+        known = ((s, self.templates.get(f"{flow.namespace}/{s.name}")) for s in flow.steps)
+        return [step_job(flow, step, template) for step, template in known if template is not None]
+
     def delete(self, uid: str) -> None:
         """End a flow and its jobs."""
         self._handle(FlowDeleted(flow=uid))

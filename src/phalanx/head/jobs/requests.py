@@ -174,8 +174,11 @@ class JobRequests:
         elif kind == "JobTemplate":
             self.flows.put_template(spec)
         elif kind == "JobFlow":
+            for job in self.flows.jobs_of(spec):
+                self._queues.admit(job.queue)
             self.flows.submit(spec, request)
         elif kind == "CronJob":
+            self._queues.admit(spec.job.queue)
             self.crons.handle(CronSubmitted(spec=spec, request=request))
         elif kind == "HyperNode":
             return self._domains.put(spec)
