@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 
@@ -12,6 +13,7 @@ from tests.polling import eventually
 
 from phalanx.engines.embedded import visitor
 from phalanx.errors import MessageTooLargeError
+from phalanx.protocol.requests.jobs import GetJob
 
 
 @pytest.fixture
@@ -35,6 +37,16 @@ def test_run_shows_what_members_print_and_ends_as_they_do(cluster, tmp_path):
     assert cluster.done("logs", "one") == "hi\n"
     assert cluster.phalanx("logs", "one.nobody").returncode == 3
     assert cluster.phalanx("run", "--", "no-such-command").returncode == 127
+
+
+def test_run_ends_what_uses_more_than_its_memory(cluster):
+    # The memory is a child's, which has left the session of its command.
+    hog = "import time; held = b'x' * (80 << 20); time.sleep(1000)"
+    program = f'setsid {sys.executable} -c "{hog}" & wait'
+    ended = cluster.phalanx("run", "-n", "hog", "--memory", "50Mi", "--", "sh", "-c", program)
+    assert ended.returncode == 137
+    (member,) = cluster.ask(GetJob("hog")).members
+    assert re.fullmatch(r"it used [\d.]+ MiB of memory, above its limit of 50 MiB", member.reason)
 
 
 def test_a_queue_that_takes_no_work_is_refused_by_every_command(cluster, tmp_path):
