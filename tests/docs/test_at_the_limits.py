@@ -62,7 +62,8 @@ def _request(size: int) -> str | None:
         post = staticmethod(sent.append)
 
     ballast = size - len(msgspec.msgpack.encode(GetActor("n" * size, "s"))) + size
-    requests.Requests(Node()).call_async(GetActor("n" * ballast, "s"), answers.append)
+    node: Any = Node()
+    requests.Requests(node).call_async(GetActor("n" * ballast, "s"), answers.append)
     if sent:
         return None
     with pytest.raises(Exception) as caught:
