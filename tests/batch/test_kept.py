@@ -369,6 +369,19 @@ def test_what_others_take_outlasts_forgetting_and_other_nodes() -> None:
     assert list(kept.idle[:, at]) == [0, *[4000] * 6]
 
 
+def test_members_evicted_before_and_by_the_last_plan_leave_together() -> None:
+    kept = KeptCluster(start(1))
+    group, tasks = gang(0, 2, 1, 0, 0, "a")
+    admit(kept, group, tasks)
+    carry_out(kept, 0.0)
+    first, second = (task.uid for task in tasks)
+    kept.stand(group.uid, [Standing(first, j.RELEASING, "n0", 0.0)])
+    kept.evict(kept.task_uid.index(second))  # as a plan does
+    standings = [Standing(uid, j.RELEASING, "n0", 0.0) for uid in (first, second)]
+    kept.stand(group.uid, standings)
+    assert_same(kept, Cluster(kept.snapshot_now()))
+
+
 def test_quotas_of_a_known_queue_change() -> None:
     kept = KeptCluster(start(1))
     kept.set_queues([QueueSpec(name="a", weight=7, capability=(("cpu", 1.0),)), kept.queues[1]])

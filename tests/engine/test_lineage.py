@@ -344,3 +344,48 @@ def test_what_a_cancelled_generator_gave_is_not_made_again():
     machine.finished(work)
     assert record.why_not() == Unmakeable("cancelled", "task f, which made it, was cancelled.")
     assert machine.lineage.kept_bytes == 0
+
+
+class StreamRecipe(Recipe):
+    """A generator of any number of items."""
+
+    returns = -1
+
+    def renew(self, number, args):
+        return SimpleNamespace(number=number, args=args, refs=[], stream=None)
+
+
+class Objects:
+    """Keeps what is completed."""
+
+    def __init__(self):
+        self.completed = []
+
+    def forget_value(self, ref):
+        ref._value = None
+
+    def complete(self, ref, value):
+        self.completed.append((ref._number, value))
+        ref._value = value
+
+
+def test_an_item_that_gets_lost_while_its_generator_runs_for_the_last_time_waits_for_it():
+    runs, objects = [], Objects()
+    references = SimpleNamespace(export=lambda ref: None)
+    machine = Reconstruction(ME, references, objects, runs.append)
+    work = SimpleNamespace(
+        number=1, recipe=StreamRecipe, retries=1, attempt=0, refs=[], args=b"", inputs=None
+    )
+    work.pins, work.stream = None, object()
+    record = machine.maker(work, (Value(SHARED, b"file"),))
+    items = [make_ref(ME, 1 << 32 | index) for index in (1, 2)]
+    for item in items:
+        item._value, item._hold = Value(SHARED, b"file"), Hold(record)
+        record.made(item)
+    machine.finished(work)
+    for item in items:
+        machine.lost(item, "file")
+        machine.need(item)
+    assert len(runs) == 1
+    assert objects.completed == []
+    assert [type(item._hold) for item in items] == [LostHold, LostHold]

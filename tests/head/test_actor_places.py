@@ -302,6 +302,16 @@ def test_who_is_not_confirmed_has_died(world):
     assert table.get(b"y").state == RESTARTING
 
 
+def test_one_that_a_lost_node_may_have_made_is_another_incarnation_at_its_next_place(world):
+    """The head before had said that it was alive, and could not write that down."""
+    world.table.register(world.record(max_restarts=0))
+    table = restarted(world)
+    assert (table.get(b"x").node, table.get(b"x").worker) == ("a", b"")
+    table.tick(100.0 + CONFIRMATION_S)
+    assert table.get(b"x").state == PENDING_CREATION
+    assert (table.get(b"x").incarnation, table.get(b"x").restarts) == (1, 0)
+
+
 def test_killed_before_it_was_confirmed(world):
     world.table.register(world.record())
     world.placed(b"x", b"w", "a")

@@ -186,7 +186,7 @@ class KeptCluster(Cluster):
         """These tasks of a podgroup stand so from now on, whatever the last plan did with them."""
         job = self.jobs[self.job_index[group]]
         alike = groupby(standings, key=self._likeness)
-        for (eq_class, old, status), listed in alike:
+        for (eq_class, old, _, status), listed in alike:
             same = list(listed)
             rows = [self._row_of[one.task] for one in same]
             nodes = [self.node_index[one.node] if one.node else -1 for one in same]
@@ -197,9 +197,10 @@ class KeptCluster(Cluster):
                     self.nominated.pop(t, None)
         self._on_node = None
 
-    def _likeness(self, standing: Standing) -> tuple[int, int, int]:
+    def _likeness(self, standing: Standing) -> tuple[int, int, int, int]:
+        # Of tasks that leave, some may have stood so before the plan that evicted the others.
         t = self._row_of[standing.task]
-        return self.eq_class[t].index, self.status[t], standing.status
+        return self.eq_class[t].index, self.status[t], self._stood[t], standing.status
 
     def _restand(
         self,
@@ -210,7 +211,8 @@ class KeptCluster(Cluster):
         status: int,
         nodes: list[int],
     ) -> None:
-        """Move tasks of one job and class that are in one state; `nodes`: -1 for none."""
+        """Move tasks of one job and class that are in one state, and stood in one before the last
+        plan; `nodes`: -1 for none."""
         before = [self.node_of[t] for t in rows]
         if old in _MARKS and (status != j.RUNNING or before != nodes):
             self.unplace(eq_class, rows, before)

@@ -291,6 +291,10 @@ class ActorTable:
                 self._place_anew(record)
 
     def _place_anew(self, record: ActorRecord) -> None:
+        if record.node:
+            # The node may have made it, and callers may have heard so: a head that could not write
+            # that down forgot it when it died. The next process must not pass for the same one.
+            record.incarnation += 1
         record.node = ""
         self._unconfirmed.pop(record.actor, None)
         if record.state in (PENDING_CREATION, RESTARTING):

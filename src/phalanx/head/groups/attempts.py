@@ -31,6 +31,8 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
     lost: set[str] = set()
     """Nodes that had prepared, and do not keep their bundles after all."""
     is_committing: bool = False
+    is_ordered: bool = False
+    """Whether a node may have been told to commit."""
     resend_at: float = 0.0
 
     @property
@@ -99,7 +101,7 @@ class Attempts:
         """Go on with an attempt that an earlier head knew to be prepared, from the next tick on."""
         self._under_way[attempt.group] = attempt
         attempt.awaiting = set(attempt.bundles) - attempt.lost
-        attempt.is_committing = True
+        attempt.is_committing = attempt.is_ordered = True
         attempt.resend_at = now
 
     def call_off(self, group: bytes) -> Attempt | None:
@@ -152,21 +154,22 @@ class Attempts:
             self._go_on(attempt, now)
 
     def _go_on(self, attempt: Attempt, now: float) -> None:
-        """Ask who has not answered; what is prepared goes on only while it may begin."""
+        """Ask who has not answered.
+
+        What is prepared goes on only if it may begin by then. Once a node may have been told to
+        commit, its answer is waited for, whatever became of the group: as long as it may keep its
+        bundles, they are nowhere else.
+        """
         if self._under_way.get(attempt.group) is not attempt:
             return
+        is_due = attempt.is_committing and not attempt.is_ordered
         if not attempt.awaiting:
             self._settle(attempt, now)
-        elif not attempt.is_committing or self._owner.may_begin(attempt):
-            self._send(attempt, now)
-        elif attempt.awaiting == set(attempt.bundles) - attempt.lost:
+        elif is_due and not self._owner.may_begin(attempt):
             self._give_up(attempt, now)
-        else:  # some nodes keep theirs: that began, whatever became of the others since
-            for node in attempt.awaiting:
-                self._take_back(attempt, node, now)
-            attempt.lost |= attempt.awaiting
-            attempt.awaiting = set()
-            self._settle(attempt, now)
+        else:
+            attempt.is_ordered = attempt.is_committing
+            self._send(attempt, now)
 
     def _send(self, attempt: Attempt, now: float) -> None:
         attempt.resend_at = now + RESEND_S

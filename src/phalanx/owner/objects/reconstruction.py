@@ -143,13 +143,13 @@ class Reconstruction:
         if not is_in_file(ref, name):
             return
         maker: Maker = ref._hold.lineage or put_by(ref._owner)
-        why = maker if isinstance(maker, Unmakeable) else maker.why_not()
         self._objects.forget_value(ref)
-        if isinstance(maker, Remembered) and why is None:
-            ref._hold = LostHold(maker)
-        else:
-            assert why is not None
+        if isinstance(maker, Unmakeable):
+            self._give_up(ref, maker)
+        elif maker.number not in self.running and (why := maker.why_not()) is not None:
             self._give_up(ref, why)
+        else:  # a run that is under way may give it, be it the last one
+            ref._hold = LostHold(maker)
 
     def _give_up(self, ref: ObjectRef[Any], why: Unmakeable) -> None:
         ref._hold = None

@@ -107,9 +107,11 @@ class Truth:
         return self._is_lost_for_good(promise, error)
 
     def _raised(self, promise: Promise) -> bool:
-        is_final = not is_retriable(promise.retry_exceptions, RAISED) or not promise.has_tries_left
-        ended = promise.work.end_of(promise.last_attempt)
-        return ended == RAISES and is_final
+        ends = [promise.work.end_of(attempt) for attempt in range(promise.last_attempt + 1)]
+        if is_retriable(promise.retry_exceptions, RAISED):
+            return ends[-1] == RAISES and not promise.has_tries_left
+        # The reader of a stream may come to its error after lost items were made again.
+        return RAISES in ends
 
     def _is_lost_for_good(self, promise: Promise, error: BaseException) -> bool:
         """A result was there, was lost, and cannot be made again."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.errors import PhalanxError
+from phalanx.errors import JobCommandError, PhalanxError
 from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.protocol.actor_creation import Creation
@@ -53,6 +53,8 @@ class Program:
         self._functions = [
             FunctionRecord(b"f%d" % i, f"f{i}", b"") for i in range(rng.randint(1, 4))
         ]
+        self._queues: set[str] = set()
+        """Those that are there as far as it knows: no program uses another."""
         self._groups: list[bytes] = []
         """Those that it has not removed."""
         self._actors: list[ActorClient] = []
@@ -73,7 +75,8 @@ class Program:
             fields = QueueFields(weight=int(queue["weight"]), **options.quotas[number])
             if "CPU" in queue:
                 fields.capability = {"CPU": queue["CPU"]}
-            self.driver.owner.requests.notify(CreateQueue(f"q{number}", fields))
+            request = CreateQueue(f"q{number}", fields)
+            self.driver.owner.requests.call_async(request, partial(self._created, request.name))
         for _ in range(options.queue_changes if options.queues else 0):
             self._later(self._queue_rng.uniform(0.0, left_s), self._change_queue)
         JobProgram(options, self.driver, self._queue_names(), self._later).plan(left_s)
@@ -116,6 +119,15 @@ class Program:
     def _queue_names(self) -> list[str]:
         return ["default", *(f"q{number}" for number in range(len(self._options.queues)))]
 
+    def _created(self, queue: str, read: Callable[[], object]) -> None:
+        try:
+            read()
+        except JobCommandError:  # another driver has made it
+            pass
+        except PhalanxError:
+            return
+        self._queues.add(queue)
+
     def _change_queue(self) -> None:
         name = self._queue_rng.choice(self._queue_names()[1:])
         fields = QueueFields(weight=self._queue_rng.choice((1, 3, 9)))
@@ -145,6 +157,7 @@ class Program:
         queue = ""
         if self._options.has_tasks_in_queues:
             queue = self._queue_rng.choice(("", *self._queue_names()))
+            queue = queue if queue in self._queues else ""
         template = Template(
             function=function,
             key=ClassKey(

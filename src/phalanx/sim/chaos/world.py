@@ -94,9 +94,9 @@ class World:
         """Nothing happens for so long; then the head dies, and is there again a second later. No
         node may end for that. Raises Broken."""
         kernel, cluster = self.kernel, self.cluster
-        there = cluster.living_nodes()
         kernel.log("all", f"nothing happens for {seconds:g} s")
         kernel.run(kernel.now + seconds)
+        there = cluster.living_nodes()  # not before: a slow network may have cost a node by now
         cluster.head_down()
         kernel.after(1.0, cluster.head_up)
         kernel.run(kernel.now + _BACK_S)
