@@ -22,6 +22,7 @@ from phalanx.protocol.requests.request import Request
 
 R = TypeVar("R")
 
+COMMAND = "from phalanx.cli import main; main()"
 PATIENCE_S = 90
 """For one command: machines that run tests are slow at times."""
 
@@ -45,11 +46,11 @@ class Machine:
 
     def phalanx(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
-        return self.python("from phalanx.cli import main; main()", *arguments, **env)
+        return self.python(COMMAND, *arguments, **env)
 
     def python(self, code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a program to its end."""
-        with self.begin(code, *arguments, **env) as process:
+        with self.begin(code, *arguments, stdout=subprocess.PIPE, **env) as process:
             try:
                 out, err = process.communicate(timeout=PATIENCE_S)
             except BaseException:
@@ -57,12 +58,27 @@ class Machine:
                 raise
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
-    def begin(self, code: str, *arguments: str, **env: str) -> subprocess.Popen[str]:
+    def without_reader(
+        self, *arguments: str, code: str = COMMAND
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one command to its end whose output goes to a pipe that nobody reads any more."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        with (
+            os.fdopen(writer, "w") as pipe,
+            self.begin(code, *arguments, stdout=pipe.fileno()) as process,
+        ):
+            _, err = process.communicate(timeout=PATIENCE_S)
+        return subprocess.CompletedProcess(process.args, process.returncode, "", err)
+
+    def begin(
+        self, code: str, *arguments: str, stdout: int = subprocess.PIPE, **env: str
+    ) -> subprocess.Popen[str]:
         """Start a program."""
         return popen_in_use()(
             [sys.executable, "-c", code, *arguments],
             env=self.env | env,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
         )

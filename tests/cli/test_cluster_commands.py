@@ -49,6 +49,44 @@ def test_from_the_start_to_the_end(machine):
     assert "No head and no node" in machine.done("stop")
 
 
+def test_commands_do_what_they_should_although_nobody_reads_what_they_print(machine):
+    small = ("--port", "0", "--num-cpus", "1", "--object-store-memory", "80000000")
+    assert _silent(machine.without_reader("start", "--head", *small)) == 0
+    assert sorted(one.kind for one in machine.daemons().values()) == ["head", "node"]
+    for name in ("a", "b"):
+        _silent(machine.without_reader("run", "--detach", "--name", name, "--", "sleep", "1000"))
+    for command in (("jobs",), ("status", "--watch"), ("jobs", "--json", "--watch"), ("nodes",)):
+        assert _silent(machine.without_reader(*command)) == 1
+    assert _silent(machine.without_reader("cancel", "a", "b")) == 0
+    assert {row["state"] for row in machine.jobs().values()} <= {"Terminating", "Terminated"}
+    assert _silent(machine.without_reader("stop", "--forget", "--yes")) == 0
+    assert not machine.daemons()
+    kept = os.listdir(os.path.join(machine.home, ".phalanx", "store"))
+    assert not [name for name in kept if name.endswith(".db")]
+
+
+def _silent(ended):
+    """The exit code of a command that complained about nothing."""
+    assert ended.stderr == ""
+    return ended.returncode
+
+
+@pytest.mark.parametrize("command", ["--help", "version"])
+def test_a_command_ends_without_a_word_when_nobody_reads_on(machine, command):
+    assert _silent(machine.without_reader(command)) == 1
+    code = "from phalanx.cli import commands; commands.app = lambda: print('x'); commands.main()"
+    assert _silent(machine.without_reader(code=code)) == 1
+
+
+def test_the_module_is_the_command(machine):
+    code = "import runpy; runpy.run_module('phalanx', run_name='__main__', alter_sys=True)"
+    for command in ("version", "--help", "nope"):
+        as_command, as_module = machine.phalanx(command), machine.python(code, command)
+        assert as_module.returncode == as_command.returncode
+        assert as_module.stdout.count("\n") == as_command.stdout.count("\n")
+        assert bool(as_module.stderr) == bool(as_command.stderr)
+
+
 def test_what_listens_listens_on_this_machine_alone(running):
     for row in running.status()["nodes"]:
         assert row["host"] == "127.0.0.1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 
@@ -12,6 +13,7 @@ from tests.polling import eventually
 
 from phalanx.engines.embedded import visitor
 from phalanx.errors import MessageTooLargeError
+from phalanx.protocol.requests.jobs import GetJob
 
 
 @pytest.fixture
@@ -35,6 +37,38 @@ def test_run_shows_what_members_print_and_ends_as_they_do(cluster, tmp_path):
     assert cluster.done("logs", "one") == "hi\n"
     assert cluster.phalanx("logs", "one.nobody").returncode == 3
     assert cluster.phalanx("run", "--", "no-such-command").returncode == 127
+
+
+def test_run_ends_what_uses_more_than_its_memory(cluster):
+    # The memory is a child's, which has left the session of its command.
+    hog = "import time; held = b'x' * (80 << 20); time.sleep(1000)"
+    program = f'setsid {sys.executable} -c "{hog}" & wait'
+    ended = cluster.phalanx("run", "-n", "hog", "--memory", "50Mi", "--", "sh", "-c", program)
+    assert ended.returncode == 137
+    (member,) = cluster.ask(GetJob("hog")).members
+    assert re.fullmatch(r"it used [\d.]+ MiB of memory, above its limit of 50 MiB", member.reason)
+
+
+def test_a_queue_that_takes_no_work_is_refused_by_every_command(cluster, tmp_path):
+    cluster.done("queue", "create", "shut")
+    cluster.done("queue", "close", "shut")
+    container = {"name": "c", "command": ["true"]}
+    task = {"name": "t", "replicas": 1, "template": {"spec": {"containers": [container]}}}
+    for queue, why in (("none", "there is no queue 'none'"), ("shut", "queue shut is Closed")):
+        manifest = {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": "refused"},
+            "spec": {"queue": queue, "tasks": [task]},
+        }
+        path = tmp_path / "job.json"
+        path.write_text(json.dumps(manifest))
+        for command in (("run", "--queue", queue, "--", "true"), ("submit", str(path))):
+            refused = cluster.phalanx(*command)
+            assert (refused.returncode, refused.stdout) == (1, "")
+            assert why in refused.stderr
+    assert "refused" not in cluster.jobs()
+    cluster.done("queue", "delete", "shut")
 
 
 def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):

@@ -75,17 +75,56 @@ class Idle:
     pass
 
 
-CALLS = [
-    lambda queue: one.options(queue=queue).remote(),
-    lambda queue: Idle.options(queue=queue).remote(),
-    lambda queue: one.gang(2, queue=queue).remote(),
-    lambda queue: one.options(queue=queue).gang(2).remote(),
-    lambda queue: Idle.gang(2, queue=queue).remote(),
-    lambda queue: phalanx.submit(phalanx.Job("true", queue=queue)),
-]
+POD = {"spec": {"containers": [{"name": "c", "command": ["true"]}]}}
 
 
-@pytest.mark.parametrize("call", CALLS)
+def _spec(queue):
+    return {"queue": queue, "tasks": [{"name": "t", "replicas": 1, "template": POD}]}
+
+
+def _manifest(kind, spec):
+    part = "flow" if kind in ("JobTemplate", "JobFlow") else "batch"
+    version = f"{part}.volcano.sh/v1alpha1"
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "m"}, "spec": spec}
+
+
+def _of_flow(queue):
+    template = {**_manifest("JobTemplate", _spec(queue)), "metadata": {"name": "step"}}
+    phalanx.submit_manifests(template)
+    phalanx.submit_manifests(_manifest("JobFlow", {"flows": [{"name": "step"}]}))
+
+
+CALLS = {
+    "task": lambda queue: one.options(queue=queue).remote(),
+    "decorated task": lambda queue: phalanx.remote(queue=queue)(lambda: 1).remote(),
+    "optioned decorated task": lambda queue: (
+        phalanx.remote(queue=queue)(lambda: 1).options(num_cpus=0.5).remote()
+    ),
+    "task by _remote": lambda queue: one._remote(queue=queue),
+    "bound task": lambda queue: one.options(queue=queue).bind().execute(),
+    "actor": lambda queue: Idle.options(queue=queue).remote(),
+    "decorated actor": lambda queue: phalanx.remote(queue=queue)(
+        type("Decorated", (), {})
+    ).remote(),
+    "actor by _remote": lambda queue: Idle._remote(queue=queue),
+    "named actor": lambda queue: Idle.options(queue=queue, name="n", get_if_exists=True).remote(),
+    "bound actor": lambda queue: Idle.options(queue=queue).bind().execute(),
+    "gang": lambda queue: one.gang(2, queue=queue).remote(),
+    "gang of options": lambda queue: one.options(queue=queue).gang(2).remote(),
+    "gang of optioned": lambda queue: one.options(num_cpus=0.5).gang(2, queue=queue).remote(),
+    "decorated gang": lambda queue: phalanx.remote(queue=queue)(lambda: 1).gang(2).remote(),
+    "gang of actors": lambda queue: Idle.gang(2, queue=queue).remote(),
+    "gang of optioned actors": lambda queue: Idle.options(queue=queue).gang(2).remote(),
+    "job": lambda queue: phalanx.submit(phalanx.Job("true", queue=queue)),
+    "manifest of a job": lambda queue: phalanx.submit(_manifest("Job", _spec(queue))),
+    "cron job": lambda queue: phalanx.submit_manifests(
+        _manifest("CronJob", {"schedule": "@yearly", "jobTemplate": {"spec": _spec(queue)}})
+    ),
+    "flow": _of_flow,
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_queue_that_takes_no_work_is_refused_at_the_call(machine, call):
     phalanx.create_queue("laboratory")
     with pytest.raises(QueueUnavailableError, match=r"'labratory'.*; did you mean 'laboratory'"):

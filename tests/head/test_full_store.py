@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.errors import ControlStoreFullError, JobCommandError
 from phalanx.head.state_store import read_state
-from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
+from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Process, Step, TaskGroup, Template
 from phalanx.model.lifecycle import DEAD
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
@@ -30,7 +30,7 @@ from phalanx.protocol.requests.actors import ActorSpec, ListActors, RegisterActo
 from phalanx.protocol.requests.cluster import GetStatus, ListNodes, NewDriverJob
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.groups import CreateGroup
-from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ListJobs, Manifest
+from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ListCrons, ListJobs, Manifest
 from phalanx.protocol.requests.queues import CreateQueue, ListQueues, QueueFields
 from phalanx.protocol.requests.request import Effect, Request, encode_request, read_result
 from phalanx.storage.memory import MemoryDisk, MemoryShard
@@ -131,13 +131,28 @@ def place() -> Place:
     return made
 
 
-def _job(name: str, id: bytes = b"") -> ApplyManifests:
+def _job_spec(name: str) -> JobSpec:
     command = Process(command=("true",), requests=(("CPU", 1.0),))
     group = TaskGroup(
         name="g", replicas=1, min_available=1, template=Template(processes=(command,))
     )
-    spec = JobSpec(name=name, groups=(group,), min_available=1)
-    return ApplyManifests([Manifest("Job", msgspec.msgpack.encode(spec))], id)
+    return JobSpec(name=name, groups=(group,), min_available=1)
+
+
+def _apply(kind: str, spec: Any, id: bytes) -> ApplyManifests:
+    return ApplyManifests([Manifest(kind, msgspec.msgpack.encode(spec))], id)
+
+
+def _job(name: str, id: bytes = b"") -> ApplyManifests:
+    return _apply("Job", _job_spec(name), id)
+
+
+def _flow(name: str, id: bytes = b"") -> ApplyManifests:
+    return _apply("JobFlow", FlowSpec(name=name, steps=(Step(name="s"),)), id)
+
+
+def _cron(name: str, id: bytes = b"", schedule: str = "@yearly") -> ApplyManifests:
+    return _apply("CronJob", CronSpec(name=name, schedule=schedule, job=_job_spec(name)), id)
 
 
 def _actor(number: int) -> RegisterActor:
@@ -165,6 +180,16 @@ def test_new_work_is_refused_at_once_and_taken_when_there_is_room(place, request
     place.answer(request_)
 
 
+@pytest.mark.parametrize("kind", ["Job", "JobFlow", "Nonsense"])
+def test_bytes_that_are_no_object_harm_nobody_while_the_store_is_full(place, kind):
+    place.is_short(is_stalled=False)
+    with pytest.raises((ControlStoreFullError, ValueError)):
+        place.answer(ApplyManifests([Manifest(kind, b"\xff")], b"id"))
+    body = msgspec.Raw(b"\xc1")
+    place.control.on_message(PREFIX, ForwardedAsk(90, DRIVER, ApplyManifests.kind, body))
+    assert len(place.replies(90)) == 1
+
+
 def test_a_driver_begins_when_there_is_room(place):
     own = PREFIX + bytes(10)
     place.is_short(is_stalled=False)
@@ -175,7 +200,7 @@ def test_a_driver_begins_when_there_is_room(place):
 
 
 def test_what_an_earlier_head_took_is_not_refused_when_it_is_asked_again(place):
-    asked = [*NEW_WORK[1:4], _job("j", b"id")]
+    asked = [*NEW_WORK[1:4], _job("j", b"id"), _flow("f", b"id2"), _cron("c", b"id3")]
     for request in asked:
         place.answer(request)
     place.is_short(is_stalled=False)
@@ -196,6 +221,36 @@ def test_a_job_that_an_earlier_head_took_before_it_died_is_no_error():
         with pytest.raises(JobCommandError, match="there is a job default/j already"):
             second.answer(_job("j", other))
     assert [job.name for job in second.answer(ListJobs())] == ["j"]
+
+
+def test_a_flow_that_an_earlier_head_took_before_it_died_is_no_error():
+    disk = MemoryDisk()
+    first = Place(disk)
+    first.joins()
+    first.answer(_flow("f", b"id"))
+    second = Place(disk)
+    second.joins(epoch=1)
+    (done,) = second.answer(_flow("f", b"id"))
+    assert (done.kind, done.name, done.done) == ("JobFlow", "f", "created")
+    for other in (b"", b"another"):
+        with pytest.raises(JobCommandError, match="there is a flow default/f already"):
+            second.answer(_flow("f", other))
+
+
+def test_a_cron_job_that_is_submitted_again_by_the_same_request_undoes_no_later_change():
+    disk = MemoryDisk()
+    first = Place(disk)
+    first.joins()
+    first.answer(_cron("c", b"id"))
+    first.answer(CommandJob("c", "suspend"))
+    second = Place(disk)
+    second.joins(epoch=1)
+    (done,) = second.answer(_cron("c", b"id"))
+    assert (done.kind, done.name, done.done) == ("CronJob", "c", "created")
+    assert [row.state for row in second.answer(ListCrons())] == ["Suspended"]
+    second.answer(_cron("c", b"another", "@monthly"))
+    (row,) = second.answer(ListCrons())
+    assert (row.schedule, row.state) == ("@monthly", "Active")
 
 
 def test_questions_are_answered_and_changes_wait_while_nothing_can_be_written(place):

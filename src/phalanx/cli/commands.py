@@ -16,7 +16,7 @@ from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
 from phalanx.cli.start import start, stop
-from phalanx.cli.table import say
+from phalanx.cli.table import drop_output, say
 from phalanx.cli.validate import validate
 
 app = typer.Typer(
@@ -85,7 +85,8 @@ def replay(
 @app.command()
 def explain(
     file: Annotated[
-        str, typer.Argument(help="A job or gang of the cluster; or a snapshot file, or several.")
+        str,
+        typer.Argument(help="A job, gang, flow or cron job of the cluster; or a snapshot file."),
     ],
     name: Annotated[
         str | None, typer.Argument(help="A task or podgroup of the file (default: all).")
@@ -143,8 +144,15 @@ def version() -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line. It ends without a word when nobody reads what it prints any more."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

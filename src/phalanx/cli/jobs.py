@@ -13,7 +13,7 @@ import typer
 
 from phalanx.cli.job_view import crons_text, flows_text, hypernodes_text, job_text, jobs_text
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
-from phalanx.cli.table import say
+from phalanx.cli.table import report, say
 from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import AppliedInfo, JobDescription
 from phalanx.protocol.requests.gangs import TakeSnapshot
@@ -115,7 +115,10 @@ def run(
     least: Annotated[int | None, typer.Option("--min", min=1, help="Fewer will do.")] = None,
     cpus: Annotated[float, typer.Option(min=0, help="CPUs of each member.")] = 1,
     gpus: Annotated[float, typer.Option(min=0, help="GPUs of each member.")] = 0,
-    memory: Annotated[str | None, typer.Option(help="Memory of each member, like 4Gi.")] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Memory of each member, like 4Gi; one that uses more is ended."),
+    ] = None,
     queue: Queue = "default",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
     name: Annotated[str | None, typer.Option("--name", "-n", help="What to call it.")] = None,
@@ -135,6 +138,7 @@ def run(
     from phalanx.manifests.quantities import quantity
 
     try:
+        amount = None if memory is None else quantity(memory)
         job = Job(
             command,
             name=name,
@@ -144,7 +148,8 @@ def run(
             priority=priority,
             num_cpus=cpus,
             num_gpus=gpus,
-            memory=None if memory is None else quantity(memory),
+            memory=amount,
+            memory_limit=amount,
             env=_variables(env or []),
             working_dir=None if directory is None else str(directory.resolve()),
             max_retries=retries,
@@ -333,7 +338,7 @@ def _each(names: list[str], do: Callable[[str], object], said: str) -> None:
         except typer.Exit as refused:  # the reason is printed
             code = code or refused.exit_code
         else:
-            say(f"job {name} {said}")
+            report(f"job {name} {said}")
     if code:
         raise typer.Exit(code)
 

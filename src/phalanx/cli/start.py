@@ -14,7 +14,7 @@ import typer
 from phalanx.cli.cluster_view import SHORT
 from phalanx.cli.reach import FAILED, NOT_ALLOWED, RAY, USAGE, fail
 from phalanx.cli.start_on_ray import start_on_ray, stop_on_ray
-from phalanx.cli.table import amount, say, size
+from phalanx.cli.table import amount, report, size
 from phalanx.storage.naming import storage_name
 
 if TYPE_CHECKING:
@@ -180,14 +180,14 @@ def stop(
     ended = stop_all(force=force)
     for one in ended:
         name = f"node {one.node_id[:SHORT]}" if one.kind == "node" else "head"
-        say(f"Ended the {name} of the cluster at {one.address}.")
+        report(f"Ended the {name} of the cluster at {one.address}.")
     if not ended:
-        say("No head and no node runs on this machine under this user.")
+        report("No head and no node runs on this machine under this user.")
     with _failing_readably():
         if forget and delete(store):
-            say(f"Deleted {store}: the next head begins anew.")
+            report(f"Deleted {store}: the next head begins anew.")
         elif not forget and any(one.kind == "head" for one in ended) and exists(store):
-            say(
+            report(
                 f"Kept {store}: the next head goes on with its queues and jobs. `phalanx stop "
                 "--forget` deletes it."
             )
@@ -241,12 +241,12 @@ def _start_head(
                 delete(default_store())  # else the next head would go on with nothing
         raise
     where = started.announcement.address
-    say(f"Head at {where}; its store is {storage_name(addresses)}.")
+    report(f"Head at {where}; its store is {storage_name(addresses)}.")
     if is_again:
-        say("It goes on with what the head before it knew: queues, jobs, names, groups.")
+        report("It goes on with what the head before it knew: queues, jobs, names, groups.")
     here = [one for _, one in local_daemons(where) if one.kind == "node"]
     if here:
-        say(f"Node {here[0].node_id[:SHORT]} runs here already, and joins it again.")
+        report(f"Node {here[0].node_id[:SHORT]} runs here already, and joins it again.")
     else:
         try:
             _start_node(where, node, of_node)
@@ -254,7 +254,7 @@ def _start_head(
             started.stop()
             raise
     token = node["token_file"] or default_path()
-    say(_what_next(where, token, node["insecure"]))
+    report(_what_next(where, token, node["insecure"]))
 
 
 def _join(address: str, node: dict[str, Any], amounts: dict[str, Any], topology: str) -> None:
@@ -289,7 +289,7 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemo
         for name, value in amounts.resources.items()
         if not name.startswith("node:")
     )
-    say(f"Node {started.announcement.node_id[:SHORT]} joined the cluster at {where}: {has}.")
+    report(f"Node {started.announcement.node_id[:SHORT]} joined the cluster at {where}: {has}.")
     return started
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Sequence
 
@@ -42,6 +43,21 @@ def safe(text: str) -> str:
 def say(text: str, err: bool = False) -> None:
     """Print lines that strangers' names may be part of, without anything that steers a terminal."""
     typer.echo("\n".join(map(safe, text.split("\n"))), err=err)
+
+
+def report(text: str) -> None:
+    """Say what a command has done. One that has more to do does it though nobody reads on."""
+    try:
+        say(text)
+    except BrokenPipeError:
+        drop_output()
+
+
+def drop_output() -> None:
+    """Whoever read what this process prints has gone: from now on it is printed to nobody."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def amount(value: float) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from phalanx.errors import ControlStoreFullError
+from phalanx.errors import ControlStoreFullError, ProtocolError
 from phalanx.head.actors.table import ActorTable
 from phalanx.head.groups.table import GroupTable
 from phalanx.head.outbox import Outbox
@@ -104,7 +104,7 @@ class Answering:
         that while the store is full: questions are answered, and new work is refused."""
         handlers, store = self.handlers_of(kind), self._state_store
         effect = handlers.effect_of(kind)
-        if effect is Effect.ADDS and store.shortage and not self._is_repeated(kind, body):
+        if effect is Effect.ADDS and store.shortage and self._is_new(kind, body):
             error = ControlStoreFullError(
                 f"The head takes no new work: {store.shortage}. What runs goes on, and new work is "
                 "taken again when there is room."
@@ -123,6 +123,13 @@ class Answering:
 
         asker = Asker[Any](role, process, None if send is None else when_written, node)
         handlers.answer(kind, body, asker)
+
+    def _is_new(self, kind: int, body: msgspec.Raw) -> bool:
+        """False for what is repeated, and for bytes that are no request: its handler says so."""
+        try:
+            return not self._is_repeated(kind, body)
+        except ProtocolError:
+            return False
 
     def _is_repeated(self, kind: int, body: msgspec.Raw) -> bool:
         """Whether what a request asks for is there: an earlier head has answered it, and died."""

@@ -135,6 +135,11 @@ def _value(word: str, name: str, low: int, high: int, names: dict[str, int]) -> 
     return value
 
 
+def moment_text(moment: float, zone: str = "") -> str:
+    """A time in seconds since the epoch as a clock of that zone shows it."""
+    return datetime.fromtimestamp(moment, zone_of(zone)).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
 def zone_of(name: str) -> tzinfo:
     """The time zone of that name, UTC for "". Raises ValueError for a name that is none."""
     if not name:

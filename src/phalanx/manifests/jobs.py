@@ -118,7 +118,9 @@ def _group(at: Fields, index: int) -> TaskGroup:
     if replicas < 0:
         at.error("replicas", "replicas_negative", f"replicas are 0 or more, not {replicas}")
     elif replicas > MAX_REPLICAS:
-        at.error("replicas", "replicas_too_many", f"replicas are at most {MAX_REPLICAS}")
+        at.error(
+            "replicas", "replicas_too_many", f"replicas are at most {MAX_REPLICAS}, not {replicas}"
+        )
         replicas = MAX_REPLICAS
     partition = _partition(at, replicas)
     minimum = at.optional_whole("minAvailable")

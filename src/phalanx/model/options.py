@@ -83,7 +83,7 @@ def check_amounts(amounts: Mapping[str, float]) -> None:
     """Raise ValueError when nobody may ask for so much."""
     for resource, amount in amounts.items():
         if (allowed := amount_fault(resource, amount)) is not None:
-            raise ValueError(f"{amount:g} of {resource[:100]!a} is not an amount: {allowed} is")
+            raise ValueError(f"{amount:.15g} of {resource[:100]!a} is not an amount: {allowed} is")
 
 
 def _resources(value: Mapping[Any, Any]) -> str | None:

@@ -18,6 +18,8 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.protocol.wire_errors import is_defect
 
 MARK = "volcano.sh/cronjob-scheduled-timestamp"
+SCHEDULED, MISSED, REFUSED = "Scheduled", "Missed", "Refused"
+"""What a cron job's history says of each time that was due."""
 SPANS_S = (60.0, 3600.0, 86_400.0, 32 * 86_400.0, 366 * 86_400.0, 9 * 366 * 86_400.0)
 """How far back the latest missed time is looked for, nearest first."""
 
@@ -29,9 +31,10 @@ class CronEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CronSubmitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A new cron job, or new fields of one that is there."""
+    """A new cron job, or new fields of one that is there, by the request of this id."""
 
     spec: CronSpec
+    request: bytes = b""
 
 
 class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
@@ -41,10 +44,12 @@ class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
 
 
 class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
-    """One of its jobs has finished in this state, or was deleted ("")."""
+    """One of its jobs has finished in this state, or was deleted (""). `reason`: why it could not
+    be made."""
 
     job: str
     state: str
+    reason: str = ""
 
 
 class CronDeleted(CronEvent, frozen=True, kw_only=True, tag=True):
@@ -105,7 +110,7 @@ class CronTable:
         """Take one event in. Raises JobCommandError for a cron job that is not there, and
         ValueError for a schedule that is none."""
         if isinstance(event, CronSubmitted):
-            self._submit(event.spec, now)
+            self._submit(event.spec, event.request, now)
             return
         cron = self._crons.get(event.cron)
         if cron is None:
@@ -120,7 +125,8 @@ class CronTable:
             self._effects.forget(cron)
             return
         if isinstance(event, CronSuspended):
-            self._set(cron, msgspec.structs.replace(cron.spec, suspend=event.suspend), now)
+            spec = msgspec.structs.replace(cron.spec, suspend=event.suspend)
+            self._set(cron, spec, now, "by command")
         else:
             self._ended(cron, event, now)
         self._check(cron, now)
@@ -131,7 +137,7 @@ class CronTable:
             del self._next[uid]  # one that cannot be looked at keeps nobody else waiting
             self._check(self._crons[uid], now)
 
-    def _submit(self, spec: CronSpec, now: float) -> None:
+    def _submit(self, spec: CronSpec, request: bytes, now: float) -> None:
         schedule = parse_schedule(spec.schedule)
         if not spec.job.groups:
             raise JobCommandError(f"cron job {spec.uid} has no jobTemplate: nothing would run")
@@ -139,12 +145,13 @@ class CronTable:
         cron = self._crons.get(spec.uid)
         if cron is None:
             cron = self._crons[spec.uid] = CronRecord(spec=spec, seen=now)
-            note(cron.history, now, "", "Active", "submitted")
+            note(cron.history, now, "", "Suspended" if spec.suspend else "Active", "submitted")
         else:
-            self._set(cron, spec, now)
+            self._set(cron, spec, now, "by its manifest")
+        cron.request = request
         self._check(cron, now)
 
-    def _set(self, cron: CronRecord, spec: CronSpec, now: float) -> None:
+    def _set(self, cron: CronRecord, spec: CronSpec, now: float, reason: str) -> None:
         old, cron.spec = cron.spec, spec
         timing = ("schedule", "time_zone", "suspend")
         if any(getattr(old, f) != getattr(spec, f) for f in timing):
@@ -152,9 +159,12 @@ class CronTable:
             cron.seen = now
         if old.suspend != spec.suspend:
             states = {True: "Suspended", False: "Active"}
-            note(cron.history, now, states[old.suspend], states[spec.suspend], "by command")
+            note(cron.history, now, states[old.suspend], states[spec.suspend], reason)
 
     def _ended(self, cron: CronRecord, event: CronJobEnded, now: float) -> None:
+        if event.reason:
+            said = f"{event.job} could not be made: {event.reason}"
+            note(cron.history, now, "", REFUSED, said)
         if event.job in cron.active:
             cron.active.remove(event.job)
         for kept in (cron.succeeded, cron.failed):
@@ -190,7 +200,7 @@ class CronTable:
         spec = cron.spec
         if spec.starting_deadline_s is not None and now - due > spec.starting_deadline_s:
             cron.seen = due
-            note(cron.history, now, "", "Missed", f"{now - due:g} s late, over the deadline")
+            note(cron.history, now, "", MISSED, f"{now - due:g} s late, over the deadline")
             return
         if cron.active and spec.concurrency == "Forbid":
             return  # it is still due when the active one has ended, unless another is by then
@@ -201,7 +211,7 @@ class CronTable:
         cron.seen = cron.last_scheduled = due
         name = job_name(spec, self._schedules[spec.uid], due)
         cron.active.append(name)
-        note(cron.history, now, "", "Scheduled", name)
+        note(cron.history, now, "", SCHEDULED, name)
         marks = (*spec.job.annotations, (MARK, f"{due:.0f}"))
         job = msgspec.structs.replace(
             spec.job, name=name, namespace=spec.namespace, annotations=tuple(sorted(marks))
@@ -300,7 +310,9 @@ class Crons:
         except Exception as error:
             if is_defect(error):
                 self._defects.add("cron", error, cron.spec.uid)
-            event = CronJobEnded(cron=cron.spec.uid, job=job.name, state="Failed")
+            event = CronJobEnded(
+                cron=cron.spec.uid, job=job.name, state="Failed", reason=str(error)
+            )
             self.table.handle(event, self._jobs.wall())
 
     def delete_job(self, cron: CronRecord, name: str) -> None:

@@ -27,9 +27,10 @@ class FlowEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class FlowSubmitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A new flow."""
+    """A new flow, by the request of this id."""
 
     spec: FlowSpec
+    request: bytes = b""
 
 
 class StepChanged(FlowEvent, frozen=True, kw_only=True, tag=True):
@@ -109,7 +110,7 @@ class FlowTable:
     def handle(self, event: Event, now: float) -> None:
         """Take one event in. Raises JobCommandError for a name that is taken or not there."""
         if isinstance(event, FlowSubmitted):
-            self._submit(event.spec, now)
+            self._submit(event.spec, event.request, now)
             return
         flow = self._flows.get(event.flow)
         if flow is None:
@@ -135,11 +136,12 @@ class FlowTable:
             flow.reason = f"step {event.step}: {event.reason}"
         self._go_on(flow, now)
 
-    def _submit(self, spec: FlowSpec, now: float) -> None:
+    def _submit(self, spec: FlowSpec, request: bytes, now: float) -> None:
         if spec.uid in self._flows:
             raise JobCommandError(f"there is a flow {spec.uid} already; delete it first")
         steps = {step.name: StepRecord() for step in spec.steps}
-        flow = self._flows[spec.uid] = FlowRecord(spec=spec, submitted=now, steps=steps)
+        flow = FlowRecord(spec=spec, submitted=now, request=request, steps=steps)
+        self._flows[spec.uid] = flow
         note(flow.history, now, "", st.PENDING, "submitted")
         self._watch(flow)
         self._go_on(flow, now)
@@ -225,9 +227,15 @@ class Flows:
         self.templates[spec.uid] = spec
         self._state_store.keep("templates", spec.uid.encode(), spec)
 
-    def submit(self, spec: FlowSpec) -> None:
-        """A new flow."""
-        self._handle(FlowSubmitted(spec=spec))
+    def submit(self, spec: FlowSpec, request: bytes = b"") -> None:
+        """A new flow, by the request of this id."""
+        self._handle(FlowSubmitted(spec=spec, request=request))
+
+    def jobs_of(self, flow: FlowSpec) -> list[JobSpec]:
+        """The jobs that a flow would make of the templates that there are now. Raises ManifestError
+        for a step that changes its template to no job."""
+        known = ((s, self.templates.get(f"{flow.namespace}/{s.name}")) for s in flow.steps)
+        return [step_job(flow, step, template) for step, template in known if template is not None]
 
     def delete(self, uid: str) -> None:
         """End a flow and its jobs."""

@@ -15,6 +15,7 @@ from phalanx.head.gangs.feasibility import check_side_by_side, check_sum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
+from phalanx.head.jobs.explaining import explain_cron, explain_flow, explain_job
 from phalanx.head.jobs.flows import Flows
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.priorities import Priorities
@@ -29,7 +30,7 @@ from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.names import shown
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.records import JobRecord
+from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, PriorityClass
 from phalanx.model.nearest import nearest
 from phalanx.model.rows.explanation import Explanation
@@ -145,29 +146,40 @@ class JobRequests:
         return done
 
     def is_repeated(self, request: ApplyManifests) -> bool:
-        """Whether all that it asks for are jobs that it has made before."""
-        specs = [
-            msgspec.msgpack.decode(m.spec, type=JobSpec)
-            for m in request.manifests
-            if m.kind == "Job"
-        ]
-        is_all = len(specs) == len(request.manifests)
-        return is_all and all(self._is_made(spec, request.id) for spec in specs)
+        """Whether an earlier head has carried it out: its last object is there, made by it."""
+        if not request.manifests:
+            return False
+        last = request.manifests[-1]
+        try:
+            return self._is_made(last.kind, _read(last), request.id)
+        except (JobCommandError, ValueError):
+            return False
 
-    def _is_made(self, spec: JobSpec, request: bytes) -> bool:
-        job = self._jobs.table.get(spec.uid)
-        return job is not None and bool(request) and job.request == request
+    def _is_made(self, kind: str, spec: Any, request: bytes) -> bool:
+        """Whether this request has made it. Only of jobs, flows and cron jobs is that known."""
+        known: JobRecord | FlowRecord | CronRecord | None = None
+        if kind == "Job":
+            known = self._jobs.table.get(spec.uid)
+        elif kind == "JobFlow":
+            known = self.flows.table.get(spec.uid)
+        elif kind == "CronJob":
+            known = self.crons.table.get(spec.uid)
+        return known is not None and bool(request) and known.request == request
 
     def _put(self, kind: str, spec: Any, request: bytes) -> str:
+        if self._is_made(kind, spec, request):
+            return "created"
         if kind == "Job":
-            if not self._is_made(spec, request):
-                self.submit(spec, request)
+            self.submit(spec, request)
         elif kind == "JobTemplate":
             self.flows.put_template(spec)
         elif kind == "JobFlow":
-            self.flows.submit(spec)
+            for job in self.flows.jobs_of(spec):
+                self._queues.require_open(job.queue)
+            self.flows.submit(spec, request)
         elif kind == "CronJob":
-            self.crons.handle(CronSubmitted(spec=spec))
+            self._queues.require_open(spec.job.queue)
+            self.crons.handle(CronSubmitted(spec=spec, request=request))
         elif kind == "HyperNode":
             return self._domains.put(spec)
         elif kind == "Queue":
@@ -271,15 +283,17 @@ class JobRequests:
         return job_description(job, priority, self._clock.wall(), gang, self._jobs.logs(job.uid))
 
     def explain(self, name: str) -> Explanation:
-        """Why a gang or job waits. Of a flow, and of a job that has no gang now: what it does
-        instead. Raises JobNotFoundError."""
+        """Why a gang or job waits. Of a flow or cron job, and of a job that has no gang now: what
+        it does instead. Raises JobNotFoundError."""
         uid = _uid(name)
         if self._explanations.find(name) is not None:
             return self._explanations.explain(name)
         if (job := self._jobs.table.get(uid)) is not None:
-            return _settled("job", uid, job.state, job.reason)
+            return explain_job(job)
         if (flow := self.flows.table.get(uid)) is not None:
-            return _settled("flow", uid, flow.state, flow.reason)
+            return explain_flow(flow)
+        if (cron := self.crons.table.get(uid)) is not None:
+            return explain_cron(cron, self._clock.wall())
         return self._explanations.explain(name)
 
     def flow_rows(self) -> list[FlowInfo]:
@@ -323,13 +337,6 @@ class JobRequests:
             near = nearest(name, (job.spec.name for job in self._jobs.table.all()))
             raise JobNotFoundError(f"there is no job {name!r}{near}; `phalanx jobs` lists them")
         return job
-
-
-def _settled(kind: str, uid: str, state: str, reason: str) -> Explanation:
-    said = f"is {state}" + (f" ({reason})" if reason else "")
-    if state == st.ABORTED:
-        said += "; `phalanx resume` starts it again"
-    return Explanation(snapshot="", name=uid, kind=kind, waits=False, reasons=[], state=said)
 
 
 def _read(manifest: Manifest) -> Any:

@@ -145,6 +145,8 @@ class FlowRecord(msgspec.Struct, kw_only=True, eq=False):
 
     spec: FlowSpec
     submitted: float
+    request: bytes = b""
+    """The id of the request that made it."""
     state: str = PENDING
     reason: str = ""
     steps: dict[str, StepRecord] = {}
@@ -156,6 +158,8 @@ class CronRecord(msgspec.Struct, kw_only=True, eq=False):
 
     spec: CronSpec
     seen: float
+    request: bytes = b""
+    """The id of the request that made it, or changed it last."""
     active: list[str] = []
     """Names of its jobs that have not finished, oldest first."""
     succeeded: list[str] = []

@@ -45,7 +45,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
     name: str
     kind: str
-    """podgroup, task, actor, job or flow."""
+    """podgroup, task, actor, job, flow or cron job."""
     waits: bool
     reasons: list[Reason]
     node: str | UnsetType = UNSET

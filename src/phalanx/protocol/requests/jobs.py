@@ -34,8 +34,8 @@ class ApplyManifests(Request[list[AppliedInfo]]):
 
     manifests: list[Manifest]
     id: bytes = b""
-    """By which a job is known that an earlier head took before it could say so: nodes ask the next
-    one again. Empty: it counts as another job of that name."""
+    """By which a job, flow or cron job is known that an earlier head took before it could say so:
+    nodes ask the next one again. Empty: it counts as another object of that name."""
 
 
 Command = Literal["suspend", "resume", "cancel"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.head.queues.task_admission import AdmissionTable, Batch, Share
+from phalanx.model.options import LARGEST_NUMBER, check_amounts
 from phalanx.protocol.requests.ray import AdmitBatch, GetBatchSize, LeaveScheduler, ReportBatches
 from phalanx.protocol.requests.request import LATER, Asker, Handler, Later, Request
 
@@ -81,6 +82,7 @@ class BatchRequests:
 
     def _ask(self, asker: Asker[None], request: AdmitBatch) -> Later:
         now = self._hear(asker.process)
+        _check(request.needs, request.size)
         self._cluster.queues.require_open(request.queue)
         self._table.ask(
             Batch(
@@ -98,6 +100,9 @@ class BatchRequests:
 
     def _report(self, asker: Asker[None], request: ReportBatches) -> None:
         now = self._hear(asker.process)
+        _check({}, *request.sized.values(), *request.done.values())
+        for one in request.running:
+            _check(one.needs, one.left)
         for one in request.running:
             self._table.restore(
                 Batch(
@@ -122,8 +127,13 @@ class BatchRequests:
 
     def _batch_size(self, asker: Asker[int], request: GetBatchSize) -> int:
         self._look(self._hear(asker.process))
+        _check(request.needs)
         limits = {**self._table.capacity, **self._cluster.queues.capability(request.queue)}
-        fits = [limits[name] / amount for name, amount in request.needs.items() if limits.get(name)]
+        fits = [
+            limits[name] / amount
+            for name, amount in request.needs.items()
+            if amount and limits.get(name)
+        ]
         return max(1, min(MAX_IN_BATCH, int(min(fits, default=MAX_IN_BATCH))))
 
     def _admit(self, now: float) -> None:
@@ -144,3 +154,11 @@ class BatchRequests:
             queue.name: Share(weight=float(queue.weight), capability=queues.capability(queue.name))
             for queue in queues.rows()
         }
+
+
+def _check(needs: Mapping[str, float], *counts: int) -> None:
+    """Raise ValueError for what no task needs, and for numbers of tasks that cannot be."""
+    check_amounts(needs)
+    for count in counts:
+        if not 0 <= count <= LARGEST_NUMBER:
+            raise ValueError(f"{count} is no number of tasks: 0 to {LARGEST_NUMBER} are")

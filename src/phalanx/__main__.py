@@ -1,0 +1,6 @@
+"""`python -m phalanx` is the command line."""
+
+from phalanx.cli import main
+
+if __name__ == "__main__":  # and not in what multiprocessing spawns from it
+    main()

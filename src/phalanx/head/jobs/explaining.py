@@ -1,0 +1,95 @@
+"""What jobs, flows and cron jobs do that do not wait in a queue."""
+
+from __future__ import annotations
+
+from phalanx.head.jobs.crons import MISSED, REFUSED, SCHEDULED, latest
+from phalanx.manifests.cron import moment_text, parse_schedule
+from phalanx.manifests.patching import job_name
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
+from phalanx.model.rows.explanation import Explanation, Reason
+
+
+def explain_job(job: JobRecord) -> Explanation:
+    """Of a job that has no gang now: its state."""
+    return _settled("job", job.uid, _state(job.state, job.reason))
+
+
+def explain_flow(flow: FlowRecord) -> Explanation:
+    """The state of each step that has not completed, or what it waits for."""
+    reasons = []
+    for step in flow.spec.steps:
+        state = flow.steps[step.name].state
+        if not state:
+            targets = [name for name in step.targets if flow.steps[name].state != st.COMPLETED]
+            probed = " and its probes" if step.probes else ""
+            waits = f"step {step.name} has no job yet: it waits for {', '.join(targets)}{probed}"
+            reasons.append(_reason("step_waits", waits))
+        elif state in (st.PENDING, st.RUNNING):
+            job = f"{flow.spec.namespace}/{job_name(flow.spec, step.name)}"
+            has = f"step {step.name}: its job {job} is {state}"
+            reasons.append(_reason("step_job", has, f"phalanx explain {_short(job)}"))
+    is_over = flow.state not in (st.PENDING, st.RUNNING)
+    state = _state(flow.state, flow.reason)
+    return _settled("flow", flow.spec.uid, state, [] if is_over else reasons)
+
+
+def explain_cron(cron: CronRecord, now: float) -> Explanation:
+    """When it makes its next job and why not, and what became of the last. `now`: the time of day
+    in seconds."""
+    spec, zone = cron.spec, cron.spec.time_zone
+    schedule = parse_schedule(spec.schedule)
+    following = schedule.after(now, zone)
+    reasons = []
+    if spec.suspend:
+        state = "is suspended"
+        begun = next((one for one in reversed(cron.history) if one.new == "Suspended"), None)
+        if begun is not None:
+            by = "command" if begun.reason == "by command" else "its manifest"
+            sentence = f"suspended by {by} at {moment_text(begun.at, zone)}"
+            reasons.append(_reason("suspended", sentence, f"phalanx resume {_short(spec.uid)}"))
+    elif following is None:
+        state = f"has no next time: {spec.schedule!r} never comes"
+    else:
+        state = f"makes its next job at {moment_text(following, zone)}"
+        waits = spec.concurrency == "Forbid" and cron.active
+        if waits and latest(schedule, zone, cron.seen, now) is not None:
+            active = ", ".join(cron.active)
+            due = f"a job that is due waits until {active} has ended (concurrencyPolicy: Forbid)"
+            reasons.append(_reason("forbidden", due))
+    reasons.append(_last(cron))
+    return _settled("cron job", spec.uid, state, reasons)
+
+
+def _last(cron: CronRecord) -> Reason:
+    acts = (SCHEDULED, MISSED, REFUSED)
+    last = next((one for one in reversed(cron.history) if one.new in acts), None)
+    if last is None:
+        return _reason("none_made", "it has made no job yet")
+    at = moment_text(last.at, cron.spec.time_zone)
+    if last.new != SCHEDULED:
+        return _reason(last.new.lower(), f"at {at}: {last.reason}")
+    ends = ((cron.active, "has not finished"), (cron.succeeded, "completed"))
+    became = next((word for names, word in ends if last.reason in names), "")
+    became = became or ("failed" if last.reason in cron.failed else "is deleted")
+    return _reason("last", f"it made its last job at {at}: {last.reason}, which {became}")
+
+
+def _state(state: str, reason: str) -> str:
+    said = f"is {state}" + (f" ({reason})" if reason else "")
+    return said + ("; `phalanx resume` starts it again" if state == st.ABORTED else "")
+
+
+def _short(uid: str) -> str:
+    """As commands take it."""
+    return uid.removeprefix("default/")
+
+
+def _reason(code: str, sentence: str, change: str = "") -> Reason:
+    return Reason(reason=code, count=1, detail={}, sentence=sentence, change=change)
+
+
+def _settled(kind: str, uid: str, state: str, reasons: list[Reason] | None = None) -> Explanation:
+    return Explanation(
+        snapshot="", name=uid, kind=kind, waits=False, reasons=reasons or [], state=state
+    )

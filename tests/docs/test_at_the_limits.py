@@ -1,0 +1,345 @@
+"""Each limit of docs/limits.md on what a user can size: what is just within it is taken, and one
+more is refused, with the value and what is allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cloudpickle
+import msgspec
+import pytest
+
+from phalanx.api.gangs import GangOptions
+from phalanx.api.job import Job
+from phalanx.batch import documents
+from phalanx.batch.reading import read_snapshots
+from phalanx.batch.registry import known_plugins
+from phalanx.batch.specs import QueueSpec
+from phalanx.errors import TaskError
+from phalanx.manifests import text
+from phalanx.manifests.check import read_for_submit
+from phalanx.manifests.names import label_fault, object_fault, subdomain_fault
+from phalanx.manifests.patterns import pattern_fault
+from phalanx.manifests.quantities import quantity
+from phalanx.manifests.queue_rules import KnownQueue, QueueTree, queue_faults
+from phalanx.model.options import check_amounts, check_task_options
+from phalanx.objects import failures
+from phalanx.objects.serialization import dumps_definition
+from phalanx.owner import requests
+from phalanx.protocol import frames
+from phalanx.protocol.node_messages import Ask
+from phalanx.protocol.requests.actors import GetActor
+
+from .test_limits import ROWS, constant
+
+Try = Callable[[Any], object]
+"""Asks for so much. Raises, or returns, what is said against it."""
+
+
+def _definition(size: int) -> None:
+    ballast = size - len(cloudpickle.dumps(bytes(size), protocol=5)) + size
+    dumps_definition(bytes(ballast), "f")
+
+
+def _message(size: int) -> Ask:
+    """A message of which a frame has so many bytes."""
+    length = len(frames.encode_frame([Ask(1, 1, _raw(size // 2))])) - frames.HEADER_BYTES
+    return Ask(1, 1, _raw(size // 2 + size - length))
+
+
+def _raw(size: int) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.msgpack.encode(b"x" * size))
+
+
+def _request(size: int) -> str | None:
+    sent: list[Any] = []
+    answers: list[Any] = []
+
+    class Node:
+        post = staticmethod(sent.append)
+
+    ballast = size - len(msgspec.msgpack.encode(GetActor("n" * size, "s"))) + size
+    node: Any = Node()
+    requests.Requests(node).call_async(GetActor("n" * ballast, "s"), answers.append)
+    if sent:
+        return None
+    with pytest.raises(Exception) as caught:
+        answers[0]()
+    return str(caught.value)
+
+
+def _stranger(size: int) -> None:
+    reader = frames.FrameReader(first_limit=frames.STRANGERS_FRAME_BYTES)
+    reader.feed(size.to_bytes(frames.HEADER_BYTES, "big"))
+
+
+def _exception(size: int) -> str | None:
+    small = len(failures._pickle_cause(ValueError("x" * 1000)) or b"")
+    found = failures.load(failures.describe(ValueError("x" * (1000 + size - small)), "f", 1))
+    assert isinstance(found, TaskError)
+    return None if isinstance(found.cause, ValueError) else str(found)
+
+
+def _exception_text(size: int) -> str | None:
+    found = failures._shortened("x" * size)
+    return None if found == "x" * size else found
+
+
+def _cron(length: int) -> None:
+    pod = "{spec: {containers: [{name: c, command: ['true']}]}}"
+    job = f"{{tasks: [{{name: t, replicas: 1, template: {pod}}}]}}"
+    read_for_submit(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: CronJob\n"
+        f"metadata: {{name: {'c' * length}}}\n"
+        f"spec: {{schedule: '@daily', jobTemplate: {{spec: {job}}}}}\n"
+    )
+
+
+def _replicas(count: int) -> None:
+    pod = "{spec: {containers: [{name: c, command: ['true']}]}}"
+    read_for_submit(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j}\n"
+        f"spec: {{tasks: [{{name: t, replicas: {count}, template: {pod}}}]}}\n"
+    )
+
+
+def _queue_levels(depth: int) -> str | None:
+    chain = [QueueSpec(name=f"q{i}", parent=f"q{i - 1}" if i else "root") for i in range(depth)]
+    tree = QueueTree([KnownQueue(spec=q) for q in (QueueSpec(name="root"), *chain[:-1])])
+    return "; ".join(fault.reason for fault in queue_faults(chain[-1], tree)) or None
+
+
+def _weight(weight: int) -> str | None:
+    return (
+        "; ".join(f.reason for f in queue_faults(QueueSpec(name="q", weight=weight), None)) or None
+    )
+
+
+def _steps(count: int) -> None:
+    path = "root" + "/q" * count
+    queue = f"{{name: q, weight: 1, hierarchy_path: {path}}}"
+    read_snapshots(
+        f"{{format: phalanx-snapshot/1, config: {{actions: [allocate]}}, queues: [{queue}]}}",
+        known_plugins(),
+    )
+
+
+def _values(count: int) -> None:
+    """A mapping and twice a list: each counts once more than it has members."""
+    half, rest = divmod(count - 5, 2)
+    documents.Document(f"a: &a [{'1,' * half}]\nb: *a\n{'c: 1' * rest}")
+
+
+class Limit(NamedTuple):
+    """How one row is tried."""
+
+    attempt: Try
+    words: str
+    """What is said of one more, as a pattern. {value} and {limit} stand for the two numbers."""
+    patched: tuple[Any, str, int] | None = None
+    """A smaller limit in place of the constant, where the true one would cost too much."""
+    step: float = 1
+    way: str = ""
+
+
+TRIED: dict[str, list[Limit]] = {
+    "objects.serialization.DEFINITION_BYTES": [
+        Limit(_definition, "f cannot be .* it is {value} bytes .* definition is {limit}")
+    ],
+    "protocol.frames.MAX_FRAME_BYTES": [
+        Limit(
+            lambda size: frames.encode_frame([_message(size)]),
+            "a frame of {value} bytes is above the limit of {limit}",
+            (frames, "MAX_FRAME_BYTES", 10_000),
+        )
+    ],
+    "owner.requests.REQUEST_BYTES": [
+        Limit(
+            _request,
+            "GetActor cannot be asked: it is {value} bytes, and .* is {limit}",
+            (requests, "REQUEST_BYTES", 1000),
+        )
+    ],
+    "protocol.frames.STRANGERS_FRAME_BYTES": [Limit(_stranger, "{value} bytes .* {limit}")],
+    "objects.failures.EXCEPTION_BYTES": [
+        Limit(
+            _exception,
+            "it is {value} bytes, and the limit of an exception is {limit}",
+            (failures, "EXCEPTION_BYTES", 2000),
+        )
+    ],
+    "objects.failures.EXCEPTION_TEXT_CHARS": [
+        Limit(_exception_text, "1 of {value} characters: the limit is {limit}")
+    ],
+    "manifests.text.MAX_BYTES": [
+        Limit(lambda n: text.load("#" * n), "this has {value} bytes; .* at most {limit}")
+    ],
+    "manifests.text.MAX_NODES": [
+        Limit(lambda n: text.load(f"[{'0,' * (n - 1)}]"), "line 1: .*more than {limit} values")
+    ],
+    "manifests.text.MAX_DOCUMENTS": [
+        Limit(lambda n: text.load("--- 1\n" * n), "line {value}: .*more than {limit} documents")
+    ],
+    "manifests.text.MAX_DEPTH": [
+        Limit(lambda n: text.load("[" * n + "]" * n), "line 1: .*more than {limit} levels")
+    ],
+    "manifests.text.MAX_DIGITS": [
+        Limit(lambda n: text.load("0" * n), "line 1: 0{{20}}... is not between -2.63 and 2.63")
+    ],
+    "batch.documents.MAX_VALUES": [
+        Limit(
+            _values,
+            "more than {limit} values",
+            (documents, "MAX_VALUES", 100),
+        )
+    ],
+    "model.jobs.spec.MAX_REPLICAS": [
+        Limit(
+            lambda n: Job("true", members=n), "members={value}: it is at most {limit}", way="Job"
+        ),
+        Limit(lambda n: GangOptions(members=n), "size is at most {limit}, not {value}", way="gang"),
+        Limit(_replicas, "replicas are at most {limit}, not {value}", way="manifest"),
+    ],
+    "manifests.names.MAX_LABEL": [
+        Limit(
+            lambda n: object_fault("Job", "n" * n, "s"),
+            "'n+' .* up to {limit} ",
+            way="job",
+        ),
+        Limit(
+            lambda n: object_fault("Job", "j", "s" * n),
+            "namespace 's+' .* up to {limit} ",
+            way="namespace",
+        ),
+        Limit(lambda n: label_fault("t" * n), "'t+' is no name: up to {limit}", way="task"),
+        Limit(
+            lambda n: Job("true", name="n" * (n - 9)), "n-worker-0' .* up to {limit}", way="member"
+        ),
+    ],
+    "manifests.names.MAX_SUBDOMAIN": [
+        Limit(lambda n: subdomain_fault("q" * n), r"\({value}\) is no name: up to {limit}"),
+    ],
+    "manifests.flows.MAX_CRON_NAME": [Limit(_cron, "up to {limit} characters, not {value}")],
+    "manifests.patterns.MAX_PATTERN": [
+        Limit(lambda n: pattern_fault("a" * n), "up to {limit} characters, not {value}")
+    ],
+    "manifests.queue_rules.MAX_DEPTH": [
+        Limit(_queue_levels, "stand {value} levels below root; {limit} is most")
+    ],
+    "batch.reading.DEEPEST": [Limit(_steps, "at most {limit} steps, not {value}")],
+    "model.options.LARGEST_AMOUNT": [
+        Limit(lambda n: check_amounts({"x": n}), "{value} of 'x' .* at most {limit}"),
+        Limit(
+            lambda n: check_task_options({"num_cpus": n}), "num_cpus.* at most {limit}", way="task"
+        ),
+    ],
+    "model.options.MIN_SHARE": [
+        Limit(lambda n: check_amounts({"x": n}), "{value} of 'x' .* at least {limit}", step=-1e-5)
+    ],
+    "manifests.quantities.LARGEST": [
+        Limit(lambda n: quantity(str(n)), "{value} is more than the largest amount, 2.63")
+    ],
+    "model.options.LARGEST_NUMBER": [
+        Limit(
+            lambda n: Job("true", priority=n), "priority={value}: it is at most {limit}", way="Job"
+        ),
+        Limit(lambda n: check_task_options({"priority": n}), "priority.*{limit}", way="task"),
+        Limit(_weight, "a weight is at most {limit}, not {value}", way="weight"),
+    ],
+    "api.job.LONGEST_S": [
+        Limit(lambda n: Job("true", time_limit_s=n), "time_limit_s={value}: it is .* to {limit}")
+    ],
+}
+
+ELSEWHERE = {
+    "engines.processes.job_files.LOG_BYTES": "tests/gangs/test_members_on_node.py",
+    "engines.embedded.gateway.guard.FAILURES": "tests/gateway/test_guard.py",
+    "head.nodes.KEEP_DEAD": "tests/head/test_nodes.py",
+    "head.groups.table.KEEP_REMOVED": "tests/head/test_groups.py",
+    "model.jobs.records.KEEP_TRANSITIONS": "tests/head/jobs/test_machine.py",
+}
+"""Rows that these files try."""
+
+_OLDEST_GO = "nothing is refused above it: the oldest go"
+_OTHER_WAY = "nothing is refused above it: what is larger goes another way"
+_MACHINE = "a part of what the machine has, and no amount that somebody asks for"
+_CLOCK = "a time after which something happens, not an amount that is asked for"
+_PER_PROCESS = "the end is the kernel's limit on a process, reached only with as many files"
+NOT_TRIED = {
+    "objects.serialization.INLINE_BYTES": _OTHER_WAY,
+    "owner.objects.lineage.LIMIT_BYTES": _OLDEST_GO,
+    "engines.detection.STORE_PART": _MACHINE,
+    "engines.detection.MIN_STORE_BYTES": _MACHINE,
+    "policies.memory_pressure.MEMORY_LIMIT": _MACHINE,
+    "engines.processes.job_files.OLD_LOG_BYTES": _OLDEST_GO,
+    "engines.embedded.node.logs.WORKER_LOG_BYTES": _OLDEST_GO,
+    "engines.embedded.worker.fork_server.MAX_LINE_BYTES": _OTHER_WAY,
+    "storage.sqlite.FLOOR_BYTES": _MACHINE,
+    "storage.journal.QUEUE_BYTES": _MACHINE,
+    "manifests.patterns.MAX_MEMORY_BYTES": "RE2 does not say how much a pattern needs",
+    "engines.processes.shared_memory.WRITTEN_MAPPINGS": _OTHER_WAY,
+    "engines.embedded.node.composition.FILES_OF_A_WORKER": _PER_PROCESS,
+    "engines.embedded.node.composition.FILES_OF_ITS_OWN": _PER_PROCESS,
+    "head.actors.table.KEEP_DEAD": _OLDEST_GO,
+    "observe.cluster_events.KEEP_EVENTS": _OLDEST_GO,
+    "observe.task_journal.KEEP_RUNS": _OLDEST_GO,
+    "engines.embedded.daemons.KEEP_LOGS": _OLDEST_GO,
+    "api.gangs.DEFAULT_GRACE_S": _CLOCK,
+    "model.jobs.spec.DEFAULT_GRACE_S": _CLOCK,
+    "node.options.PATIENCE_S": _CLOCK,
+    "node.membership.PATIENCE_IN_USE_S": _CLOCK,
+    "head.nodes.HealthLimits.reconnect_s": _CLOCK,
+    "head.nodes.HealthLimits.misses": _CLOCK,
+    "head.nodes.HealthLimits.restored_s": _CLOCK,
+    "engines.embedded.daemons.START_TIMEOUT_S": _CLOCK,
+    "cli.reach.ANSWER_S": _CLOCK,
+    "engines.embedded.gateway.chunks.STALL_S": _CLOCK,
+    "owner.peers.redialling.GIVE_UP_S": _CLOCK,
+    "api.session.ADMITTED_FOR_S": _CLOCK,
+    "engines.processes.commands.NAMED": "a list of names, and no number",
+}
+"""Why the other rows are not tried here."""
+
+
+def test_every_row_of_the_page_is_tried_or_says_why_not() -> None:
+    assert sorted([*TRIED, *ELSEWHERE, *NOT_TRIED]) == sorted(path for path, _, _ in ROWS)
+    root = Path(__file__).parents[2]
+    for path, file in ELSEWHERE.items():
+        assert re.search(rf"\b{path.rpartition('.')[2]}\b", (root / file).read_text()), file
+
+
+def _shown(number: float) -> str:
+    """A pattern for the number as people write it."""
+    return f"(?:{re.escape(str(number))}|{re.escape(f'{number:g}')})"
+
+
+CASES = [
+    pytest.param(path, limit, id=f"{path} {limit.way}".strip())
+    for path, limits in TRIED.items()
+    for limit in limits
+]
+
+
+@pytest.mark.parametrize(("path", "limit"), CASES)
+def test_what_is_just_within_is_taken_and_one_more_is_refused(
+    path: str, limit: Limit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = constant(path)
+    allowed = int(allowed) if allowed == int(allowed) else allowed
+    if limit.patched is not None:
+        module, name, allowed = limit.patched
+        monkeypatch.setattr(module, name, allowed)
+    found = limit.attempt(allowed)
+    assert not isinstance(found, str), found
+    above = round(allowed + limit.step, 5)
+    try:
+        said = limit.attempt(above)
+    except Exception as error:
+        said = str(error)
+    assert isinstance(said, str), f"{above} was taken"
+    assert re.search(
+        limit.words.format(value=_shown(above), limit=_shown(allowed)), said, re.DOTALL
+    )
