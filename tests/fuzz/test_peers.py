@@ -7,6 +7,7 @@ import asyncio
 import os
 import random
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from tests.fuzz.running import try_out
@@ -172,7 +173,7 @@ class RayCluster:
         """Nothing of it is anywhere else."""
 
 
-RAY_KNOWN = {
+RAY_KNOWN: dict[tuple[str, Any], Sequence[Any]] = {
     ("queue", str): ["default", "q"],
     ("ticket", bytes): [b"t", b"u"],
     ("needs", dict[str, float]): [{"CPU": 1.0}, {"CPU": 0.0}, {"x": 3.0}],
