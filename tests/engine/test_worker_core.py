@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.present import present
 
-from phalanx.protocol.messages import Lease, Leaving, Returned, Task
+from phalanx.protocol.messages import Consumed, Lease, Leaving, Returned, Task
 from phalanx.worker.context import TaskContext
 from phalanx.worker.core import SPENT, Definition, WorkerCore
 
@@ -31,6 +31,7 @@ class Worker:
 
     def __init__(self):
         self.interrupted = []
+        self.moved = []
         unused: Any = None
         effects: Any = self  # of a worker that runs no actor and no other job
         self.core = WorkerCore(
@@ -39,6 +40,9 @@ class Worker:
 
     def wake(self):
         pass
+
+    def progress(self, context):
+        self.moved.append(context.number)
 
     def interrupt(self, context):
         self.interrupted.append(context.number)
@@ -93,3 +97,16 @@ def test_who_sends_tasks_to_a_process_that_is_about_to_end_hears_so(worker):
     worker.core.refuse_tasks()
     assert late.sent == [Leaving(), Returned([2, 3])]
     assert not worker.core.tasks
+
+
+def test_a_stream_whose_reader_is_gone_waits_for_it_no_longer(worker):
+    """A call of an actor: no interrupt ends it, and all other calls wait behind it."""
+    first, second = Connection(), Connection()
+    before, again = (TaskContext(OWNER, 7, "f", attempt, worker, True) for attempt in (0, 1))
+    worker.core.streams[first, 7] = before
+    worker.core.streams[second, 7] = again
+    worker.core.handle(second, Consumed(7, 2))
+    assert (before.consumed, again.consumed) == (0, 2)
+    worker.core.connection_lost(first)
+    assert (before.is_cancelled, again.is_cancelled) == (True, False)
+    assert worker.moved == [7, 7]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+
+import pytest
 
 
 def test_a_generator_nobody_reads_any_more_is_not_held_back(runtime, get, tmp_path):
@@ -59,3 +62,37 @@ def take(stream, count):
         ref = stream._next_sync(30)
         assert not ref.is_nil(), "no further item came"
         yield ref
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_actor_answers_others_after_a_reader_of_its_items_was_killed(runtime, get, is_async):
+    """The reader had taken one item, and the actor waited for it to take more, for ever."""
+
+    class Source:
+        def ping(self):
+            return "pong"
+
+        def items(self):
+            yield from range(100)
+
+    class AsyncSource(Source):
+        async def ping(self):
+            return "pong"
+
+        async def items(self):
+            for number in range(100):
+                yield number
+
+    class Reader:
+        def begin(self, source):
+            options = {"num_returns": "streaming", "_generator_backpressure_num_objects": 2}
+            self.items = source.items.options(**options).remote()
+            return os.getpid(), runtime.get(next(self.items))
+
+    kind = AsyncSource if is_async else Source
+    source = runtime.remote(num_cpus=0, max_concurrency=1)(kind).remote()
+    reader = runtime.remote(num_cpus=0)(Reader).remote()
+    pid, first = get(reader.begin.remote(source))
+    assert first == 0
+    os.kill(pid, signal.SIGKILL)
+    assert get(source.ping.remote()) == "pong"

@@ -153,8 +153,9 @@ class WorkerCore:
         """The task that runs; calls of an actor are the actor's to know."""
         self.running_for: Connection | None = None
         """The connection by which the latest task came that has begun."""
-        self.streams: dict[Key, TaskContext] = {}
-        """Tasks and calls whose items are on their way to a reader."""
+        self.streams: dict[tuple[Connection, int], TaskContext] = {}
+        """Tasks and calls whose items are on their way to a reader, by the connection over which
+        they came, and their number."""
         self.stopping = ""
         """Why the process is to end, once what runs has ended."""
         self._blocked = 0
@@ -193,7 +194,7 @@ class WorkerCore:
             case Cancel():
                 self._cancel((connection.peer, message.number), message.recursive)
             case Consumed():
-                self._consumed((connection.peer, message.number), message.count)
+                self._consumed(connection, message)
             case Taken():
                 self._references.taken(connection.peer, message.number)
             case CreateActor():
@@ -221,10 +222,10 @@ class WorkerCore:
         if any(prefix_of_name(name) != self._prefix for name, _ in wanted):
             self._node.post(Prefetch(wanted))
 
-    def _consumed(self, key: Key, count: int) -> None:
-        context = self.streams.get(key)
+    def _consumed(self, connection: Connection, message: Consumed) -> None:
+        context = self.streams.get((connection, message.number))
         if context is not None:
-            context.consumed = max(context.consumed, count)
+            context.consumed = max(context.consumed, message.count)
             self._effects.progress(context)
 
     def stop(self, reason: str) -> None:
@@ -292,8 +293,15 @@ class WorkerCore:
 
     def connection_lost(self, connection: Connection) -> None:
         """A connection has ended: tasks that came by it are of no use any more. Their owner may
-        have made another one before that was noticed here: tasks that came by that one go on."""
+        have made another one before that was noticed here: tasks that came by that one go on.
+
+        Calls of an actor run to their ends. Those that wait until their reader has taken more would
+        wait for ever, and all other calls behind them: they end.
+        """
         self.tasks.drop(connection)
+        for context in [one for key, one in self.streams.items() if key[0] is connection]:
+            context.is_cancelled = True
+            self._effects.progress(context)
         self._leases.pop(connection, None)
         running = self.running
         if running is not None and self.running_for is connection:

@@ -50,6 +50,11 @@ class Submitter(Protocol):
     name: str
     owner: OwnerCore
 
+    @property
+    def process_id(self) -> bytes:
+        """Its id."""
+        ...
+
 
 class Worker(Protocol):
     """A process that runs work."""

@@ -20,6 +20,11 @@ class Reader(Protocol):
 
     name: str
 
+    @property
+    def process_id(self) -> bytes:
+        """Its id."""
+        ...
+
 
 class Reads:
     """Everybody who waits for a value."""
@@ -61,6 +66,8 @@ class Reads:
             )
 
     def _check_error(self, process: Reader, ref: ObjectRef[Any], error: BaseException) -> None:
+        if self._history.is_dead(process.process_id[:PREFIX_BYTES]):
+            return  # owners have let go of what it holds, and it is to end
         owner = self._history.name_of(ref._owner)
         if isinstance(error, OwnerDiedError):
             is_true = self._history.had_faults or not self._is_running(ref._owner)

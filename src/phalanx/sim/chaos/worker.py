@@ -345,7 +345,7 @@ class SimWorker(SimProcess):
         count: int,
         context: TaskContext,
     ) -> Body:
-        key = (connection.peer, message.number)
+        key = (connection, message.number)
         self.core.streams[key] = context
         first = 0 if message.returns == -1 else 1
         try:
@@ -354,6 +354,8 @@ class SimWorker(SimProcess):
                 value = yield from self._value(work, connection.peer, message, first + index)
                 connection.post(Item(message.number, index, value))
                 while context.is_ahead(index, message.backpressure):
+                    if context.is_cancelled:
+                        raise Interrupted
                     yield partial(self._await_reader, context)
         finally:
             self.core.streams.pop(key, None)

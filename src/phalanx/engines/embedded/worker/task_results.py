@@ -20,7 +20,7 @@ from phalanx.errors import PhalanxError, TaskError
 from phalanx.objects import failures
 from phalanx.objects.serialization import NONE_PICKLE
 from phalanx.protocol.messages import Done, Failed, Item, Payload
-from phalanx.worker.assigned import Key
+from phalanx.worker import assigned
 from phalanx.worker.context import TaskContext
 
 _CONSUMER_S = 0.001
@@ -34,7 +34,7 @@ class TaskResults:
         self,
         values: TaskValues,
         outbox: ResultOutbox,
-        streams: dict[Key, TaskContext],
+        streams: dict[tuple[assigned.Connection, int], TaskContext],
         reactor: Reactor,
     ) -> None:
         """`streams`: the tasks and calls that give items now."""
@@ -108,7 +108,7 @@ class TaskResults:
                 f"{context.name} must be a generator function (or return an iterable) for "
                 f"num_returns='streaming', and it returned a {type(result).__name__}."
             )
-        key = (connection.peer, task.number)
+        key = (connection, task.number)
         self.streams[key] = context
         index = 0
         try:
@@ -128,7 +128,7 @@ class TaskResults:
             raise TypeError(
                 f"{context.name} is an async generator: use num_returns='streaming' to read it."
             )
-        key = (connection.peer, task.number)
+        key = (connection, task.number)
         self.streams[key] = context
         index = 0
         try:
@@ -136,6 +136,8 @@ class TaskResults:
                 index += 1
                 self.send_item(connection, task, index, value, context)
                 while context.is_ahead(index, task.backpressure):
+                    if context.is_cancelled:
+                        raise asyncio.CancelledError
                     self._outbox.flush()
                     await asyncio.sleep(_CONSUMER_S)
         finally:
@@ -158,7 +160,7 @@ class TaskResults:
             self._outbox.flush()
             waiter = Waiter()
             context.progress = waiter
-            if context.is_ahead(index, task.backpressure):
+            if context.is_ahead(index, task.backpressure) and not context.is_cancelled:
                 self._reactor.wait(waiter)
             context.progress = None
             if context.is_cancelled:
