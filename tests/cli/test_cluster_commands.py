@@ -197,7 +197,7 @@ def test_a_second_head_and_a_port_that_is_taken_are_refused(running, machine):
         (["start", "--address", "here"], "'here' is no address"),
         (["start", "--address", "10.0.0.1:6380"], "say --host"),
         (["start", "--address", "127.0.0.1:1", "--store", "x"], "belong to the head"),
-        (["start", "--head", "--host", "0.0.0.0"], "cannot reach 0.0.0.0"),
+        (["start", "--head", "--host", "0.0.0.0"], "at 0.0.0.0 they cannot"),
         (["start", "--head", "--host", "me"], "numeric address"),
         (["start", "--head", "--resources", "TPU=1"], "JSON object"),
         (["start", "--head", "--resources", '{"CPU": 1}'], "may not name CPU"),

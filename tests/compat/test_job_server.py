@@ -20,7 +20,7 @@ from tests.compat.test_job_translation import PLACE, row
 from phalanx.compat.jobs import files
 from phalanx.compat.jobs.client import JobSubmissionClient, server_url
 from phalanx.compat.jobs.packing import pack
-from phalanx.compat.jobs.routes import JobRoutes
+from phalanx.compat.jobs.routes import BODY_BYTES, PACKAGE_BYTES, JobRoutes
 from phalanx.compat.jobs.server import JobServer, frame
 from phalanx.engines.processes.session import started_at
 from phalanx.errors import AuthenticationError, JobCommandError, JobNotFoundError
@@ -229,8 +229,13 @@ def test_what_is_no_request_is_refused(server, head, body):
     assert head.specs == {}
 
 
-def test_a_request_is_at_most_a_mebibyte(server):
-    assert ask(server, "POST", "/api/jobs/", Content_Length=str(1 << 21))[0] == 413
+def test_too_large_requests_and_packages_are_refused_unread(server):
+    for method, path, limit in (
+        ("POST", "/api/jobs/", BODY_BYTES),
+        ("PUT", "/api/packages/gcs/x.zip", PACKAGE_BYTES),
+    ):
+        status, answer = ask(server, method, path, Content_Length=str(limit + 1))[:2]
+        assert (status, str(limit) in str(answer)) == (413, True)
 
 
 @pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "10.0.0.1:8265", "[::1]:8265"])

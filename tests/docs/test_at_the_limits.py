@@ -259,7 +259,8 @@ ELSEWHERE = {
     "engines.embedded.gateway.guard.FAILURES": "tests/gateway/test_guard.py",
     "head.nodes.KEEP_DEAD": "tests/head/test_nodes.py",
     "head.groups.table.KEEP_REMOVED": "tests/head/test_groups.py",
-    "model.jobs.records.KEEP_TRANSITIONS": "tests/head/jobs/test_machine.py",
+    "model.jobs.records.KEEP_TRANSITIONS": "tests/head/jobs/test_lifecycle.py",
+    "compat.jobs.routes.PACKAGE_BYTES": "tests/compat/test_job_server.py",
 }
 """Rows that these files try."""
 

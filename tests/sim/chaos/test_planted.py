@@ -170,7 +170,7 @@ def dials_that_never_fail(monkeypatch):
         (one_event_missed, "the scheduler's cache is not what it should be", range(1, 31)),
         (patience_from_the_last_joining, "ended as the head was away for a second", (12, 13)),
         (no_look_at_the_mark, "storage that has lost what it had confirmed", (12, 15)),
-        (full_is_written, "ended as the head was away for a second", (39,)),
+        (full_is_written, "ended as the head was away for a second", (29,)),
         (dials_that_never_fail, "raised AssertionError: there is a connection", (3, 21)),
     ],
 )
