@@ -88,16 +88,17 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     can_run_here: bool = True
     """Whether this node, empty, could run it."""
     asker: Asker = NO_ASKER
+    has_devices: bool = False
+    """Whether it asks for GPUs or other accelerators."""
+
+    def __post_init__(self) -> None:
+        # Once: every round looks at every demand that waits.
+        self.has_devices = any(name in self.hold for name in ACCELERATORS)
 
     @property
     def key(self) -> DemandKey:
         """Whose it is."""
         return (self.owner, self.scheduling_class)
-
-    @property
-    def has_devices(self) -> bool:
-        """Whether it asks for GPUs or other accelerators."""
-        return any(name in self.hold for name in ACCELERATORS)
 
 
 class Lease(msgspec.Struct, kw_only=True, eq=False):
