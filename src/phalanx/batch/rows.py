@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,20 +25,27 @@ NEVER, TOUCHED, BY_ONE, ALWAYS = 0, 1, 2, 3
 anywhere."""
 
 
-class Change(NamedTuple):
+class Change:
     """Equal tasks of a job were promised or given room on `nodes`, one on each (`sign` 1), or lost
     it (-1)."""
 
-    job: Job
-    eq_class: EquivalenceClass
-    tasks: Sequence[int]
-    nodes: Sequence[int]
-    sign: int
+    __slots__ = ("eq_class", "job", "nodes", "sign", "tasks", "vector")
 
-    @property
-    def vector(self) -> Vector:
-        """What all of them ask for, times `sign`."""
-        return self.eq_class.vector * (len(self.tasks) * self.sign)
+    def __init__(
+        self,
+        job: Job,
+        eq_class: EquivalenceClass,
+        tasks: Sequence[int],
+        nodes: Sequence[int],
+        sign: int,
+    ) -> None:
+        self.job = job
+        self.eq_class = eq_class
+        self.tasks = tasks
+        self.nodes = nodes
+        self.sign = sign
+        self.vector: Vector = eq_class.vector * (len(tasks) * sign)
+        """What all of them ask for, times `sign`. Most plugins ask for it."""
 
 
 class Rows:
