@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json as json_module
 import os
 import pprint
 import subprocess
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phalanx.cli.reach import FAILED, USAGE, fail
+from phalanx.cli.reach import FAILED, USAGE, fail, json_object
 from phalanx.cli.table import say
 
 if TYPE_CHECKING:
@@ -60,9 +59,13 @@ def submit(
     """Run a command as a job, and show what it prints. Exit 1 when it failed."""
     environment = _environment(runtime_env, runtime_env_json, working_dir)
     options: dict[str, Any] = {
-        "metadata": _json("metadata-json", metadata_json),
-        "entrypoint_resources": _json("entrypoint-resources", entrypoint_resources),
-        "entrypoint_label_selector": _json("entrypoint-label-selector", entrypoint_label_selector),
+        "metadata": json_object("metadata-json", metadata_json, '{"key": "value"}'),
+        "entrypoint_resources": json_object(
+            "entrypoint-resources", entrypoint_resources, '{"TPU": 4}'
+        ),
+        "entrypoint_label_selector": json_object(
+            "entrypoint-label-selector", entrypoint_label_selector, '{"key": "value"}'
+        ),
     }
     if job_id:
         say("--job-id option is deprecated. Please use --submission-id instead.", err=True)
@@ -157,7 +160,7 @@ def _client(address: str | None, headers: str | None, verify: str) -> Iterator[J
     from phalanx.compat.jobs.client import JobSubmissionClient
     from phalanx.errors import PhalanxError
 
-    given = _json("headers", headers or os.environ.get("RAY_JOB_HEADERS"))
+    given = json_object("headers", headers or os.environ.get("RAY_JOB_HEADERS"), '{"key": "value"}')
     checked: str | bool = {"true": True, "false": False}.get(verify.lower(), verify)
     try:
         client = JobSubmissionClient(address, headers=given, verify=checked)
@@ -208,7 +211,7 @@ def _environment(file: Path | None, text: str | None, directory: str | None) -> 
 
     if file is not None and text is not None:
         fail("Only one of --runtime-env and --runtime-env-json can be provided.", USAGE)
-    found = _json("runtime-env-json", text) or {}
+    found = json_object("runtime-env-json", text, '{"working_dir": "."}') or {}
     if file is not None:
         try:
             found = yaml.safe_load(file.read_text())
@@ -218,16 +221,4 @@ def _environment(file: Path | None, text: str | None, directory: str | None) -> 
         if "working_dir" in found:
             say("Overriding runtime_env working_dir with --working-dir option", err=True)
         found["working_dir"] = directory
-    return found
-
-
-def _json(option: str, text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        found = json_module.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        fail(f"--{option} takes a JSON object, not {text!r}.", USAGE)
     return found

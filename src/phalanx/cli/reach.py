@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from functools import partial
@@ -32,6 +33,20 @@ def fail(text: str, code: int = FAILED) -> NoReturn:
     """End the command with one sentence for people on its standard error."""
     say(text, err=True)
     raise typer.Exit(code)
+
+
+def json_object(option: str, text: str | None, example: str) -> dict[str, Any] | None:
+    """The JSON object that an option holds; None where it is not given. Ends the command for
+    anything else, with an example."""
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        fail(f"--{option} takes a JSON object, as '{example}', not {text!r}.", USAGE)
+    return found
 
 
 def ask(address: str | None, request: Request[R]) -> R:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import json
 import os
 import socket
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phalanx.cli.cluster_view import SHORT
-from phalanx.cli.reach import FAILED, NOT_ALLOWED, RAY, USAGE, fail
+from phalanx.cli.reach import FAILED, NOT_ALLOWED, RAY, USAGE, fail, json_object
 from phalanx.cli.start_on_ray import start_on_ray, stop_on_ray
 from phalanx.cli.table import amount, report, size
 from phalanx.storage.naming import storage_name
@@ -135,7 +134,7 @@ def start(
     amounts = {
         "num_cpus": num_cpus,
         "num_gpus": num_gpus,
-        "resources": _resources(resources),
+        "resources": json_object("resources", resources, '{"TPU": 4}'),
         "object_store_memory": object_store_memory,
     }
     with _failing_readably():
@@ -380,18 +379,6 @@ def _labels(texts: list[str]) -> dict[str, str]:
         if not key or not equals or key == _NODE_ID:
             fail(f"--labels takes KEY=VALUE, and KEY is not {_NODE_ID}; not {key!r}.", USAGE)
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _resources(text: str | None) -> dict[str, float] | None:
-    if text is None:
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        fail(f"--resources takes a JSON object, as '{{\"TPU\": 4}}', not {text}.", USAGE)
-    return found
 
 
 def _placement(text: str | None) -> PlacementPolicy:
