@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.engine.leasing import GONE, Node, make_group, owner
 
-from phalanx.node.leases import UNAVAILABLE_AFTER_S
+from phalanx.node.refusals import UNAVAILABLE_AFTER_S
 from phalanx.node.turns import LONGEST_HOLD_S, MIN_HOLD_S
 from phalanx.protocol.node_messages import OVER
 from phalanx.resources.sets import ResourceSet

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 MAX_LENGTH = 64
@@ -13,6 +12,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """Ends a sentence: "; did you mean 'command'?", or nothing where no known word is close."""
     if len(word) > MAX_LENGTH:
         return ""
+    import difflib  # every worker would carry it, and few words are mistyped
+
     by_lower = {name.lower(): name for name in sorted(known)}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
     return f"; did you mean {by_lower[close[0]]!r}?" if close else ""

@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.model.options import ACCELERATORS
 from phalanx.node.bundle_pool import BundlePool
-from phalanx.node.workers import WorkerRecord
+from phalanx.node.workers import WorkerKind, WorkerRecord
 from phalanx.resources.instances import Allocation, NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -88,12 +88,15 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     can_run_here: bool = True
     """Whether this node, empty, could run it."""
     asker: Asker = NO_ASKER
-    has_devices: bool = False
-    """Whether it asks for GPUs or other accelerators."""
+    lacks_worker: bool = False
+    """Whether there was room for it when it was looked at last, and no worker."""
+    kind: WorkerKind = (b"", b"", False)
+    """Of its workers."""
 
     def __post_init__(self) -> None:
         # Once: every round looks at every demand that waits.
-        self.has_devices = any(name in self.hold for name in ACCELERATORS)
+        has_devices = any(name in self.hold for name in ACCELERATORS)
+        self.kind = (self.job, self.environment, has_devices)
 
     @property
     def key(self) -> DemandKey:

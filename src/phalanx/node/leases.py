@@ -9,12 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from phalanx.errors import (
-    ActorUnschedulableError,
-    QueueUnavailableError,
-    SystemFailureError,
-    TaskUnschedulableError,
-)
+from phalanx.errors import SystemFailureError
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.claims import Claims
@@ -22,18 +17,15 @@ from phalanx.node.demands import Demands
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.lease import Demand, Lease
 from phalanx.node.no_other_nodes import NoOtherNodes, OtherNodesView
+from phalanx.node.refusals import Refusal, Refusals, unschedulable
 from phalanx.node.turns import Turns
 from phalanx.node.workers import WorkerPool, WorkerRecord
 from phalanx.policies.averages import Average
-from phalanx.policies.labels import condition
 from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.protocol.node_messages import OVER
 from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import EMPTY, ResourceSet
-
-UNAVAILABLE_AFTER_S = 1.0
-"""What fails on a busy node is not failed before idle leases had time to come back."""
 
 
 class WorkerEffects(Protocol):
@@ -72,10 +64,12 @@ class LeaseMachine:
         self._other_nodes: OtherNodesView = other_nodes or NoOtherNodes()
         self.labels = dict(labels)
         self._effects = effects
-        self._node_id = node_id
         self.waiting = Demands()
         self.leases: dict[int, Lease] = {}
         self.turns = Turns(resources)
+        self._refusals = Refusals(
+            node_id, self.labels, resources, self.groups, self.turns.shares, self._other_nodes
+        )
         self.claims = Claims()
         self._starts_held_until = 0.0
         self._count = 0
@@ -153,6 +147,8 @@ class LeaseMachine:
                 if not self._has_free(kept, soon=True):
                     self._make_due(demand, now)
                 continue
+            if demand.lacks_worker and not self._has_worker(demand, now):
+                continue
             try:
                 self._meet(demand, now, kept)
             except Exception as error:  # one that cannot be looked at keeps nobody else waiting
@@ -162,7 +158,7 @@ class LeaseMachine:
 
     def _meet(self, demand: Demand, now: float, kept: ResourceSet) -> None:
         """Start as many of it as may begin here now."""
-        refusal = self._refusal(demand) or _impatience(demand, now)
+        refusal = self._too_many_actors(demand) or self._refusals.of(demand, now, self.is_draining)
         if refusal is not None:
             reason, code = refusal
             if code or not demand.warned:
@@ -186,54 +182,12 @@ class LeaseMachine:
         elif demand.here != 0 and may_begin:
             self._make_due(demand, now)
 
-    def _refusal(self, demand: Demand) -> tuple[str, str] | None:
-        """(reason, code of an error or "" when the demand may wait), or None when it can be met."""
+    def _too_many_actors(self, demand: Demand) -> Refusal | None:
         most = self.workers.max_actors
-        if demand.actor and most and self._actors >= most:
-            files = "as many as its limit of open files allows (ulimit -n)"
-            return (f"its node runs {most} actors, {files}", _unschedulable(demand))
-        if demand.group is not None:
-            return self.groups.refusal(demand.group, demand.place)
-        if self._is_deleted(demand):
-            return (f"queue {demand.queue} was deleted", code_of(QueueUnavailableError))
-        strategy = demand.strategy
-        target: str | None = strategy.get("node_id")
-        is_bound = target is not None and not strategy.get("soft")
-        if target and is_bound and (closed := self._why_closed(target)):
-            return (f"node {target} {closed}", _unschedulable(demand))
-        labels = strategy.get("labels")
-        is_labelled = labels is None or any(_holds(self.labels, s) for s in labels)
-        can_ever = self.resources.can_ever(demand.place)
-        demand.can_run_here = (
-            can_ever
-            and is_labelled
-            and not self.is_draining
-            and not (is_bound and target != self._node_id)
-        )
-        if demand.can_run_here or (
-            not self._other_nodes.is_alone and self._other_nodes.is_feasible(demand)
-        ):
+        if not (demand.actor and most and self._actors >= most):
             return None
-        code = _unschedulable(demand) if is_bound else ""
-        if not is_labelled:
-            return (f"no node has labels that match {labels}", code)
-        if self.is_draining:
-            return ("this node drains, and no other can ever run it", code)
-        asked = demand.place.to_mapping()
-        total = self.resources.total()
-        lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
-        has = {k: total.get(k, 0) for k in lacking}
-        where = "the largest node" if self._other_nodes.is_alone else "this node"
-        return (f"it asks for {lacking} and {where} has {has}", code)
-
-    def _is_deleted(self, demand: Demand) -> bool:
-        """Whether there is no such queue any more."""
-        return demand.is_own and not self.turns.shares.is_known(demand.queue)
-
-    def _why_closed(self, node_id: str) -> str:
-        if node_id == self._node_id:
-            return "drains" if self.is_draining else ""
-        return self._other_nodes.why_closed(node_id)
+        files = "as many as its limit of open files allows (ulimit -n)"
+        return (f"its node runs {most} actors, {files}", unschedulable(demand))
 
     def _pools(self, demand: Demand) -> Iterator[NodeResources | BundlePool]:
         if demand.group is None:
@@ -256,15 +210,14 @@ class LeaseMachine:
                 continue
             if kept and demand.group is None and not self._has_free(kept + demand.place):
                 continue
-            may_start = self.workers.may_start and now >= self._starts_held_until
-            kind = (demand.job, demand.environment, demand.has_devices)
-            if not may_start and not self.workers.has_idle(*kind):
+            demand.lacks_worker = not self._has_worker(demand, now)
+            if demand.lacks_worker:
                 return False  # looked at again when a worker is ready, or a tick later
             cpus, rest = _split(demand.hold)
             held_cpus, held_rest = pool.acquire(cpus), pool.acquire(rest)
             assert held_cpus is not None
             assert held_rest is not None, "what is held is part of what was free to place"
-            worker = self.workers.take(*kind)
+            worker = self.workers.take(*demand.kind)
             self._count += 1
             lease = Lease(
                 number=self._count,
@@ -287,6 +240,11 @@ class LeaseMachine:
                 self._effects.start_worker(worker)
             return True
         return False
+
+    def _has_worker(self, demand: Demand, now: float) -> bool:
+        """Whether a worker of its kind idles, or another process may be started."""
+        may_start = self.workers.may_start and now >= self._starts_held_until
+        return may_start or self.workers.has_idle(*demand.kind)
 
     def _make_due(self, demand: Demand, now: float) -> None:
         victim = self.turns.victim(demand, self.leases.values(), now)
@@ -331,12 +289,18 @@ class LeaseMachine:
         for lease in list(self.leases.values()):
             if lease.is_granted:
                 self._make_due_if_over(lease)
+        self._look_anew(now)
+
+    def _look_anew(self, now: float) -> None:
+        """Dispatch, and look at those for which there is no worker, too: some may be refused."""
+        for demand in self.waiting.all():
+            demand.lacks_worker = False
         self.dispatch(now)
 
     def _make_due_if_over(self, lease: Lease) -> None:
         """Of a node that drains, or of a queue that was deleted."""
         demand = lease.demand
-        is_over = self.is_draining or self._is_deleted(demand)
+        is_over = self.is_draining or self._refusals.is_deleted(demand)
         if is_over and not (demand.actor or demand.group or lease.is_due):
             lease.is_due = True
             demand.asker.due(lease)
@@ -446,22 +410,7 @@ class LeaseMachine:
             self._effects.stop_worker(worker, "idle", False)
         expired = self.claims.tick(now)
         if self.waiting or self.claims.all() or expired:
-            self.dispatch(now)
-
-
-def _impatience(demand: Demand, now: float) -> tuple[str, str] | None:
-    """Why a demand fails that must not wait for a busy node, once it has waited for long enough."""
-    strategy = demand.strategy
-    if not strategy.get("fail_on_unavailable") or now - demand.since < UNAVAILABLE_AFTER_S:
-        return None
-    asked = demand.place.to_mapping()
-    reason = f"node {strategy['node_id']} does not have {asked} free now"
-    return (reason, _unschedulable(demand))
-
-
-def _unschedulable(demand: Demand) -> str:
-    """The code of the error of what can run nowhere and must not wait."""
-    return code_of(ActorUnschedulableError if demand.actor else TaskUnschedulableError)
+            self._look_anew(now)
 
 
 def _split(resources: ResourceSet) -> tuple[ResourceSet, ResourceSet]:
@@ -469,9 +418,3 @@ def _split(resources: ResourceSet) -> tuple[ResourceSet, ResourceSet]:
     cpus = {n: u for n, u in resources.items() if n == "CPU"}
     rest = {n: u for n, u in resources.items() if n != "CPU"}
     return ResourceSet(cpus), ResourceSet(rest)
-
-
-def _holds(labels: Mapping[str, str], wanted: Sequence[Any]) -> bool:
-    """Whether labels meet every (key, operator, values) condition."""
-    conditions = [condition(key, operator, values) for key, operator, values in wanted]
-    return all(c.holds(labels) for c in conditions)

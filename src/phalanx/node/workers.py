@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
+WorkerKind = tuple[bytes, bytes, bool]
+"""(job, environment, whether its work has devices)."""
+
 IDLE_S = 1.0
 MIN_STARTING = 8
 

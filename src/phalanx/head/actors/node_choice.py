@@ -152,7 +152,7 @@ class ActorNodeChoice:
         """
         moves = []
         for actor, waiting in list(self._waiting.items()):
-            if self._starts(actor, waiting, now):
+            if self._starts(actor, waiting, now) or self._is_on_the_only_node(waiting):
                 continue
             inside = self._inside.pop(actor, None)  # it is not in its own way
             choice = self._pick(
@@ -177,6 +177,12 @@ class ActorNodeChoice:
         if self._tried is None or not waiting.has_room:
             return False
         return waiting.node not in self._tried.of(actor, now)
+
+    def _is_on_the_only_node(self, waiting: _Waiting) -> bool:
+        """Whether it waits there outside of groups: no node can be better."""
+        nodes = self._cluster.view.nodes.states
+        is_grouped = waiting.record.strategy.get("group") is not None
+        return len(nodes) == 1 and nodes[0].id == waiting.node and not is_grouped
 
     def _keep(self, waiting: _Waiting, choice: Choice, now: float) -> None:
         record = waiting.record

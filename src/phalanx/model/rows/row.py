@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from html import escape
 from typing import Any, TypeVar
 
 import msgspec
@@ -48,7 +47,9 @@ class Row(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         cells = ((name, _cell(value)) for name, value in self.items())
-        return _table("".join(f"<tr><th>{escape(n)}</th><td>{cell}</td></tr>" for n, cell in cells))
+        return _table(
+            "".join(f"<tr><th>{_escape(n)}</th><td>{cell}</td></tr>" for n, cell in cells)
+        )
 
 
 Mapping.register(Row)
@@ -66,7 +67,7 @@ def rows_html(rows: Sequence[Row]) -> str:
     """Rows of one kind as a table in HTML."""
     if not rows:
         return "<i>nothing</i>"
-    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
+    head = "".join(f"<th>{_escape(name)}</th>" for name in rows[0])
     lines = ("".join(f"<td>{_cell(value)}</td>" for value in row.values()) for row in rows)
     return _table(f"<tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in lines))
 
@@ -84,7 +85,13 @@ def _cell(value: Any) -> str:
         value = ", ".join(f"{key}: {one}" for key, one in value.items())
     elif isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
-    return "" if value is None else escape(str(value))
+    return "" if value is None else _escape(str(value))
+
+
+def _escape(text: str) -> str:
+    from html import escape  # a table of all of HTML's names, which every worker would carry
+
+    return escape(text)
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,117 @@
+"""Why a demand is not met on a node however long it waits, or not as things are.
+
+What waits for room or for a worker only is not refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from phalanx.errors import (
+    ActorUnschedulableError,
+    QueueUnavailableError,
+    TaskUnschedulableError,
+)
+from phalanx.node.group_places import GroupPlaces
+from phalanx.node.lease import Demand
+from phalanx.node.no_other_nodes import OtherNodesView
+from phalanx.node.queue_usage import QueueShares
+from phalanx.policies.labels import condition
+from phalanx.protocol.wire_errors import code_of
+from phalanx.resources.instances import NodeResources
+
+UNAVAILABLE_AFTER_S = 1.0
+"""What fails on a busy node is not failed before idle leases had time to come back."""
+
+Refusal = tuple[str, str]
+"""(reason, code of an error, or "" when the demand may wait)."""
+
+
+class Refusals:
+    """What a node, its placement groups, its queues and the other nodes say of a demand."""
+
+    def __init__(
+        self,
+        node_id: str,
+        labels: Mapping[str, str],
+        resources: NodeResources,
+        groups: GroupPlaces,
+        shares: QueueShares,
+        other_nodes: OtherNodesView,
+    ) -> None:
+        self._node_id = node_id
+        self._labels = labels
+        self._resources = resources
+        self._groups = groups
+        self._shares = shares
+        self._other_nodes = other_nodes
+
+    def of(self, demand: Demand, now: float, is_draining: bool) -> Refusal | None:
+        """None when it can be met. Sets whether it can run here."""
+        if demand.group is not None:
+            refusal = self._groups.refusal(demand.group, demand.place)
+        elif self.is_deleted(demand):
+            refusal = (f"queue {demand.queue} was deleted", code_of(QueueUnavailableError))
+        else:
+            refusal = self._outside_groups(demand, is_draining)
+        return refusal or _impatience(demand, now)
+
+    def is_deleted(self, demand: Demand) -> bool:
+        """Whether there is no such queue any more."""
+        return demand.is_own and not self._shares.is_known(demand.queue)
+
+    def _outside_groups(self, demand: Demand, is_draining: bool) -> Refusal | None:
+        strategy = demand.strategy
+        target: str | None = strategy.get("node_id")
+        is_bound = target is not None and not strategy.get("soft")
+        if target and is_bound and (closed := self._why_closed(target, is_draining)):
+            return (f"node {target} {closed}", unschedulable(demand))
+        labels = strategy.get("labels")
+        is_labelled = labels is None or any(_holds(self._labels, s) for s in labels)
+        demand.can_run_here = (
+            self._resources.can_ever(demand.place)
+            and is_labelled
+            and not is_draining
+            and not (is_bound and target != self._node_id)
+        )
+        is_alone = self._other_nodes.is_alone
+        if demand.can_run_here or (not is_alone and self._other_nodes.is_feasible(demand)):
+            return None
+        code = unschedulable(demand) if is_bound else ""
+        if not is_labelled:
+            return (f"no node has labels that match {labels}", code)
+        if is_draining:
+            return ("this node drains, and no other can ever run it", code)
+        asked = demand.place.to_mapping()
+        total = self._resources.total()
+        lacking = {k: v for k, v in asked.items() if v > total.get(k, 0)}
+        has = {k: total.get(k, 0) for k in lacking}
+        where = "the largest node" if is_alone else "this node"
+        return (f"it asks for {lacking} and {where} has {has}", code)
+
+    def _why_closed(self, node_id: str, is_draining: bool) -> str:
+        if node_id == self._node_id:
+            return "drains" if is_draining else ""
+        return self._other_nodes.why_closed(node_id)
+
+
+def unschedulable(demand: Demand) -> str:
+    """The code of the error of what can run nowhere and must not wait."""
+    return code_of(ActorUnschedulableError if demand.actor else TaskUnschedulableError)
+
+
+def _impatience(demand: Demand, now: float) -> Refusal | None:
+    """Why a demand fails that must not wait for a busy node, once it has waited for long enough."""
+    strategy = demand.strategy
+    if not strategy.get("fail_on_unavailable") or now - demand.since < UNAVAILABLE_AFTER_S:
+        return None
+    asked = demand.place.to_mapping()
+    reason = f"node {strategy['node_id']} does not have {asked} free now"
+    return (reason, unschedulable(demand))
+
+
+def _holds(labels: Mapping[str, str], wanted: Sequence[Any]) -> bool:
+    """Whether labels meet every (key, operator, values) condition."""
+    conditions = [condition(key, operator, values) for key, operator, values in wanted]
+    return all(c.holds(labels) for c in conditions)
