@@ -143,7 +143,7 @@ def _apply(kind: str, spec: Any, id: bytes) -> ApplyManifests:
     return ApplyManifests([Manifest(kind, msgspec.msgpack.encode(spec))], id)
 
 
-def _job(name: str, id: bytes = b"") -> ApplyManifests:
+def make_job(name: str, id: bytes = b"") -> ApplyManifests:
     return _apply("Job", _job_spec(name), id)
 
 
@@ -161,7 +161,7 @@ def _actor(number: int) -> RegisterActor:
 
 
 NEW_WORK = [
-    _job("j"),
+    make_job("j"),
     _actor(1),
     CreateGroup(GROUP, [{"CPU": 1.0}], "PACK", "", False, []),
     CreateGang(GROUP, "gang", "default", [{"CPU": 1.0}], 1),
@@ -200,7 +200,7 @@ def test_a_driver_begins_when_there_is_room(place):
 
 
 def test_what_an_earlier_head_took_is_not_refused_when_it_is_asked_again(place):
-    asked = [*NEW_WORK[1:4], _job("j", b"id"), _flow("f", b"id2"), _cron("c", b"id3")]
+    asked = [*NEW_WORK[1:4], make_job("j", b"id"), _flow("f", b"id2"), _cron("c", b"id3")]
     for request in asked:
         place.answer(request)
     place.is_short(is_stalled=False)
@@ -212,14 +212,14 @@ def test_a_job_that_an_earlier_head_took_before_it_died_is_no_error():
     disk = MemoryDisk()
     first = Place(disk)
     first.joins()
-    first.answer(_job("j", b"id"))
+    first.answer(make_job("j", b"id"))
     second = Place(disk)
     second.joins(epoch=1)
-    (done,) = second.answer(_job("j", b"id"))
+    (done,) = second.answer(make_job("j", b"id"))
     assert (done.name, done.done) == ("j", "created")
     for other in (b"", b"another"):
         with pytest.raises(JobCommandError, match="there is a job default/j already"):
-            second.answer(_job("j", other))
+            second.answer(make_job("j", other))
     assert [job.name for job in second.answer(ListJobs())] == ["j"]
 
 
@@ -254,7 +254,7 @@ def test_a_cron_job_that_is_submitted_again_by_the_same_request_undoes_no_later_
 
 
 def test_questions_are_answered_and_changes_wait_while_nothing_can_be_written(place):
-    place.answer(_job("j"))
+    place.answer(make_job("j"))
     group = NEW_WORK[2]
     place.answer(group)
     place.is_short(is_stalled=True)
@@ -285,7 +285,7 @@ def test_questions_that_came_before_it_was_full_are_answered_too(place):
 
 
 def test_with_little_room_changes_are_still_written_at_once(place):
-    place.answer(_job("j"))
+    place.answer(make_job("j"))
     place.is_short(is_stalled=False)
     assert place.answer(CommandJob("default/j", "cancel")) is None
 
@@ -293,7 +293,7 @@ def test_with_little_room_changes_are_still_written_at_once(place):
 def test_a_visitor_is_answered_while_nothing_can_be_written(place):
     place.is_short(is_stalled=True)
     visitor = Visitor()
-    asked: list[Request[Any]] = [GetStatus(), _job("j")]
+    asked: list[Request[Any]] = [GetStatus(), make_job("j")]
     for token, request in enumerate(asked):
         ask = Ask(token, request.kind, encode_request(request))
         place.control.answering.answer_visitor(visitor, ask)

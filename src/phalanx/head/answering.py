@@ -25,6 +25,7 @@ from phalanx.protocol.requests.actors import RegisterActor
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.groups import CreateGroup
 from phalanx.protocol.requests.jobs import ApplyManifests
+from phalanx.protocol.requests.queues import CreateQueue
 from phalanx.protocol.requests.request import (
     Asker,
     Effect,
@@ -76,7 +77,8 @@ class Answering:
         role = Role.PROCESS if ask.origin else Role.VISITOR
         if ask.origin == node_process_id(prefix):
             role = Role.NODE
-        self._answer(ask.kind, ask.body, role, ask.origin, prefix, send if ask.token else None)
+        reply = send if ask.token else None
+        self._answer(ask.kind, ask.body, role, ask.origin, prefix, reply, ask.is_again)
 
     def answer_visitor(self, visitor: Visitor, ask: Ask) -> None:
         """Reply to who is no node, such as the command line on the head's machine."""
@@ -99,6 +101,7 @@ class Answering:
         process: bytes,
         node: bytes,
         send: Send | None,
+        is_again: bool = False,
     ) -> None:
         """Have a request answered once all that the answer speaks of is written. Nothing waits for
         that while the store is full: questions are answered, and new work is refused."""
@@ -121,7 +124,8 @@ class Answering:
             else:
                 store.when_written(lambda: send(result, error))
 
-        asker = Asker[Any](role, process, None if send is None else when_written, node)
+        reply = None if send is None else when_written
+        asker = Asker[Any](role, process, reply, node, is_again)
         handlers.answer(kind, body, asker)
 
     def _is_new(self, kind: int, body: msgspec.Raw) -> bool:
@@ -137,6 +141,9 @@ class Answering:
             return self._groups.get(decode_request(CreateGroup, body).group) is not None
         if kind == CreateGang.kind:
             return decode_request(CreateGang, body).group in self._gang_scheduler().registry.gangs
+        if kind == CreateQueue.kind:
+            name = decode_request(CreateQueue, body).name
+            return self._gang_scheduler().queues.table.get(name) is not None
         if kind == ApplyManifests.kind:
             requests = self._gang_scheduler().job_requests
             return requests.is_repeated(decode_request(ApplyManifests, body))

@@ -99,7 +99,9 @@ class RemoteControl:
         self._tokens = itertools.count(1)
         self._asked: dict[int, OnReply] = {}
         self._unconfirmed: dict[int, Any] = {}
-        """Everything that is not confirmed yet, in order."""
+        """Everything that is not confirmed yet, in order, by token."""
+        self._last_sent = 0
+        """The token of what was sent last, over whatever connection."""
 
     @property
     def is_connected(self) -> bool:
@@ -125,13 +127,18 @@ class RemoteControl:
     def _send(self, token: int, message: Any) -> None:
         self._unconfirmed[token] = message
         if self._connection is not None:
+            self._last_sent = token
             self._connection.post(message)
 
     def connected(self, connection: Peer) -> None:
         """The node has joined over this connection: send everything that was not confirmed."""
         self._connection = connection
-        for message in self._unconfirmed.values():
+        for token, message in self._unconfirmed.items():
+            is_again = token <= self._last_sent
+            if is_again and isinstance(message, ForwardedAsk):
+                message = msgspec.structs.replace(message, is_again=True)
             connection.post(message)
+            self._last_sent = max(token, self._last_sent)
 
     def disconnected(self) -> None:
         """The connection has ended: what is sent waits for the next."""

@@ -34,6 +34,9 @@ class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
     origin: bytes
     kind: int
     body: msgspec.Raw
+    is_again: bool = False
+    """Whether it was sent before, over a connection that ended without an answer: the head may have
+    carried it out."""
 
 
 class ForwardedReply(msgspec.Struct, array_like=True, tag=72):

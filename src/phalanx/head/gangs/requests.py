@@ -53,11 +53,13 @@ class GangRequests:
         """For RequestHandlers."""
         queues = self._queues
         return [
-            CreateQueue.handled_by(lambda _, request: queues.create(request.name, request.fields)),
+            CreateQueue.handled_by(
+                lambda asker, it: queues.create(it.name, it.fields, asker.is_again)
+            ),
             UpdateQueue.handled_by(lambda _, request: queues.update(request.name, request.fields)),
             OpenQueue.handled_by(lambda _, request: queues.open(request.name)),
             CloseQueue.handled_by(lambda _, request: queues.close(request.name)),
-            DeleteQueue.handled_by(lambda _, request: queues.delete(request.name)),
+            DeleteQueue.handled_by(lambda asker, it: queues.delete(it.name, asker.is_again)),
             ListQueues.handled_by(lambda _, request: queues.rows(request.name)),
             AdmitQueue.handled_by(self._admit_queue),
             CreateGang.handled_by(self._create_gang),

@@ -62,6 +62,12 @@ KINDS: dict[str, Any] = {
 _DEFECT = "an error of the head's own: "
 NAMESPACED = ("Job", "JobTemplate", "JobFlow", "CronJob")
 COMMANDS = {"suspend": st.ABORT_JOB, "resume": st.RESUME_JOB, "cancel": st.TERMINATE_JOB}
+FOLLOWS = {
+    "suspend": (st.ABORTING, st.ABORTED),
+    "resume": (st.RESTARTING, st.PENDING, st.RUNNING),
+    "cancel": (st.TERMINATING, st.TERMINATED),
+}
+"""The states of a job that a command has changed."""
 
 
 class JobRequests:
@@ -225,6 +231,8 @@ class JobRequests:
             self.crons.handle(CronSuspended(cron=cron.spec.uid, suspend=suspend))
             return
         job = self.need(request.name)
+        if asker.is_again and job.state in FOLLOWS[command]:
+            return
         self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[command]))
 
     def _resize_job(self, asker: Asker[JobInfo], request: ResizeJob) -> JobInfo:
@@ -242,7 +250,9 @@ class JobRequests:
             self.flows.delete(uid)
         elif self.crons.table.get(uid) is not None:
             self.crons.handle(CronDeleted(cron=uid))
-        elif not self._domains.delete(request.name.rpartition("/")[2]):  # it has no namespace
+        elif self._domains.delete(request.name.rpartition("/")[2]):  # it has no namespace
+            return
+        elif not asker.is_again:
             self.need(request.name)
 
     # ---- showing -----------------------------------------------------------------------------

@@ -52,9 +52,12 @@ class Queues:
 
     # ---- what people ask for -----------------------------------------------------------------
 
-    def create(self, name: str, fields: QueueFields) -> QueueInfo:
-        """A new queue."""
+    def create(self, name: str, fields: QueueFields, is_again: bool = False) -> QueueInfo:
+        """A new queue. `is_again`: one that has all that is asked was made by this request."""
         self._count_all()
+        known = self.table.get(name)
+        if is_again and known is not None and _with(known.spec, fields) == known.spec:
+            return self._row(known)
         record = self.table.create(_with(QueueSpec(name=name), fields), self._wall())
         self._changed()
         return self._row(record)
@@ -96,8 +99,10 @@ class Queues:
         self.table.close(name, self._wall())
         return self._row(self._need(name))
 
-    def delete(self, name: str) -> None:
-        """Forget it."""
+    def delete(self, name: str, is_again: bool = False) -> None:
+        """Forget it. `is_again`: where it is gone, this request did it."""
+        if is_again and self.table.get(name) is None:
+            return
         self._need(name)
         self._count_all()
         self.table.delete(name, self._wall())

@@ -127,7 +127,7 @@ def _decoders_of(request_type: type[Request[Any]]) -> tuple[msgspec.msgpack.Deco
 class Asker(Generic[R]):
     """Who asked a request, and the way back."""
 
-    __slots__ = ("_send", "node", "process", "role")
+    __slots__ = ("_send", "is_again", "node", "process", "role")
 
     def __init__(
         self,
@@ -135,6 +135,7 @@ class Asker(Generic[R]):
         process: bytes,
         send: Send | None,
         node: bytes = b"",
+        is_again: bool = False,
     ) -> None:
         """`send` takes the reply; None: nobody waits for one."""
         self.role = role
@@ -142,6 +143,8 @@ class Asker(Generic[R]):
         """The id of the process that asks; empty for a visitor."""
         self.node = node
         """The prefix of the node by way of which it asks the control store."""
+        self.is_again = is_again
+        """Whether it was asked before and no answer came: it may have been carried out."""
         self._send = send
 
     def reply(self, result: R) -> None:
