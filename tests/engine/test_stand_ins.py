@@ -84,6 +84,11 @@ def test_a_request_above_the_limit_is_not_sent(monkeypatch):
     assert len(sent) == 1
     with pytest.raises(MessageTooLargeError, match="limit of a request is 40"):
         answers[0]()
+    asking.notify(GetActor("n" * 10, "space"))
+    assert len(sent) == 2
+    with pytest.raises(MessageTooLargeError, match="limit of a request is 40"):
+        asking.notify(GetActor("n" * 40, "space"))
+    assert len(sent) == 2
 
 
 def test_a_large_exception_travels_as_its_text(monkeypatch):

@@ -1,6 +1,14 @@
-"""Little of what a system gives."""
+"""Little of what a system gives, and more than it takes."""
 
 from __future__ import annotations
+
+import os
+
+import pytest
+from tests.polling import eventually
+
+from phalanx import errors
+from phalanx.owner import requests
 
 
 def test_more_actors_than_the_shell_allows_files(run_program):
@@ -56,3 +64,49 @@ def test_objects_and_actors_beyond_the_hard_limit_of_open_files(run_program):
         print(len(phalanx.get(large.remote())))
     """
     assert run_program(program) == (0, "32000000\n9 11\n200000\n")
+
+
+def test_an_environment_above_the_limit_of_a_request_is_refused_at_the_call(
+    runtime, get, monkeypatch
+):
+    """It never reached the node, so that its actor was waited for for ever."""
+    monkeypatch.setattr(requests, "REQUEST_BYTES", 10_000)
+
+    @runtime.remote
+    class Actor:
+        def size(self):
+            return len(os.environ["LARGE"])
+
+    large = {"env_vars": {"LARGE": "x" * 20_000}}
+    for _ in range(2):
+        with pytest.raises(errors.MessageTooLargeError, match="limit of a request is 10000"):
+            Actor.options(runtime_env=large).remote()
+    small = {"env_vars": {"LARGE": "x" * 2000}}
+    assert get(Actor.options(runtime_env=small).remote().size.remote()) == 2000
+
+
+def test_an_actor_whose_arguments_came_to_more_than_a_request_may_have_dies(
+    runtime, get, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(requests, "REQUEST_BYTES", 10_000)
+
+    @runtime.remote
+    class Actor:
+        def __init__(self, *parts):
+            self.parts = parts
+
+        def total(self):
+            return sum(map(len, self.parts))
+
+    @runtime.remote
+    def part(path):
+        eventually(path.exists)
+        return b"x" * 4000
+
+    begin = tmp_path / "begin"
+    actors = [Actor.remote(*[part.remote(begin) for _ in range(count)]) for count in (2, 3)]
+    totals = [actor.total.remote() for actor in actors]
+    begin.touch()
+    assert get(totals[0]) == 8000
+    with pytest.raises(errors.ActorDiedError, match="limit of a request is 10000"):
+        get(totals[1])

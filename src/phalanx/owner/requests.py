@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from phalanx.errors import LocalNodeDiedError, MessageTooLargeError
 from phalanx.owner.transport import NodeLink
 from phalanx.protocol.node_messages import Ask, Reply
@@ -36,12 +38,9 @@ class Requests:
             answered(partial(read_result, request, reply.result, reply.error))
 
         token = next(self._tokens)
-        body = encode_request(request)
-        if len(body) > REQUEST_BYTES:
-            error = MessageTooLargeError(
-                f"{type(request).__name__} cannot be asked: it is {len(body)} bytes, and the limit "
-                f"of a request is {REQUEST_BYTES}."
-            )
+        try:
+            body = _encoded(request)
+        except MessageTooLargeError as error:
             replied(Reply(token, NOTHING, to_wire(error)))
             return token
         self._replied[token] = replied
@@ -49,8 +48,8 @@ class Requests:
         return token
 
     def notify(self, request: Request[Any]) -> None:
-        """Ask for something whose answer nobody needs."""
-        self._node.post(Ask(0, request.kind, encode_request(request)))
+        """Ask for something whose answer nobody needs. Raises MessageTooLargeError."""
+        self._node.post(Ask(0, request.kind, _encoded(request)))
 
     def forget(self, token: int) -> None:
         """Nobody waits for this answer any more."""
@@ -68,3 +67,13 @@ class Requests:
         error = to_wire(LocalNodeDiedError("the node process of this machine is gone"))
         for token, replied in waiting.items():
             replied(Reply(token, NOTHING, error))
+
+
+def _encoded(request: Request[Any]) -> msgspec.Raw:
+    body = encode_request(request)
+    if len(body) > REQUEST_BYTES:
+        raise MessageTooLargeError(
+            f"{type(request).__name__} cannot be asked: it is {len(body)} bytes, and the limit "
+            f"of a request is {REQUEST_BYTES}."
+        )
+    return body

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.errors import MessageTooLargeError
 from phalanx.model.ids import INDEX_BITS
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
@@ -111,12 +112,19 @@ class Registration:
     ) -> None:
         failure = failed_input(inputs)
         if failure is not None:
-            client.reason = "The actor died because an argument of its constructor failed."
             client.error = failure.data
-            client.dead()
-            self._requests.notify(KillActor(client.actor, no_restart=True))
+            self._end(client, "The actor died because an argument of its constructor failed.")
             return
-        self._requests.notify(self.request(spec, creation, inputs))
+        try:
+            self._requests.notify(self.request(spec, creation, inputs))
+        except MessageTooLargeError as error:
+            self._end(client, f"The actor died before it was made: {error}")
+
+    def _end(self, client: ActorClient, reason: str) -> None:
+        """It was announced, and will not be registered."""
+        client.reason = reason
+        client.dead()
+        self._requests.notify(KillActor(client.actor, no_restart=True))
 
     def request(
         self,

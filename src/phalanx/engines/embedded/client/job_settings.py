@@ -36,10 +36,10 @@ class JobSettings:
         text = json.dumps(environment, sort_keys=True)
         key = hashlib.sha256(text.encode()).digest()[:12]
         if key not in self._known:
-            self._known.add(key)
             variables = dict(environment.get("env_vars") or {})
             variables["PHALANX_RUNTIME_ENV"] = text
             self._requests.notify(DefineEnvironment(key, variables))
+            self._known.add(key)
         return key
 
 
