@@ -23,7 +23,7 @@ from tests.gateway.world import (
 )
 
 from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded.gateway.chunks import GET_BYTES, encode_get
+from phalanx.engines.embedded.gateway.chunks import CHUNK_BYTES, GET_BYTES, encode_get
 from phalanx.engines.embedded.gateway.gate import gate_of
 from phalanx.engines.embedded.gateway.guard import FAILURES
 from phalanx.errors import AuthenticationError
@@ -204,13 +204,33 @@ def test_what_a_friend_asks_is_bounded_too(start, node):
     ]
     (Path(node.session.shared) / f"{'0' * 32}-1").write_bytes(b"short")
     for request in requests:
-        side = hello(token, role=Role.TRANSFER, target=node.prefix + bytes(10))
-        with socket.create_connection(node.address, LIMIT_S) as sock:
-            sock.sendall(side.hello)
-            sock.sendall(side.proof(receive_exactly(sock, CHALLENGE_BYTES)))
-            assert side.finish(receive_exactly(sock, VERDICT_BYTES)) is Status.OK
+        with transfer_connection(node, token) as sock:
             sock.sendall(request)
             assert sock.recv(1) == b""
+
+
+def transfer_connection(node, token):
+    """What another node's gateway gets objects over."""
+    side = hello(token, role=Role.TRANSFER, target=node.prefix + bytes(10))
+    sock = socket.create_connection(node.address, LIMIT_S)
+    sock.sendall(side.hello)
+    sock.sendall(side.proof(receive_exactly(sock, CHALLENGE_BYTES)))
+    assert side.finish(receive_exactly(sock, VERDICT_BYTES)) is Status.OK
+    return sock
+
+
+def test_nodes_that_froze_while_they_fetched_keep_no_other_waiting(start):
+    from tests.gateway.test_transfer import pull, put
+
+    here, there = start()
+    token = cluster_token.read(there.token_file)
+    name, _ = put(there, CHUNK_BYTES)
+    with contextlib.ExitStack() as frozen:
+        for _ in range(24):
+            sock = frozen.enter_context(transfer_connection(there, token))
+            sock.sendall(encode_get(name, 0, CHUNK_BYTES))
+            assert readable(sock), "it is served, and reads nothing"
+        assert pull(here, name, CHUNK_BYTES, there).ok
 
 
 def test_links_among_objects_are_not_followed(start):

@@ -11,7 +11,10 @@ from phalanx.engines.embedded.gateway.object_files import ObjectFiles
 from phalanx.errors import ProtocolError
 from phalanx.protocol.handshake import GatewaysHandshake, Status
 
-_THREADS = 8
+_THREADS = 64
+"""So many parts are sent at once. A node that froze in the middle of what it fetches keeps a thread
+for each of its connections until the other side has stalled for too long: those of several nodes
+keep nobody else waiting. Threads are started when they are needed."""
 _CONNECTIONS = 4096
 _IDLE_S = 300.0
 
