@@ -16,6 +16,7 @@ from tests.polling import eventually
 from typer.testing import CliRunner
 
 from phalanx.cli.commands import app
+from phalanx.engines.processes.session import started_at
 from phalanx.protocol.handshake import HELLO_BYTES, NONCE_BYTES, Status, challenge
 
 PATIENCE_S = 60
@@ -301,6 +302,21 @@ os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 from phalanx.cli import main
 main()
 """
+
+
+@pytest.mark.parametrize("how", [(), ("--force",)])
+def test_nothing_that_a_job_has_started_outlives_its_node(machine, tmp_path, how):
+    """With --force all of it did: who would have ended it was killed first."""
+    machine.start_head()
+    began = tmp_path / "began"
+    os.mkfifo(began)
+    program = "setsid sleep 1000 & echo $! $$ > $0; sleep 1000"
+    machine.done("run", "--detach", "--", "bash", "-c", program, str(began))
+    pids = [int(pid) for pid in began.read_text().split()]
+    running = {pid: started_at(pid) for pid in pids}
+    assert None not in running.values()
+    machine.done("stop", *how)
+    assert not [pid for pid, started in running.items() if started_at(pid) == started]
 
 
 def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine):

@@ -19,6 +19,7 @@ from phalanx.engines.embedded import cluster_token
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, daemons
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.environment import child_environment
+from phalanx.engines.processes.process_tree import is_group_alive
 from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, SystemFailureError
 from phalanx.node.options import PATIENCE_S
@@ -321,14 +322,14 @@ def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcem
 
 
 def _end(one: Announcement, force: bool) -> None:
-    deadline = time.monotonic() + STOP_TIMEOUT_S
+    """End a daemon, and its helpers with it. They end by themselves when it does; a node's fork
+    server first ends all that it has started, in whatever session that is."""
     with contextlib.suppress(ProcessLookupError):
-        if force:
-            os.killpg(one.pid, signal.SIGKILL)  # with its helpers
-        else:
-            os.kill(one.pid, signal.SIGTERM)
-        while sessions.started_at(one.pid) == one.started:
-            if time.monotonic() > deadline:
+        os.kill(one.pid, signal.SIGKILL if force else signal.SIGTERM)
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while sessions.started_at(one.pid) == one.started or is_group_alive(one.pid):
+        if time.monotonic() > deadline:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(one.pid, signal.SIGKILL)
-                deadline = float("inf")
-            time.sleep(0.02)
+            deadline = float("inf")
+        time.sleep(0.02)

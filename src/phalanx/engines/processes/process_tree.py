@@ -91,14 +91,28 @@ def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]
     return of
 
 
+def is_group_alive(group: int) -> bool:
+    """Whether anybody in a process group still runs; who is dead and not reaped does not."""
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and (fields := _status(name)):
+            state, _, of = fields[:3]
+            if int(of) == group and state not in (b"Z", b"X"):
+                return True
+    return False
+
+
 def _parents() -> dict[int, int]:
-    return {int(n): parent for n in os.listdir("/proc") if n.isdecimal() and (parent := _parent(n))}
+    return {
+        int(name): int(fields[1])
+        for name in os.listdir("/proc")
+        if name.isdecimal() and (fields := _status(name))
+    }
 
 
-def _parent(pid: str) -> int:
-    """Of a process; 0 when it is gone."""
+def _status(pid: str) -> list[bytes]:
+    """State, parent, process group and so on (proc(5), stat); empty when the process is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except (OSError, IndexError):
-        return 0
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
