@@ -15,12 +15,15 @@ from typer.testing import CliRunner
 from phalanx.cli.commands import app
 from phalanx.cli.job_view import job_text
 from phalanx.errors import JobCommandError
+from phalanx.manifests.check import read_for_submit
+from phalanx.manifests.findings import ManifestError
 from phalanx.model.jobs.spec import DependsOn, FlowSpec, JobSpec, Step, TaskGroup
+from phalanx.model.rows.cluster import StatusInfo
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.cluster_messages import ActorRefused, PlaceActor
 from phalanx.protocol.node_messages import LeaseWanted
 from phalanx.protocol.requests.actors import ActorSpec, ListActors, RegisterActor
-from phalanx.protocol.requests.gangs import CreateGang
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers
 from phalanx.protocol.requests.jobs import ApplyManifests, ListJobs, Manifest
 from phalanx.protocol.requests.request import read_result
 
@@ -175,6 +178,32 @@ def test_errors_print_no_escapes(
     monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", answer)
     done = CliRunner().invoke(app, ["job", "j"])
     assert done.stderr == "there is no job \\x1b[2Jj\n"
+
+
+def test_what_is_wrong_with_a_manifest_is_said_without_escapes() -> None:
+    text = '{"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": '
+    with pytest.raises(ManifestError, match=r"PriorityClass/\\ufeff metadata.name") as caught:
+        read_for_submit(text + '"\ufeff"}, "value": 0}')
+    assert str(caught.value).isprintable()
+
+
+def test_status_prints_no_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Maker(random.Random(1)).value(StatusInfo)
+    strange = msgspec.structs.replace(found, address="\x1b[2J\ufeff")
+    monkeypatch.setattr("phalanx.cli.reach._daemons", lambda address: [(None, None)])
+    monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", lambda *asked: strange)
+    done = CliRunner().invoke(app, ["status"])
+    assert "head at \\x1b[2J\\ufeff, " in done.output
+
+
+def test_the_end_of_members_that_a_gang_does_not_have_is_refused() -> None:
+    world = World()
+    gang = CreateGang(bytes(18), "g", "default", [{"CPU": 1.0}], 1)
+    assert world.ask(gang).error is None
+    for index in (1, -1):
+        error = world.ask(EndMembers(bytes(18), [index])).error
+        assert str(error) .endswith(f" has members 0 to 0, and no {index}")
+    assert not world.defects
 
 
 def test_a_job_prints_no_escapes() -> None:

@@ -42,6 +42,9 @@ class Place:
 class Peer(Wire):
     """A connection that nobody is at the other end of."""
 
+    is_dialling = False
+    refusal_status = 0
+
     def flush(self) -> None:
         pass
 

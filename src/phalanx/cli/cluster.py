@@ -36,7 +36,7 @@ def status(
     ] = False,
 ) -> None:
     """Show a cluster: its nodes, what is used, actors, placement groups, jobs."""
-    typer.echo(_shown(ask(address, GetStatus()), json, is_short=watch))
+    say(_shown(ask(address, GetStatus()), json, is_short=watch))
     while watch:
         sys.stdout.flush()
         time.sleep(_EVERY_S)
@@ -45,7 +45,7 @@ def status(
         elif not json:
             typer.echo()
         with contextlib.suppress(typer.Exit):  # it said why; the head may be back soon
-            typer.echo(_shown(ask(address, GetStatus()), json, is_short=True))
+            say(_shown(ask(address, GetStatus()), json, is_short=True))
 
 
 def _shown(found: StatusInfo, json: bool, is_short: bool) -> str:

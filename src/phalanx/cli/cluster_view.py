@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from phalanx.cli.table import amount, safe, size, table
+from phalanx.cli.table import amount, size, table
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 
@@ -66,8 +66,8 @@ def status_text(status: StatusInfo, version: str) -> str:
     states = Counter(row.state for row in status.nodes)
     silent = sum(_is_silent(row) for row in status.nodes)
     lines = [
-        f"Phalanx {version}, head at {status.address}, store {safe(status.store)}",
-        *(f"health: {safe(trouble)}" for trouble in status.troubles or ["all is well"]),
+        f"Phalanx {version}, head at {status.address}, store {status.store}",
+        *(f"health: {trouble}" for trouble in status.troubles or ["all is well"]),
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead"
         + (f"; {silent} have not reported since the head restarted" if silent else ""),
         "",
@@ -77,7 +77,7 @@ def status_text(status: StatusInfo, version: str) -> str:
     ]
     for name, (used, total) in sums(status.nodes).items():
         if not name.startswith("node:"):
-            lines.append(f"  {safe(name)} {_used(name, used, total)}")
+            lines.append(f"  {name} {_used(name, used, total)}")
     actors = {state: count for state, count in status.actors.items() if state != DEAD}
     lines += [
         f"actors: {_counted(actors)}",
@@ -87,7 +87,7 @@ def status_text(status: StatusInfo, version: str) -> str:
         f"defects: {_counted({kind: row.count for kind, row in status.defects.items()})}",
     ]
     lines += [
-        f"  {kind}: {safe(row.last)} (last, {_iso(row.at)})"
+        f"  {kind}: {row.last} (last, {_iso(row.at)})"
         for kind, row in sorted(status.defects.items())
     ]
     return "\n".join(lines)

@@ -24,6 +24,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __str__(self) -> str:
         where = " ".join(x for x in (self.object, self.path) if x)
+        where = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in where)
         line = f"line {self.line}: " if self.line is not None else ""
         return f"{line}{where + ': ' if where else ''}{self.reason}"
 

@@ -98,8 +98,12 @@ class GangRequests:
 
     def _end_members(self, asker: Asker[None], request: EndMembers) -> None:
         gang = self._registry.gangs.get(request.group)
-        if gang is not None:
-            self._reservations.end(gang, request.indexes)
+        if gang is None:
+            return
+        if unknown := [i for i in request.indexes if not 0 <= i < len(gang.members)]:
+            most = len(gang.members) - 1
+            raise ValueError(f"gang {gang.name} has members 0 to {most}, and no {unknown[0]}")
+        self._reservations.end(gang, request.indexes)
 
     def _list_gangs(self, asker: Asker[list[GangInfo]], request: ListGangs) -> list[GangInfo]:
         return [
