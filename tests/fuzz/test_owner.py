@@ -43,10 +43,14 @@ class Peer(Wire):
     """A connection that nobody is at the other end of."""
 
     is_dialling = False
+    refusal = ""
     refusal_status = 0
 
     def flush(self) -> None:
         pass
+
+    def unsent(self) -> list[Any]:
+        return []
 
 
 def draw(rng: random.Random) -> list[tuple[bool, Any]]:
