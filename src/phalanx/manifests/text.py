@@ -60,6 +60,8 @@ class Text:
         """`node`: None for a value that was never written."""
         self.value = value
         self._node = node
+        self._keys: dict[int, dict[str, tuple[yaml.Node, yaml.Node]]] = {}
+        """Key and value of each name, of the mappings that were asked about, by their `id`."""
 
     def line(self, path: tuple[str | int, ...] = ()) -> int | None:
         """The line on which the value at `path` begins, or the nearest one above it."""
@@ -70,7 +72,7 @@ class Text:
         for step in path:
             child = None
             if isinstance(node, yaml.MappingNode):
-                child = next(((k, v) for k, v in node.value if k.value == step), None)
+                child = self._named(node).get(str(step))
             elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
                 item = node.value[step] if step < len(node.value) else None
                 child = None if item is None else (item, item)
@@ -78,6 +80,13 @@ class Text:
                 break
             line, node = child[0].start_mark.line, child[1]
         return line + 1
+
+    def _named(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        known = self._keys.get(id(node))
+        if known is None:
+            # Names are there once: what is given twice is refused.
+            known = self._keys[id(node)] = {str(k.value): (k, v) for k, v in node.value}
+        return known
 
 
 def load(text: str | bytes, file: str = "") -> list[Text]:

@@ -216,8 +216,8 @@ class Runtime:
             self.owner.drop(connection)
 
     def _node_lost(self) -> None:
-        self.node.is_gone = True
-        with self.lock:
+        with self.lock:  # whoever sees that it is gone asks nothing of a worker that still lives
+            self.node.is_gone = True
             self.owner.node_lost()
         if self._executor is not None:
             # At once: no task may take the end of its node for its own failure and report that.
