@@ -97,7 +97,7 @@ def test_when_the_middle_dies_what_waits_fails_at_once_and_all_goes(start, ray, 
     footprint.wait_gone(pids)
 
 
-@pytest.mark.parametrize("part", ["node", "zygote"])
+@pytest.mark.parametrize("part", ["node", "zygote", "node, its children late"])
 def test_what_is_asked_after_the_node_died_fails_and_a_new_start_works(start, ray, part):
     footprint = start(num_cpus=1)
 
@@ -114,6 +114,10 @@ def test_what_is_asked_after_the_node_died_fails_and_a_new_start_works(start, ra
     actor = Two.remote()
     assert ray.get(actor.two.remote(), timeout=20) == 2
     kept = ray.put(b"x" * 3_000_000)
+    part, _, is_late = part.partition(", ")
+    zygote = footprint.zygote
+    if is_late:  # its workers and files are still there for a while
+        os.kill(zygote, signal.SIGSTOP)
     os.kill(getattr(footprint, part), signal.SIGKILL)
     eventually(lambda: not ray.is_initialized(), "the driver's notice")
     for ask in (
@@ -127,6 +131,8 @@ def test_what_is_asked_after_the_node_died_fails_and_a_new_start_works(start, ra
             ask()
         assert not isinstance(caught.value, errors.GetTimeoutError), "it hung"
     del kept
+    if is_late:
+        os.kill(zygote, signal.SIGCONT)
     start(num_cpus=1)
     assert ray.get(one.remote(), timeout=20) == 1
 

@@ -32,7 +32,7 @@ from phalanx.engines.interface import Output, current, set_current
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.runtime_context import HostedActor, RuntimeContext, visible_ids
-from phalanx.errors import PhalanxError
+from phalanx.errors import LocalNodeDiedError, PhalanxError
 from phalanx.model.ids import PREFIX_BYTES, task_id_bytes
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import ActorShape
@@ -239,7 +239,9 @@ class EmbeddedEngine:
         return [r for r, i in pairs if i in ready], [r for r, i in pairs if i not in ready]
 
     def put(self, value: Any) -> ObjectRef[Any]:
-        """A new object."""
+        """A new object. Raises LocalNodeDiedError."""
+        if self.runtime.is_closed:
+            raise LocalNodeDiedError("The node process of this machine is gone.")
         owner = self.runtime.owner
         payload, hold, refs = self.runtime.packer.pack(value)
         return owner.objects.put(owner.next_object(), payload, hold, refs)
