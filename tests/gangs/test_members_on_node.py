@@ -56,6 +56,9 @@ class Node:
     def kill(self, process):
         self.signals.append(("KILL", self.processes.index(process)))
 
+    def warn(self, process, signal, only_shell):
+        self.signals.append((signal, only_shell, self.processes.index(process)))
+
     def above(self, limits):
         return {pid: used for pid, used in self.used.items() if used > limits.get(pid, used)}
 

@@ -78,21 +78,21 @@ def take(shell: Shell, word: str, number: int) -> None:
     members = job.members
     if word == "tick":
         shell.now += number
-        shell.table.tick(shell.now)
+        shell.table.tick(shell.wall, shell.now)
     elif word == "gone":
         shell.play("gone")
     elif word == "strand":
         shell.play("strand")
     elif word == "do":
         action = st.POLICY_ACTIONS[number % len(st.POLICY_ACTIONS)]
-        shell.table.handle(ev.Commanded(job=J, action=action, group="a", index=0), shell.now)
+        shell.handle(ev.Commanded(job=J, action=action, group="a", index=0))
     elif word == "resize":
         groups = tuple(
             msgspec.structs.replace(g, replicas=number % 4, min_available=0)
             for g in job.spec.groups
         )
         spec = msgspec.structs.replace(job.spec, groups=groups, min_available=number % 4)
-        shell.table.handle(ev.Resized(job=J, spec=spec), shell.now)
+        shell.handle(ev.Resized(job=J, spec=spec))
     elif members:
         member = members[number % len(members)]
         attempt = member.attempt - (word == "late")
@@ -107,7 +107,7 @@ def take(shell: Shell, word: str, number: int) -> None:
         news["ok"] = ev.MemberExited(**about, exit_code=0)
         news["fail"] = news["late"] = ev.MemberExited(**about, exit_code=3)
         news["lose"] = ev.MemberLost(**about)
-        shell.table.handle(news[word], shell.now)
+        shell.handle(news[word])
 
 
 def holds(shell: Shell) -> None:

@@ -24,6 +24,8 @@ _PASSES = 100
 _DYING_S = 0.5
 """So long one process may take to die before the others are seen to."""
 
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "fish", "csh", "tcsh", "busybox"})
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -89,6 +91,21 @@ def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]
         for passed in path if pid in of else ():
             of[passed] = of[pid]
     return of
+
+
+def descendants(root: int) -> list[int]:
+    """All processes below this one."""
+    return [pid for pid in subtrees([root], _parents()) if pid != root]
+
+
+def is_shell(pid: int) -> bool:
+    """Whether that process runs a shell now: one that was started as a shell may have become the
+    only command that it was to run."""
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip() in SHELLS
+    except OSError:
+        return False
 
 
 def _parents() -> dict[int, int]:

@@ -36,6 +36,8 @@ class JobPromises:
         self._runs: dict[tuple[str, str], list[_Run]] = {}
         self._attempts: set[tuple[str, str, bytes, int]] = set()
         """(job, member, gang, attempt) of all that ever began."""
+        self._warned: set[tuple[str, str, bytes, int]] = set()
+        """(job, member, gang, attempt) of all that got the signal before their end."""
         self._begun: set[tuple[bytes, int]] = set()
         """(group, attempt) of which members were asked to begin."""
         self._succeeded: dict[str, set[str]] = {}
@@ -90,6 +92,19 @@ class JobPromises:
                 runs.remove(run)
         if not code:
             self._succeeded.setdefault(order.job, set()).add(order.name)
+
+    def warned(self, node: bytes, order: StartMember) -> None:
+        """A command of a member gets the signal before the end: each start once."""
+        attempt = (order.job, order.name, order.group, order.attempt)
+        if attempt in self._warned:
+            name = self._history.name_of_node(node)
+            raise Broken(
+                f"member {order.name} of {order.job} gets its signal twice in its attempt "
+                f"{order.attempt}, on {name}",
+                [name, "head"],
+            )
+        self._warned.add(attempt)
+        self._history.count("warned members")
 
     def node_gone(self, node: bytes) -> None:
         """A node's process has ended, and all commands with it."""
