@@ -152,18 +152,18 @@ def test_what_is_no_signal_is_refused(text):
 
 
 def test_a_requeue_rule_is_read_from_a_mapping():
-    given = {"on": ["timeout"], "exit": [75], "max": 2}
-    assert requeue_of(given) == Requeue(on=("timeout",), exit_codes=(75,), most=2)
-    assert requeue_of({}) == Requeue(on=("preempted", "node"), exit_codes=(), most=3)
+    given = {"reasons": ["timeout"], "exitCodes": [75], "max": 2}
+    assert requeue_of(given) == Requeue(reasons=("timeout",), exit_codes=(75,), most=2)
+    assert requeue_of({}) == Requeue(reasons=("preempted", "node"), exit_codes=(), most=3)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"on": ["night"]}, "'night' is none of timeout, preempted, node"),
-        ({"exit": [0]}, "an exit code is 1 to 255, not 0"),
-        ({"exit": [256]}, "not 256"),
-        ({"exit": "75"}, "exit a list"),
+        ({"reasons": ["night"]}, "'night' is none of timeout, preempted, node"),
+        ({"exitCodes": [0]}, "an exit code is 1 to 255, not 0"),
+        ({"exitCodes": [256]}, "not 256"),
+        ({"exitCodes": "75"}, "lists"),
         ({"max": -1}, "requeue.max"),
         ({"max": True}, "max a whole number"),
         ({"most": 1}, "no 'most'"),

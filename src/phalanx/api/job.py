@@ -41,7 +41,7 @@ _KINDS = {
     "begin": "a text like now+1h, or a datetime",
     "deadline": "a text like now+1h, or a datetime",
     "signal": "a text like USR1@300",
-    "requeue": "a mapping of on, exit and max",
+    "requeue": "a mapping of reasons, exitCodes and max",
 }
 _LONGEST_STEM = 20
 
@@ -96,8 +96,8 @@ class Job:
     signal: str | None = None
     """Members get it before the end: "USR1@300", so many seconds (60 where it names none)."""
     requeue: Mapping[str, Any] | None = None
-    """When it waits again instead of ending: {"on": ["timeout", "preempted", "node"], "exit": [75],
-    "max": 3}. By default when it is preempted or loses a node."""
+    """When it waits again instead of ending: {"reasons": ["timeout", "preempted", "node"],
+    "exitCodes": [75], "max": 3}. By default when it is preempted or loses a node."""
     hold: bool = False
     """It waits until it is released."""
     time_limit_s: float | None = None

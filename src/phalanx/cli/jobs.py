@@ -212,8 +212,8 @@ def _requeue(also: str | None, most: int, is_never: bool) -> dict[str, object] |
     words = [word.strip() for word in (also or "").split(",") if word.strip()]
     codes = [int(word) for word in words if word.isdecimal() and len(word) < 4]
     reasons = [word for word in words if not (word.isdecimal() and len(word) < 4)]
-    on = [] if is_never else list(dict.fromkeys([*Requeue().on, *reasons]))
-    return {"on": on, "exit": codes, "max": most}
+    named = [] if is_never else list(dict.fromkeys([*Requeue().reasons, *reasons]))
+    return {"reasons": named, "exitCodes": codes, "max": most}
 
 
 def _variables(given: list[str]) -> dict[str, str]:

@@ -88,12 +88,12 @@ def _requeue(at: Fields) -> Requeue | None:
         return None
     inner = at.fields("requeue")
     default = Requeue()
-    reasons = inner.texts("on") if inner.has("on") or "on" in inner.known else default.on
+    reasons = inner.texts("reasons") if "reasons" in inner.known else default.reasons
     codes = _exit_codes(inner)
     most = inner.optional_whole("max")
     inner.warn_unknown()
     made = Requeue(
-        on=tuple(dict.fromkeys(reasons)),
+        reasons=tuple(dict.fromkeys(reasons)),
         exit_codes=codes,
         most=default.most if most is None else most,
     )
@@ -103,11 +103,11 @@ def _requeue(at: Fields) -> Requeue | None:
 
 
 def _exit_codes(inner: Fields) -> tuple[int, ...]:
-    value = inner.raw("exit")
+    value = inner.raw("exitCodes")
     if value is None:
         return ()
     if not isinstance(value, list) or not all(_is_whole(code) for code in value):
-        inner.error("exit", "requeue_invalid", "exit is a list of exit codes, as [75]")
+        inner.error("exitCodes", "requeue_invalid", "exitCodes is a list, as [75]")
         return ()
     return tuple(dict.fromkeys(value))
 
@@ -117,18 +117,19 @@ def _is_whole(value: Any) -> bool:
 
 
 def requeue_of(given: Mapping[str, Any]) -> Requeue:
-    """A rule as a manifest has it: {"on": [...], "exit": [...], "max": 3}. Raises ValueError."""
-    unknown = sorted(map(str, given.keys() - {"on", "exit", "max"}))
+    """A rule as a manifest has it: {"reasons": [...], "exitCodes": [...],
+    "max": 3}. Raises ValueError."""
+    unknown = sorted(map(str, given.keys() - {"reasons", "exitCodes", "max"}))
     if unknown:
-        raise ValueError(f"it has no {unknown[0]!r}; it has on, exit and max")
+        raise ValueError(f"it has no {unknown[0]!r}; it has reasons, exitCodes and max")
     default = Requeue()
-    reasons, codes = given.get("on", default.on), given.get("exit", ())
+    reasons, codes = given.get("reasons", default.reasons), given.get("exitCodes", ())
     most = given.get("max", default.most)
     lists = all(isinstance(one, Sequence) and not isinstance(one, str) for one in (reasons, codes))
     if not lists or not all(_is_whole(code) for code in (*codes, most)):
-        raise ValueError("on is a list of reasons, exit a list of exit codes, max a whole number")
+        raise ValueError("reasons and exitCodes are lists, max a whole number")
     made = Requeue(
-        on=tuple(dict.fromkeys(map(str, reasons))),
+        reasons=tuple(dict.fromkeys(map(str, reasons))),
         exit_codes=tuple(dict.fromkeys(codes)),
         most=most,
     )
@@ -139,13 +140,13 @@ def requeue_of(given: Mapping[str, Any]) -> Requeue:
 
 def _requeue_faults(rule: Requeue) -> list[tuple[str, str]]:
     faults = []
-    for reason in rule.on:
+    for reason in rule.reasons:
         if reason not in REQUEUE_REASONS:
             there = ", ".join(REQUEUE_REASONS)
-            faults.append(("on", f"requeue.on: {reason[:40]!r} is none of {there}"))
+            faults.append(("reasons", f"requeue.reasons: {reason[:40]!r} is none of {there}"))
     for code in rule.exit_codes:
         if not 1 <= code <= 255:
-            faults.append(("exit", f"requeue.exit: an exit code is 1 to 255, not {code}"))
+            faults.append(("exitCodes", f"requeue.exitCodes: an exit code is 1 to 255, not {code}"))
     if not 0 <= rule.most <= LARGEST_NUMBER:
         faults.append(("max", f"requeue.max is 0 to {LARGEST_NUMBER}, not {rule.most}"))
     return faults
@@ -167,7 +168,7 @@ def timing_faults(timing: Timing) -> list[Fault]:
         found.append(("signal", reason))
     if timing.requeue is not None:
         if len(timing.requeue.exit_codes) > MAX_EXIT_CODES + 1:
-            found.append(("requeue", f"requeue.exit has at most {MAX_EXIT_CODES + 1} codes"))
+            found.append(("requeue", f"requeue.exitCodes has at most {MAX_EXIT_CODES + 1} codes"))
         else:
             found += [("requeue", fault) for _, fault in _requeue_faults(timing.requeue)]
     return [Fault(("spec", field), f"{field}_invalid", reason) for field, reason in found]
@@ -199,4 +200,8 @@ def _written_signal(signal: WarningSignal) -> str:
 
 
 def _written_requeue(rule: Requeue) -> dict[str, Any]:
-    return {"on": list(rule.on), "exit": list(rule.exit_codes), "max": rule.most}
+    return {
+        "reasons": list(rule.reasons),
+        "exitCodes": list(rule.exit_codes),
+        "max": rule.most,
+    }

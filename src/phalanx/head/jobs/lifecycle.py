@@ -186,7 +186,7 @@ class JobTable:
             if self._is_not_requeued(job, member, event):
                 member.ended = now
                 self._actions.move(job, member, st.FAILED, reason)
-                why = f"{member.name}: {reason}; the job's requeue.on does not name that"
+                why = f"{member.name}: {reason}; the job's requeue.reasons do not name that"
                 self._actions.finish(job, st.FAILED, why, now)
                 return
             self._actions.wait_again(job, member, reason)
@@ -199,7 +199,7 @@ class JobTable:
         rule = job.spec.timing.requeue
         has_run = member.state == st.RUNNING and job.state in time_limits.TIMED
         cause = PREEMPTED if event.is_preempted else NODE
-        return has_run and rule is not None and cause not in rule.on
+        return has_run and rule is not None and cause not in rule.reasons
 
     def _exited(
         self, job: JobRecord, member: MemberRecord, event: ev.MemberExited, now: float
@@ -352,7 +352,7 @@ class JobTable:
             return
         state, reason = over
         rule = job.spec.timing.requeue
-        is_named = state == st.TIMED_OUT and rule is not None and TIMEOUT in rule.on
+        is_named = state == st.TIMED_OUT and rule is not None and TIMEOUT in rule.reasons
         if is_named and self._actions.requeue(job, reason, now):
             return
         self._actions.run_out(job, state, reason, now)

@@ -61,7 +61,7 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Being preempted and losing a node cost nothing; the others do, and `most` of them are made.
     """
 
-    on: tuple[str, ...] = (PREEMPTED, NODE)
+    reasons: tuple[str, ...] = (PREEMPTED, NODE)
     exit_codes: tuple[int, ...] = ()
     most: int = DEFAULT_REQUEUES
 
