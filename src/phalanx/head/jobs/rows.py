@@ -34,7 +34,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         reason=job.reason if held is None else held.sentence,
         kind=next((kind for kind in KINDS if job.spec.plugin(kind) is not None), "batch"),
         replicas=job.spec.replicas,
-        min=gang_minimum(job),
+        min=gang_minimum(job) if held is None else job.spec.min_available,
         pending=job.count(st.PENDING, st.WAITING),
         running=job.count(st.RUNNING, st.TERMINATING),
         succeeded=job.count(st.SUCCEEDED),
