@@ -97,9 +97,10 @@ def _requeue(at: Fields) -> Requeue | None:
         exit_codes=codes,
         most=default.most if most is None else most,
     )
-    for key, fault in _requeue_faults(made):
+    faults = _requeue_faults(made)
+    for key, fault in faults:
         inner.error(key, "requeue_invalid", fault)
-    return made
+    return None if faults else made
 
 
 def _exit_codes(inner: Fields) -> tuple[int, ...]:

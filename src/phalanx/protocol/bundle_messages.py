@@ -128,7 +128,7 @@ class EndMember(msgspec.Struct, array_like=True, tag=102):
 
 class WarnMember(msgspec.Struct, array_like=True, tag=113):
     """Control to node: the time of a member is nearly over: send its commands this signal, each
-    start once. Of a shell, only what it has started gets it; with `only_shell` only the shell."""
+    start once. Of a shell only what it has started gets it; with `only_shell` only the shell."""
 
     group: bytes
     index: int

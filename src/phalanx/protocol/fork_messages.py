@@ -42,8 +42,8 @@ class SendSignal(msgspec.Struct, array_like=True, tag=2):
 
 
 class Warn(msgspec.Struct, array_like=True, tag=4):
-    """Send a command this signal: its whole process group; where the command is a shell, the group
-    without the shell, or with `only_shell` the shell alone."""
+    """Send a command this signal, with all below it; where it is a shell, all but the shell. With
+    `only_shell` the command alone."""
 
     process: bytes
     signal: int

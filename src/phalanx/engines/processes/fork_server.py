@@ -22,11 +22,10 @@ from phalanx.engines.processes.command_groups import CommandGroup, find_command_
 from phalanx.engines.processes.commands import become_command
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.process_tree import (
-    descendants,
     end_orphans,
     end_with_parent,
-    is_shell,
     keep_descendants,
+    warn,
 )
 from phalanx.protocol.fork_messages import (
     Began,
@@ -122,7 +121,7 @@ class ForkServer:
             case Warn():
                 child = self._children.get(message.process)
                 if child is not None:
-                    _warn(child, message)
+                    warn(child.pid, message.signal, message.only_shell)
 
     # ---- children ----------------------------------------------------------------------------
 
@@ -209,18 +208,3 @@ def _signal(child: Child, number: int) -> None:
         except ProcessLookupError:
             pass  # it has not made its group yet
     os.kill(child.pid, number)
-
-
-def _warn(child: Child, message: Warn) -> None:
-    """To the shell alone, or to all but the shell; to a command that is none with all of its group.
-    Who ends meanwhile is passed over."""
-    if message.only_shell:
-        chosen = [child.pid]
-    elif is_shell(child.pid):
-        chosen = descendants(child.pid)
-    else:
-        _signal(child, message.signal)
-        return
-    for pid in chosen:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, message.signal)

@@ -93,12 +93,18 @@ def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]
     return of
 
 
-def descendants(root: int) -> list[int]:
-    """All processes below this one."""
-    return [pid for pid in subtrees([root], _parents()) if pid != root]
+def warn(pid: int, number: int, only_shell: bool) -> None:
+    """Send a command a signal, as Slurm does before the end: where it is a shell, to the shell alone
+    or to all below it but the shell; else to it alone, or to it and all below it. Who ends meanwhile
+    is passed over."""
+    below = [] if only_shell else [one for one in subtrees([pid], _parents()) if one != pid]
+    chosen = below if not only_shell and _is_shell(pid) else [pid, *below]
+    for one in chosen:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, number)
 
 
-def is_shell(pid: int) -> bool:
+def _is_shell(pid: int) -> bool:
     """Whether that process runs a shell now: one that was started as a shell may have become the
     only command that it was to run."""
     try:

@@ -295,11 +295,11 @@ class JobRequests:
         if queue is not None:
             self._queues.rows(queue)  # one that does not exist is refused
         if state is not None:
-            state = state.capitalize()
-            if state not in st.JOB:
-                there = ", ".join(st.JOB)
-                near = nearest(state, st.JOB)
-                raise JobCommandError(f"no job is ever {state!r}{near}; its states are {there}")
+            there = {name.lower(): name for name in st.JOB}
+            if state.lower() not in there:
+                near, states = nearest(state, st.JOB), ", ".join(st.JOB)
+                raise JobCommandError(f"no job is ever {state!r}{near}; its states are {states}")
+            state = there[state.lower()]
         among = self._jobs.table.all() if name is None else [self.need(name)]
         rows = [
             self._row(job)
