@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+from typing import Any
 
 import pytest
 from tests.polling import eventually
@@ -85,7 +86,7 @@ def test_a_job_is_held_changed_and_released(lab):
 
 def test_manifests_say_the_same(lab, tmp_path):
     container = {"name": "c", "command": ["true"]}
-    manifest = {
+    manifest: dict[str, Any] = {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
         "metadata": {"name": "written"},

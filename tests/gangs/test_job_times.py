@@ -158,8 +158,8 @@ def test_a_held_job_leaves_the_queue_to_others(world):
     assert (explained.waits, explained.reasons[0].change) == (True, "phalanx release second")
     world.ask(CommandJob("second", "release"))
     world.rounds(5)
-    rows = {row.name: row.position for row in world.ask(ListJobs())}
-    assert rows["second"] == 1, "it has kept its age"
+    positions = {row.name: row.position for row in world.ask(ListJobs())}
+    assert positions["second"] == 1, "it has kept its age"
 
 
 def test_a_job_that_waits_moves_to_another_queue_and_priority(world):

@@ -10,8 +10,8 @@ from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.work import CronInfo, FlowInfo, JobDescription, JobInfo, QueueInfo
 
 _HEAD = (
-    "NAME", "QUEUE", "STATE", "KIND", "AGE", "TIME", "LIMIT", "REPLICAS", "MIN", "PENDING", "RUNNING",
-    "SUCCEEDED", "FAILED", "RETRIES", "POSITION", "REASON",
+    "NAME", "QUEUE", "STATE", "KIND", "AGE", "TIME", "LIMIT", "REPLICAS", "MIN", "PENDING",
+    "RUNNING", "SUCCEEDED", "FAILED", "RETRIES", "POSITION", "REASON",
 )  # fmt: skip
 _QUEUES = (
     "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "GUARANTEE", "DESERVED",

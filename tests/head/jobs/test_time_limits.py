@@ -1,4 +1,4 @@
-"""The time of jobs: limits by a clock that never goes back, deadlines, signals, requeueing, holding."""
+"""The time of jobs: limits by a clock that never goes back, deadlines, signals, requeues, holds."""
 
 from __future__ import annotations
 
@@ -78,12 +78,16 @@ LIVES = [
      "Pending Running Restarting Pending Running"),
     ("time: 60s, requeue: {reasons: [timeout], max: 1}", "run at 60 gone run at 120 gone",
      "Pending Running Restarting Pending Running Terminating TimeOut"),
-    ("requeue: {exitCodes: [75], max: 1}", "run fail a-0:75 gone run", 
+    ("requeue: {exitCodes: [75], max: 1}", "run fail a-0:75 gone run",
      "Pending Running Restarting Pending Running"),
     ("requeue: {exitCodes: [75], max: 1}", "run fail a-0:75 gone run fail a-0:75 ok",
      "Pending Running Restarting Pending Running Failed"),
     ("requeue: {exitCodes: [75]}", "run fail a-0:1 ok", "Pending Running Failed"),
-    ("requeue: {exitCodes: [75]}", "run lose a-0 run ok", "Pending Running Pending Running Completed"),
+    ("time: 60s, requeue: {reasons: [timeout]}",
+     "run at 60 gone run at 120 gone run at 180 gone run at 240 gone",
+     f"Pending Running {'Restarting Pending Running ' * 3}Terminating TimeOut"),
+    ("requeue: {exitCodes: [75]}", "run lose a-0 run ok",
+     "Pending Running Pending Running Completed"),
     ("requeue: {reasons: [timeout]}", "run lose a-0", "Pending Running Failed"),
     ("requeue: {reasons: []}", "lose a-0 run", "Pending Running"),
 ]  # fmt: skip

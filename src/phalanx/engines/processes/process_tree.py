@@ -94,9 +94,9 @@ def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]
 
 
 def warn(pid: int, number: int, only_shell: bool) -> None:
-    """Send a command a signal, as Slurm does before the end: where it is a shell, to the shell alone
-    or to all below it but the shell; else to it alone, or to it and all below it. Who ends meanwhile
-    is passed over."""
+    """Send a command a signal as Slurm does before the end: where it is a shell, to the shell alone
+    or to all below it but the shell; else to it alone, or to it and all below it. Who ends
+    meanwhile is passed over."""
     below = [] if only_shell else [one for one in subtrees([pid], _parents()) if one != pid]
     chosen = below if not only_shell and _is_shell(pid) else [pid, *below]
     for one in chosen:
