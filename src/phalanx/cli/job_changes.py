@@ -49,7 +49,8 @@ def update(
     json: Json = False,
 ) -> None:
     """Give a job that waits another queue, priority or time."""
-    from phalanx.manifests.times import length_text, read_length
+    from phalanx.cli.job_view import length
+    from phalanx.manifests.times import read_length
 
     if queue is None and priority is None and limit is None:
         fail("Nothing to change: give --queue, --priority or --time.", USAGE)
@@ -61,7 +62,7 @@ def update(
     if json:
         typer.echo(rows_json(row))
     else:
-        time = "" if row.time_limit_s is None else f", time {length_text(row.time_limit_s)}"
+        time = "" if row.time_limit_s is None else f", time {length(row.time_limit_s)}"
         say(f"job {name} is changed: queue {row.queue}, priority {row.priority}{time}")
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from phalanx.cli.table import amount, safe, table
+from phalanx.model.jobs.timing import LONGEST_S
 from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.work import CronInfo, FlowInfo, JobDescription, JobInfo, QueueInfo
 
@@ -34,8 +35,8 @@ def jobs_text(rows: Sequence[JobInfo]) -> str:
             row.state,
             row.kind,
             age(row.age_s),
-            _length(row.ran_s) if row.ran_s or row.ends else "",
-            _length(row.time_limit_s),
+            length(row.ran_s) if row.ran_s or row.ends else "",
+            length(row.time_limit_s),
             *(str(row[column]) for column in columns),
             "" if row.position is None else str(row.position),
             row.reason,
@@ -78,8 +79,8 @@ def job_text(job: JobDescription) -> str:
 
 def _time_lines(job: JobDescription) -> list[str]:
     """What it asks of time, and what it has had of it; nothing where there is neither."""
-    limit = f" of {_length(job.time_limit_s)}" if job.time_limit_s is not None else ""
-    said = [f"ran {_length(job.ran_s)}{limit}"] if limit or job.restarts else []
+    limit = f" of {length(job.time_limit_s)}" if job.time_limit_s is not None else ""
+    said = [f"ran {length(job.ran_s)}{limit}"] if limit or job.restarts else []
     if job.ends is not None:
         said.append(f"ends {_at(job.ends)} at the latest")
     if job.restarts:
@@ -101,8 +102,8 @@ def queues_text(rows: Sequence[QueueInfo]) -> str:
             str(row.running),
             str(row.members),
             *(_amounts(row[what]) for what in ("guarantee", "deserved", "capability")),
-            _length(row.default_time_s) or "-",
-            _length(row.max_time_s) or "-",
+            length(row.default_time_s) or "-",
+            length(row.max_time_s) or "-",
         ]
         for row in rows
     ]
@@ -169,11 +170,15 @@ def age(seconds: float) -> str:
     return f"{max(seconds, 0):.0f}s"
 
 
-def _length(seconds: float | None) -> str:
+def length(seconds: float | None) -> str:
     """Whole seconds as [D-]HH:MM:SS; nothing where there is no limit."""
     from phalanx.manifests.times import length_text
 
-    return "" if seconds is None else length_text(float(int(seconds)) or seconds)
+    if seconds is None:
+        return ""
+    if not 0 <= seconds <= LONGEST_S:  # no head says so
+        return f"{seconds:g}s"
+    return length_text(float(int(seconds)) or seconds)
 
 
 def _amounts(amounts: dict[str, float]) -> str:

@@ -83,6 +83,7 @@ LIVES = [
     ("requeue: {exitCodes: [75], max: 1}", "run fail a-0:75 gone run fail a-0:75 ok",
      "Pending Running Restarting Pending Running Failed"),
     ("requeue: {exitCodes: [75]}", "run fail a-0:1 ok", "Pending Running Failed"),
+    # as often as DEFAULT_REQUEUES says
     ("time: 60s, requeue: {reasons: [timeout]}",
      "run at 60 gone run at 120 gone run at 180 gone run at 240 gone",
      f"Pending Running {'Restarting Pending Running ' * 3}Terminating TimeOut"),
