@@ -249,8 +249,9 @@ TRIED: dict[str, list[Limit]] = {
         Limit(lambda n: check_task_options({"priority": n}), "priority.*{limit}", way="task"),
         Limit(_weight, "a weight is at most {limit}, not {value}", way="weight"),
     ],
-    "api.job.LONGEST_S": [
-        Limit(lambda n: Job("true", time_limit_s=n), "time_limit_s={value}: it is .* to {limit}")
+    "model.jobs.timing.LONGEST_S": [
+        Limit(lambda n: Job("true", time_limit_s=n), "time_limit_s={value}: it is .* to {limit}"),
+        Limit(lambda n: Job("true", time=f"{n:.0f}s"), "more than 0 and at most {limit} s"),
     ],
 }
 
@@ -260,6 +261,7 @@ ELSEWHERE = {
     "head.nodes.KEEP_DEAD": "tests/head/test_nodes.py",
     "head.groups.table.KEEP_REMOVED": "tests/head/test_groups.py",
     "model.jobs.records.KEEP_TRANSITIONS": "tests/head/jobs/test_lifecycle.py",
+    "model.jobs.timing.DEFAULT_REQUEUES": "tests/head/jobs/test_time_limits.py",
     "compat.jobs.routes.PACKAGE_BYTES": "tests/compat/test_job_server.py",
 }
 """Rows that these files try."""
@@ -290,6 +292,7 @@ NOT_TRIED = {
     "engines.embedded.daemons.KEEP_LOGS": _OLDEST_GO,
     "api.gangs.DEFAULT_GRACE_S": _CLOCK,
     "model.jobs.spec.DEFAULT_GRACE_S": _CLOCK,
+    "model.jobs.timing.DEFAULT_WARNING_S": _CLOCK,
     "node.options.PATIENCE_S": _CLOCK,
     "node.membership.PATIENCE_IN_USE_S": _CLOCK,
     "head.nodes.HealthLimits.reconnect_s": _CLOCK,

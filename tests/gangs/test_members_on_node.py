@@ -16,7 +16,7 @@ from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, LOOK_AT_MEMORY_EVERY_S, JobMembers
-from phalanx.protocol.bundle_messages import Command, EndMember, MemberNews, StartMember
+from phalanx.protocol.bundle_messages import Command, EndMember, MemberNews, StartMember, WarnMember
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -55,6 +55,9 @@ class Node:
 
     def kill(self, process):
         self.signals.append(("KILL", self.processes.index(process)))
+
+    def warn(self, process, signal, only_shell):
+        self.signals.append((signal, only_shell, self.processes.index(process)))
 
     def above(self, limits):
         return {pid: used for pid, used in self.used.items() if used > limits.get(pid, used)}
@@ -136,6 +139,31 @@ def test_a_member_that_runs_for_too_long_is_asked_to_end_and_killed_after_its_gr
     assert node.signals == [("TERM", 0), ("KILL", 0)]
     node.exits(KILLED)
     assert node.told()[-1] == (1, TIMED_OUT)
+
+
+def test_the_signal_before_the_end_is_sent_once_each_start(node):
+    node.start(commands=2)
+    for _ in range(2):
+        node.members.warn(WarnMember(GROUP, 0, 1, 10, only_shell=True))
+    node.members.warn(WarnMember(GROUP, 0, 2, 10))
+    node.members.warn(WarnMember(GROUP, 1, 1, 10))
+    assert node.signals == [(10, True, 0), (10, True, 1)]
+    node.exits(process=0)
+    node.exits(process=1)
+    node.start(2)
+    node.members.warn(WarnMember(GROUP, 0, 1, 12))
+    node.members.warn(WarnMember(GROUP, 0, 2, 12))
+    assert node.signals[2:] == [(12, False, 2)]
+
+
+def test_a_node_says_how_long_a_member_has_run_by_its_own_clock(node):
+    node.start()
+    node.later(20.0)
+    node.start()
+    assert [news.ran_s for news in node.news] == [0.0, 20.0]
+    node.exits()
+    node.start(2)
+    assert node.news[-1].ran_s == 0.0
 
 
 def test_when_one_command_fails_the_others_of_its_member_end_too(node):

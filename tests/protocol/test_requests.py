@@ -40,7 +40,7 @@ FOR_VISITORS = {
     *("DrainNode", "ChangeTotals", "GetStatus"),
     *("ListGangs", "Explain", "TakeSnapshot"),
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
-    *("ApplyManifests", "CommandJob", "ResizeJob", "DeleteJob", "ListJobs", "GetJob"),
+    *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
     *("ExplainActor", "ListActors", "ListGroups"),
     *("ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog"),
 }

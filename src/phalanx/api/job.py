@@ -6,10 +6,12 @@ import math
 import os
 import secrets
 import shlex
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from phalanx.engines.interface import current
 from phalanx.model.jobs import states as st
@@ -23,6 +25,7 @@ from phalanx.model.jobs.spec import (
     TaskGroup,
     Template,
 )
+from phalanx.model.jobs.timing import LONGEST_S, Moment, Timing
 from phalanx.model.options import (
     LARGEST_AMOUNT,
     LARGEST_NUMBER,
@@ -31,10 +34,16 @@ from phalanx.model.options import (
     required_resources,
 )
 
+T = TypeVar("T")
 MEMBER = "worker"
+_KINDS = {
+    "time": "a text like 2h30m, or a timedelta",
+    "begin": "a text like now+1h, or a datetime",
+    "deadline": "a text like now+1h, or a datetime",
+    "signal": "a text like USR1@300",
+    "requeue": "a mapping of reasons, exitCodes and max",
+}
 _LONGEST_STEM = 20
-LONGEST_S = 1e9
-"""Of times in seconds: 31 years."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,20 @@ class Job:
     """Where members run, which their nodes must have; by default the current directory."""
     max_retries: int = 0
     """How often it starts again after a failure; -1: without end."""
+    time: str | timedelta | None = None
+    """How long the gang may run, each time that it starts: "2h30m", "1-12:00" (days-hours:minutes),
+    "90" (minutes); then it ends as TimeOut. By default what its queue says."""
+    begin: str | datetime | None = None
+    """It starts at that time at the earliest: "now+1h", "2027-01-31T18:00", "18:00"."""
+    deadline: str | datetime | None = None
+    """It has ended by then: it ends as Deadline when it has not, or could not have any more."""
+    signal: str | None = None
+    """Members get it before the end: "USR1@300", so many seconds (60 where it names none)."""
+    requeue: Mapping[str, Any] | None = None
+    """When it waits again instead of ending: {"reasons": ["timeout", "preempted", "node"],
+    "exitCodes": [75], "max": 3}. By default when it is preempted or loses a node."""
+    hold: bool = False
+    """It waits until it is released."""
     time_limit_s: float | None = None
     """A member that runs for more seconds is ended with exit code 124."""
     grace_s: float = DEFAULT_GRACE_S
@@ -142,7 +165,31 @@ class Job:
             max_retry=self.max_retries,
             ttl_s=self.ttl_s,
             priority=self.priority,
+            timing=self._timing(),
         )
+
+    def _timing(self) -> Timing:
+        from phalanx.manifests.timing import read_signal, requeue_of
+
+        return Timing(
+            limit_s=self._read("time", length_s),
+            begin=self._read("begin", _moment),
+            deadline=self._read("deadline", _moment),
+            signal=self._read("signal", read_signal),
+            requeue=self._read("requeue", requeue_of),
+            is_held=self.hold,
+        )
+
+    def _read(self, field: str, read: Callable[[Any], T]) -> T | None:
+        given = vars(self)[field]
+        if given is None:
+            return None
+        try:
+            return read(given)
+        except ValueError as error:
+            raise ValueError(f"Job: {field}={given!r}: {error}.") from None
+        except (TypeError, AttributeError):
+            raise TypeError(f"Job: {field}={given!r}: it is {_KINDS[field]}.") from None
 
     def _words(self) -> tuple[str, ...]:
         if isinstance(self.command, str):
@@ -191,6 +238,9 @@ class Job:
         if self.memory_limit is not None:
             _number("memory_limit", self.memory_limit, LARGEST_AMOUNT)
         _number("grace_s", self.grace_s)
+        if not isinstance(self.hold, bool):
+            raise TypeError(f"Job: hold={self.hold!r}: it is True or False.")
+        self._timing()
         for name in ("env", "resources", "plugins"):
             value = vars(self)[name]
             if value is not None and not isinstance(value, Mapping):
@@ -202,6 +252,21 @@ class Job:
             required_resources(self._amounts(), default_cpus=1)
         except (ValueError, TypeError) as error:
             raise type(error)(f"Job: {error}") from None
+
+
+def length_s(given: str | timedelta) -> float:
+    """Seconds. Raises ValueError."""
+    from phalanx.manifests.times import read_length
+
+    return read_length(f"{given.total_seconds():f}s" if isinstance(given, timedelta) else given)
+
+
+def _moment(given: str | datetime) -> Moment:
+    from phalanx.manifests.times import read_moment
+
+    if isinstance(given, datetime):
+        return Moment(at=given.timestamp())
+    return read_moment(given, time.time())
 
 
 def _refused(name: str, value: Any, allowed: str) -> ValueError:

@@ -7,12 +7,13 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.api.job import Job
+from phalanx.api.job import Job, length_s
 from phalanx.api.session import engine_or_start
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
@@ -30,6 +31,7 @@ from phalanx.protocol.requests.jobs import (
     Manifest,
     ReadJobLog,
     ResizeJob,
+    UpdateJob,
 )
 
 SETTLED = (*st.FINISHED, st.ABORTED)
@@ -109,6 +111,29 @@ class JobHandle:
         """
         replicas = dict(members) if isinstance(members, Mapping) else {"": members}
         engine_or_start().ask(ResizeJob(self.uid, replicas, min_members))
+
+    def hold(self) -> None:
+        """Have it wait until it is released. Raises JobCommandError for one that does not wait."""
+        engine_or_start().ask(CommandJob(self.uid, "hold"))
+
+    def release(self) -> None:
+        """Let it start again when it can."""
+        engine_or_start().ask(CommandJob(self.uid, "release"))
+
+    def update(
+        self,
+        *,
+        queue: str | None = None,
+        priority: int | None = None,
+        time: str | timedelta | None = None,
+    ) -> JobInfo:
+        """Give it another queue, priority or time while it waits; its row.
+
+        Raises JobCommandError for a job that does not wait and for more time than its queue allows,
+        QueueUnavailableError, and GangInfeasibleError for a queue that could never hold it.
+        """
+        limit_s = None if time is None else length_s(time)
+        return engine_or_start().ask(UpdateJob(self.uid, queue, priority, limit_s))
 
     def cancel(self) -> None:
         """End it for good."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from phalanx.protocol.requests.queues import (
 )
 
 Amounts = Mapping[str, float]
+Length = str | timedelta
 
 
 def create_queue(
@@ -34,13 +36,16 @@ def create_queue(
     parent: str | None = None,
     priority: int | None = None,
     reclaimable: bool | None = None,
+    default_time: Length | None = None,
+    max_time: Length | None = None,
 ) -> QueueInfo:
     """Make a queue; its row, as in `queues()`.
 
     `weight` (default 1) says what it deserves among busy queues beside it, unless `deserved`
     does; what is idle may be borrowed up to `capability`, and is taken back from queues that are
-    `reclaimable`; `guarantee` is kept free for it. Amounts are like {"CPU": 8, "GPU": 2}. Raises
-    JobCommandError with all that speaks against it.
+    `reclaimable`; `guarantee` is kept free for it. Amounts are like {"CPU": 8, "GPU": 2}.
+    `default_time` is how long a job may run that says nothing of it, `max_time` how long any may:
+    "2h30m", "1-12:00" or a timedelta. Raises JobCommandError with all that speaks against it.
     """
     fields = queue_fields(
         weight=weight,
@@ -50,6 +55,8 @@ def create_queue(
         parent=parent,
         priority=priority,
         reclaimable=reclaimable,
+        default_time_s=_seconds(default_time),
+        max_time_s=_seconds(max_time),
     )
     return engine_or_start().ask(CreateQueue(_named(name), fields))
 
@@ -64,9 +71,12 @@ def update_queue(
     parent: str | None = None,
     priority: int | None = None,
     reclaimable: bool | None = None,
+    default_time: Length | None = None,
+    max_time: Length | None = None,
 ) -> QueueInfo:
-    """Change a queue; what is not named stays. Raises QueueUnavailableError when there is none,
-    and JobCommandError with all that speaks against the change."""
+    """Change a queue; what is not named stays, and a time of "none" is no limit. Raises
+    QueueUnavailableError when there is no such queue, and JobCommandError with all that speaks
+    against the change."""
     fields = queue_fields(
         weight=weight,
         capability=capability,
@@ -75,6 +85,8 @@ def update_queue(
         parent=parent,
         priority=priority,
         reclaimable=reclaimable,
+        default_time_s=_seconds(default_time),
+        max_time_s=_seconds(max_time),
     )
     return engine_or_start().ask(UpdateQueue(_named(name), fields))
 
@@ -98,6 +110,14 @@ def queues() -> Rows[QueueInfo]:
     """All queues: state, weight, amounts, and how many of their gangs are in each phase."""
     rows = engine_or_start().ask(ListQueues())
     return Rows(rows)
+
+
+def _seconds(length: Length | None) -> float | None:
+    from phalanx.manifests.times import read_limit
+
+    if isinstance(length, timedelta):
+        return length.total_seconds()
+    return None if length is None else read_limit(length)
 
 
 _KINDS = {

@@ -207,7 +207,8 @@ def queue_of(at: Place) -> s.QueueSpec:
     at.keys(
         "name", "weight", "priority", "state", "capability", "deserved", "guarantee",
         "reclaimable", "parent", "hierarchy_path", "hierarchy_weights", "affinity", "created",
-        "cohort", "borrowing_limit", "lending_limit", "past_usage", "annotations",
+        "cohort", "borrowing_limit", "lending_limit", "past_usage", "default_time_s", "max_time_s",
+        "annotations",
     )  # fmt: skip
     return s.QueueSpec(
         name=at.need("name").text(),
@@ -227,6 +228,8 @@ def queue_of(at: Place) -> s.QueueSpec:
         borrowing_limit=_maybe_amounts(at, "borrowing_limit"),
         lending_limit=_maybe_amounts(at, "lending_limit"),
         past_usage=at.get("past_usage").number(0.0),
+        default_time_s=_maybe_number(at, "default_time_s"),
+        max_time_s=_maybe_number(at, "max_time_s"),
         annotations=labels_of(at.get("annotations")),
     )
 

@@ -197,6 +197,10 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     annotations: Labels = ()
     past_usage: float = 0.0
     """Share of the cluster used lately, already decayed (see plugins.half_life)."""
+    default_time_s: float | None = None
+    """How long a job of it may run that says nothing of it; None: as long as `max_time_s` lets."""
+    max_time_s: float | None = None
+    """How long a job of it may run at most."""
 
 
 class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from phalanx.cli import jobs, queues, ray_command
+from phalanx.cli import job_changes, jobs, queues, ray_command
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
@@ -120,11 +120,14 @@ app.command()(jobs.run)
 app.command()(jobs.jobs)
 app.command()(jobs.job)
 app.command()(jobs.logs)
-app.command()(jobs.cancel)
-app.command()(jobs.suspend)
-app.command()(jobs.resume)
-app.command()(jobs.resize)
-app.command()(jobs.delete)
+app.command()(job_changes.cancel)
+app.command()(job_changes.suspend)
+app.command()(job_changes.resume)
+app.command()(job_changes.hold)
+app.command()(job_changes.release)
+app.command()(job_changes.update)
+app.command()(job_changes.resize)
+app.command()(job_changes.delete)
 app.command()(jobs.snapshot)
 app.command()(jobs.flows)
 app.command()(jobs.crons)

@@ -6,16 +6,17 @@ import time
 from collections.abc import Sequence
 
 from phalanx.cli.table import amount, safe, table
+from phalanx.model.jobs.timing import LONGEST_S
 from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.work import CronInfo, FlowInfo, JobDescription, JobInfo, QueueInfo
 
 _HEAD = (
-    "NAME", "QUEUE", "STATE", "KIND", "AGE", "REPLICAS", "MIN", "PENDING", "RUNNING", "SUCCEEDED",
-    "FAILED", "RETRIES", "POSITION", "REASON",
+    "NAME", "QUEUE", "STATE", "KIND", "AGE", "TIME", "LIMIT", "REPLICAS", "MIN", "PENDING",
+    "RUNNING", "SUCCEEDED", "FAILED", "RETRIES", "POSITION", "REASON",
 )  # fmt: skip
 _QUEUES = (
     "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "GUARANTEE", "DESERVED",
-    "CAPABILITY",
+    "CAPABILITY", "TIME", "MAX TIME",
 )  # fmt: skip
 _FLOWS = ("NAME", "STATE", "AGE", "STEPS", "REASON")
 _HYPERNODES = ("NAME", "TIER", "TIER NAME", "PARENT", "NODES")
@@ -34,6 +35,8 @@ def jobs_text(rows: Sequence[JobInfo]) -> str:
             row.state,
             row.kind,
             age(row.age_s),
+            length(row.ran_s) if row.ran_s or row.ends else "",
+            length(row.time_limit_s),
             *(str(row[column]) for column in columns),
             "" if row.position is None else str(row.position),
             row.reason,
@@ -52,6 +55,7 @@ def job_text(job: JobDescription) -> str:
         f"finished {_at(job.finished)}, {job.retries} retries, preempted {job.preempted} "
         "times",
     ]
+    lines += _time_lines(job)
     if job.ports:
         lines.append(f"ports {', '.join(map(str, job.ports))}")
     rows = [
@@ -73,6 +77,19 @@ def job_text(job: JobDescription) -> str:
     return "\n".join([*lines, "", table(head, rows), "", *history])
 
 
+def _time_lines(job: JobDescription) -> list[str]:
+    """What it asks of time, and what it has had of it; nothing where there is neither."""
+    limit = f" of {length(job.time_limit_s)}" if job.time_limit_s is not None else ""
+    said = [f"ran {length(job.ran_s)}{limit}"] if limit or job.restarts else []
+    if job.ends is not None:
+        said.append(f"ends {_at(job.ends)} at the latest")
+    if job.restarts:
+        said.append(f"ran {job.restarts} times before")
+    said += [f"begins {_at(job.begins)} at the earliest"] if job.begins is not None else []
+    said += [f"deadline {_at(job.deadline)}"] if job.deadline is not None else []
+    return [", ".join(said)] if said else []
+
+
 def queues_text(rows: Sequence[QueueInfo]) -> str:
     """A row a queue."""
     lines = [
@@ -85,6 +102,8 @@ def queues_text(rows: Sequence[QueueInfo]) -> str:
             str(row.running),
             str(row.members),
             *(_amounts(row[what]) for what in ("guarantee", "deserved", "capability")),
+            length(row.default_time_s) or "-",
+            length(row.max_time_s) or "-",
         ]
         for row in rows
     ]
@@ -149,6 +168,17 @@ def age(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds // length:.0f}{unit}"
     return f"{max(seconds, 0):.0f}s"
+
+
+def length(seconds: float | None) -> str:
+    """Whole seconds as [D-]HH:MM:SS; nothing where there is no limit."""
+    from phalanx.manifests.times import length_text
+
+    if seconds is None:
+        return ""
+    if not 0 <= seconds <= LONGEST_S:  # no head says so
+        return f"{seconds:g}s"
+    return length_text(float(int(seconds)) or seconds)
 
 
 def _amounts(amounts: dict[str, float]) -> str:

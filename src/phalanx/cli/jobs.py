@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +13,15 @@ import typer
 
 from phalanx.cli.job_view import crons_text, flows_text, hypernodes_text, job_text, jobs_text
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
-from phalanx.cli.table import report, say
+from phalanx.cli.table import say
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.spec import DEFAULT_GRACE_S
+from phalanx.model.jobs.timing import DEFAULT_REQUEUES, Requeue
 from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import AppliedInfo, JobDescription
 from phalanx.protocol.requests.gangs import TakeSnapshot
 from phalanx.protocol.requests.jobs import (
-    Command,
     CommandJob,
-    DeleteJob,
     GetJob,
     ListCrons,
     ListFlows,
@@ -28,14 +29,13 @@ from phalanx.protocol.requests.jobs import (
     ListJobs,
     LogPart,
     ReadJobLog,
-    ResizeJob,
 )
 
 _EVERY_S = 2.0
 _FOLLOW_S = 0.1
 _CLEAR = "\x1b[H\x1b[2J"
 TIMED_OUT = 124
-SETTLED = ("Completed", "Failed", "Terminated", "Aborted")
+SETTLED = (*st.FINISHED, st.ABORTED)
 FLOW_SETTLED = ("Succeed", "Failed", "Terminating", "Deleted")
 WELL = ("Completed", "Succeed")
 
@@ -123,6 +123,30 @@ def run(
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
     name: Annotated[str | None, typer.Option("--name", "-n", help="What to call it.")] = None,
     retries: Annotated[int, typer.Option(min=0, help="Restarts after failures.")] = 0,
+    limit: Annotated[
+        str | None,
+        typer.Option("--time", "-t", help="How long it may run: 2h30m, 90 (minutes), 1-12:00."),
+    ] = None,
+    begin: Annotated[
+        str | None, typer.Option(help="Not before: now+1h, 18:00, 2027-01-31T18:00.")
+    ] = None,
+    deadline: Annotated[str | None, typer.Option(help="It has ended by then, or ends.")] = None,
+    signal: Annotated[
+        str | None,
+        typer.Option(help="[B:]NAME[@SECONDS] before the end, as USR1@300; B: only the shell."),
+    ] = None,
+    requeue: Annotated[
+        str | None,
+        typer.Option(help="Start again also after: timeout, or exit codes, as timeout,75."),
+    ] = None,
+    requeue_max: Annotated[int, typer.Option(min=0, help="So often at most.")] = DEFAULT_REQUEUES,
+    no_requeue: Annotated[
+        bool, typer.Option("--no-requeue", help="Nor when it is preempted or loses a node.")
+    ] = False,
+    hold: Annotated[bool, typer.Option("--hold", "-H", help="It waits until released.")] = False,
+    grace: Annotated[
+        float, typer.Option(min=0, help="Seconds between SIGTERM and SIGKILL.")
+    ] = DEFAULT_GRACE_S,
     time_limit: Annotated[float | None, typer.Option(help="Seconds a member may run.")] = None,
     env: Annotated[list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE.")] = None,
     directory: Annotated[Path | None, typer.Option(help="Where it runs (default: here).")] = None,
@@ -153,6 +177,13 @@ def run(
             env=_variables(env or []),
             working_dir=None if directory is None else str(directory.resolve()),
             max_retries=retries,
+            time=limit,
+            begin=begin,
+            deadline=deadline,
+            signal=signal,
+            requeue=_requeue(requeue, requeue_max, no_requeue),
+            hold=hold,
+            grace_s=grace,
             time_limit_s=time_limit,
         )
     except (ValueError, TypeError) as error:
@@ -171,6 +202,20 @@ def run(
     raise typer.Exit(_code_of(found))
 
 
+def _requeue(also: str | None, most: int, is_never: bool) -> dict[str, object] | None:
+    """The rule that these options mean. Being preempted and losing a node are part of it, unless
+    it `is_never`."""
+    if also is None and not is_never:
+        return None
+    if is_never and also is not None:
+        raise ValueError("--requeue and --no-requeue exclude each other")
+    words = [word.strip() for word in (also or "").split(",") if word.strip()]
+    codes = [int(word) for word in words if word.isdecimal() and len(word) < 4]
+    reasons = [word for word in words if not (word.isdecimal() and len(word) < 4)]
+    named = [] if is_never else list(dict.fromkeys([*Requeue().reasons, *reasons]))
+    return {"reasons": named, "exitCodes": codes, "max": most}
+
+
 def _variables(given: list[str]) -> dict[str, str]:
     found = {}
     for text in given:
@@ -182,9 +227,12 @@ def _variables(given: list[str]) -> dict[str, str]:
 
 
 def _code_of(job: JobDescription) -> int:
-    """The exit code of the first member that failed, else of the job."""
-    if job.state == "Completed":
+    """The exit code of the first member that failed, else of the job; 124 where its time ran
+    out."""
+    if job.state == st.COMPLETED:
         return 0
+    if job.state in st.OUT_OF_TIME:
+        return TIMED_OUT
     return next((m.exit_code for m in job.members if m.exit_code), FAILED)
 
 
@@ -308,62 +356,6 @@ class _Shown:
             sys.stdout.buffer.write(b"".join(prefix + line + b"\n" for line in lines))
         if rest:
             partial.append(rest)
-
-
-def cancel(names: Names, address: Address = None) -> None:
-    """End jobs for good."""
-    _command(names, address, "cancel", "is cancelled")
-
-
-def suspend(names: Names, address: Address = None) -> None:
-    """End the members of jobs until they are resumed; a cron job makes no more jobs."""
-    _command(names, address, "suspend", "is suspended")
-
-
-def resume(names: Names, address: Address = None) -> None:
-    """Start suspended jobs again."""
-    _command(names, address, "resume", "is resumed")
-
-
-def _command(names: list[str], address: str | None, command: Command, said: str) -> None:
-    _each(names, lambda name: ask(address, CommandJob(name, command)), said)
-
-
-def _each(names: list[str], do: Callable[[str], object], said: str) -> None:
-    """Do it to each job, also after one that cannot be; exit as the first of those says."""
-    code = 0
-    for name in names:
-        try:
-            do(name)
-        except typer.Exit as refused:  # the reason is printed
-            code = code or refused.exit_code
-        else:
-            report(f"job {name} {said}")
-    if code:
-        raise typer.Exit(code)
-
-
-def resize(
-    name: Name,
-    sizes: Annotated[list[str], typer.Argument(help="How many members: 8, or GROUP=8 ...")],
-    least: Annotated[
-        int | None, typer.Option("--min", min=0, help="So many must run together.")
-    ] = None,
-    address: Address = None,
-) -> None:
-    """Give a job more or fewer members while it lives."""
-    try:
-        pairs = [text.rpartition("=") for text in sizes]
-        replicas = {group: int(size) for group, _, size in pairs}
-    except ValueError:
-        fail(f"A size is a number, or GROUP=NUMBER, not {' '.join(sizes)!r}.", USAGE)
-    row = ask(address, ResizeJob(name, replicas, least))
-    say(f"job {name} has {row.replicas} replicas, of which {row.min} must run together")
-
-
-def delete(names: Names, address: Address = None) -> None:
-    """End jobs, flows or cron jobs if they live, and forget them and what they printed."""
-    _each(names, lambda name: ask(address, DeleteJob(name)), "is deleted")
 
 
 def snapshot(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,6 +29,11 @@ Weight = Annotated[int | None, typer.Option("--weight", "-w", min=1, help="Its s
 Priority = Annotated[int | None, typer.Option(help="Queues with more go first.")]
 Parent = Annotated[str | None, typer.Option(help="The queue above it.")]
 Amounts = Annotated[str | None, typer.Option(help="Like CPU=8,GPU=2,memory=64Gi.")]
+Time = Annotated[
+    str | None,
+    typer.Option(help="How long jobs may run that say nothing: 2h30m, 1-12:00, or none."),
+]
+MaxTime = Annotated[str | None, typer.Option(help="How long jobs may run at most, or none.")]
 Reclaimable = Annotated[
     bool | None, typer.Option(help="Whether others may take back what it borrowed.")
 ]
@@ -44,10 +49,22 @@ def create(
     parent: Parent = None,
     priority: Priority = None,
     reclaimable: Reclaimable = None,
+    default_time: Time = None,
+    max_time: MaxTime = None,
     address: Address = None,
 ) -> None:
     """Make a queue."""
-    fields = _fields(weight, capability, deserved, guarantee, parent, priority, reclaimable)
+    fields = _fields(
+        weight=weight,
+        capability=_amounts(capability),
+        deserved=_amounts(deserved),
+        guarantee=_amounts(guarantee),
+        parent=parent,
+        priority=priority,
+        reclaimable=reclaimable,
+        default_time_s=_length("default-time", default_time),
+        max_time_s=_length("max-time", max_time),
+    )
     ask(address, CreateQueue(name, fields))
     say(f"queue {name} is made")
 
@@ -62,39 +79,44 @@ def update(
     parent: Parent = None,
     priority: Priority = None,
     reclaimable: Reclaimable = None,
+    default_time: Time = None,
+    max_time: MaxTime = None,
     address: Address = None,
 ) -> None:
     """Change a queue; what is not given stays."""
-    fields = _fields(weight, capability, deserved, guarantee, parent, priority, reclaimable)
+    fields = _fields(
+        weight=weight,
+        capability=_amounts(capability),
+        deserved=_amounts(deserved),
+        guarantee=_amounts(guarantee),
+        parent=parent,
+        priority=priority,
+        reclaimable=reclaimable,
+        default_time_s=_length("default-time", default_time),
+        max_time_s=_length("max-time", max_time),
+    )
     if fields == QueueFields():
         fail("Nothing to change: give --weight, --capability or another field.", USAGE)
     ask(address, UpdateQueue(name, fields))
     say(f"queue {name} is changed")
 
 
-def _fields(
-    weight: int | None,
-    capability: str | None,
-    deserved: str | None,
-    guarantee: str | None,
-    parent: str | None,
-    priority: int | None,
-    reclaimable: bool | None,
-) -> QueueFields:
+def _fields(**given: Any) -> QueueFields:
     from phalanx.api.queues import queue_fields
 
     try:
-        return queue_fields(
-            weight=weight,
-            capability=_amounts(capability),
-            deserved=_amounts(deserved),
-            guarantee=_amounts(guarantee),
-            parent=parent,
-            priority=priority,
-            reclaimable=reclaimable,
-        )
+        return queue_fields(**given)
     except ValueError as error:
         fail(str(error), USAGE)
+
+
+def _length(option: str, text: str | None) -> float | None:
+    from phalanx.manifests.times import read_limit
+
+    try:
+        return None if text is None else read_limit(text)
+    except ValueError as error:
+        fail(f"--{option}: {error}", USAGE)
 
 
 def _amounts(text: str | None) -> dict[str, float] | None:

@@ -6,6 +6,7 @@ import msgspec
 
 from phalanx.manifests.names import member_fault, object_fault
 from phalanx.manifests.queue_rules import Fault
+from phalanx.manifests.timing import timing_faults
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.options import LARGEST_NUMBER, amount_fault
 
@@ -34,6 +35,7 @@ def job_faults(job: JobSpec) -> list[Fault]:
     if abs(job.priority) > LARGEST_NUMBER:
         reason = f"a priority is at most {LARGEST_NUMBER}, not {job.priority}"
         faults.append(Fault(("spec",), "priority_invalid", reason))
+    faults += timing_faults(job.timing)
     for i, group in enumerate(job.groups):
         path = ("spec", "tasks", i, "template", "spec")
         template = group.template

@@ -8,6 +8,7 @@ from phalanx.manifests.names import label_fault, member_fault
 from phalanx.manifests.plugins import complete, options, read_plugins
 from phalanx.manifests.pods import read_template
 from phalanx.manifests.policies import read_policies
+from phalanx.manifests.timing import read_timing
 from phalanx.manifests.topology import read_topology
 from phalanx.manifests.volumes import read_volumes
 from phalanx.model.jobs.spec import (
@@ -54,6 +55,7 @@ def read_job(
         ttl_s=None if ttl is None else float(ttl),
         priority_class=at.text("priorityClassName"),
         topology=read_topology(at),
+        timing=read_timing(at),
         labels=labels,
         annotations=annotations,
     )

@@ -13,6 +13,8 @@ import msgspec
 from phalanx.batch.specs import Amounts, QueueSpec
 from phalanx.manifests.names import subdomain_fault
 from phalanx.manifests.quantities import LARGEST
+from phalanx.manifests.times import length_text
+from phalanx.model.jobs.timing import LONGEST_S
 from phalanx.model.nearest import nearest
 from phalanx.model.options import LARGEST_NUMBER
 
@@ -168,7 +170,7 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
         if abs(getattr(q, name)) > LARGEST_NUMBER:
             reason = f"a {name} is at most {LARGEST_NUMBER}, not {getattr(q, name)}"
             faults.append(Fault(("spec", name), f"{name}_invalid", reason))
-    faults += _amount_faults(q)
+    faults += _amount_faults(q) + _time_faults(q)
     cap, deserved, guarantee = (dict(getattr(q, f)) for f in _QUOTAS)
     for name, amount in guarantee.items():
         if amount > deserved.get(name, 0.0):
@@ -192,6 +194,20 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
                 )
                 faults.append(Fault(("spec", *below, name), f"{what}_above_capability", reason))
     return faults
+
+
+def _time_faults(q: QueueSpec) -> list[Fault]:
+    for field, length_s in (("defaultTime", q.default_time_s), ("maxTime", q.max_time_s)):
+        if length_s is not None and not 0 < length_s <= LONGEST_S:
+            reason = f"{field} is more than 0 and at most {LONGEST_S:g} s, not {length_s:g}"
+            return [Fault(("spec", field), "time_invalid", reason)]
+    if q.default_time_s is not None and q.default_time_s > (q.max_time_s or LONGEST_S):
+        reason = (
+            f"defaultTime is {length_text(q.default_time_s)}, above maxTime, "
+            f"{length_text(q.max_time_s or LONGEST_S)}"
+        )
+        return [Fault(("spec", "defaultTime"), "default_above_max_time", reason)]
+    return []
 
 
 def _amount_faults(q: QueueSpec) -> list[Fault]:

@@ -6,6 +6,7 @@ from phalanx.batch.specs import GroupAffinity, PodGroupSpec, QueueSpec, Subgroup
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.names import subdomain_fault
 from phalanx.manifests.quantities import BATCH
+from phalanx.manifests.timing import read_length_field
 from phalanx.manifests.topology import read_topology
 from phalanx.model.jobs.spec import DEFAULT_QUEUE, Pairs
 
@@ -40,6 +41,8 @@ def read_queue(at: Fields, name: str, annotations: Pairs, state: str) -> QueueSp
         hierarchy_path=path,
         hierarchy_weights=weights,
         affinity=_affinity(at),
+        default_time_s=read_length_field(at, "defaultTime"),
+        max_time_s=read_length_field(at, "maxTime"),
         annotations=tuple(a for a in annotations if a[0] not in (HIERARCHY, WEIGHTS)),
     )
     if nested:

@@ -9,6 +9,8 @@ from typing import Any
 from phalanx.batch.specs import GroupAffinity, PodGroupSpec, QueueSpec, SubgroupPolicy
 from phalanx.manifests.hypernodes import HyperNode, Member
 from phalanx.manifests.reading import GROUPS, Manifest, Spec
+from phalanx.manifests.times import length_text
+from phalanx.manifests.timing import written_timing
 from phalanx.model.jobs.spec import (
     CronSpec,
     FlowSpec,
@@ -98,10 +100,15 @@ def _job(job: JobSpec) -> Written:
         ttlSecondsAfterFinished=_seconds(job.ttl_s),
         priorityClassName=job.priority_class,
         networkTopology=_topology(job.topology),
+        **written_timing(job.timing),
         plugins={name: list(arguments) for name, arguments in job.plugins},
         policies=[_policy(p) for p in job.policies],
         tasks=[_group(g) for g in job.groups],
     )
+
+
+def _length(length_s: float | None) -> str | None:
+    return None if length_s is None else length_text(length_s)
 
 
 def _seconds(length: float | None) -> int | None:
@@ -217,6 +224,8 @@ def _queue(queue: QueueSpec) -> Written:
         capability=dict(queue.capability),
         deserved=dict(queue.deserved),
         guarantee={"resource": guarantee} if guarantee else {},
+        defaultTime=_length(queue.default_time_s),
+        maxTime=_length(queue.max_time_s),
         affinity=_affinity(queue.affinity),
     )
 

@@ -20,6 +20,7 @@ from phalanx.protocol.bundle_messages import (
     MemberNews,
     ReadLog,
     StartMember,
+    WarnMember,
 )
 from phalanx.resources.instances import Allocation
 
@@ -46,6 +47,10 @@ class CommandEffects(Protocol):
 
     def kill(self, process: bytes) -> None:
         """End a command and all its children at once."""
+        ...
+
+    def warn(self, process: bytes, signal: int, only_shell: bool) -> None:
+        """Send a command a signal (see WarnMember)."""
         ...
 
 
@@ -90,6 +95,8 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     waiting: list[Command]
     """Of `before`, those that have not begun."""
     running: set[bytes] = set()
+    began_at: float
+    is_warned: bool = False
     code: int = 0
     reason: str = ""
     kill_at: float = NEVER
@@ -140,6 +147,7 @@ class JobMembers:
         """Take the head's messages about members."""
         table.on(StartMember, self.start)
         table.on(EndMember, self.end)
+        table.on(WarnMember, self.warn)
         table.on(ForgetJob, self.forget)
         table.on(ReadLog, self.read_log)
 
@@ -172,9 +180,16 @@ class JobMembers:
             why = f"its files could not be made: {error.strerror}"
             self._never_began(key, order.attempt, why)
             return
-        member = _Member(order=order, pool=pool, held=held, log=log, waiting=list(order.before))
+        member = _Member(
+            order=order,
+            pool=pool,
+            held=held,
+            log=log,
+            waiting=list(order.before),
+            began_at=self._clock(),
+        )
         if order.time_limit_s:
-            member.limit_at = self._clock() + order.time_limit_s
+            member.limit_at = member.began_at + order.time_limit_s
         self._members[key] = member
         self._go_on(member)
         self._report_running(member)
@@ -197,6 +212,15 @@ class JobMembers:
             self._end(member, member.order.grace_s)
         elif member is None and message.attempt > self._over.get(key, 0):
             self._never_began(key, message.attempt, "it was ended before it began")
+
+    def warn(self, message: WarnMember) -> None:
+        """The time of a member is nearly over. A head that came back may say so once more."""
+        member = self._members.get((message.group, message.index))
+        if member is None or member.order.attempt != message.attempt or member.is_warned:
+            return
+        member.is_warned = True
+        for process in sorted(member.running):
+            self._commands.warn(process, message.signal, message.only_shell)
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
         """These bundles are taken away after a grace."""
@@ -299,7 +323,10 @@ class JobMembers:
 
     def _report_running(self, member: _Member) -> None:
         order = member.order
-        self._control.notify(MemberNews(order.group, order.index, order.attempt, log=member.log))
+        ran_s = max(self._clock() - member.began_at, 0.0)
+        self._control.notify(
+            MemberNews(order.group, order.index, order.attempt, log=member.log, ran_s=ran_s)
+        )
 
     # ---- time --------------------------------------------------------------------------------
 

@@ -126,9 +126,20 @@ class EndMember(msgspec.Struct, array_like=True, tag=102):
     attempt: int
 
 
+class WarnMember(msgspec.Struct, array_like=True, tag=113):
+    """Control to node: the time of a member is nearly over: send its commands this signal, each
+    start once. Of a shell only what it has started gets it; with `only_shell` only the shell."""
+
+    group: bytes
+    index: int
+    attempt: int
+    signal: int
+    only_shell: bool = False
+
+
 class MemberNews(msgspec.Struct, array_like=True, tag=103):
-    """Node to control: a member's commands run (`code` None), or have ended. `log`: the file that
-    its output is in."""
+    """Node to control: a member's commands run (`code` None), for `ran_s` seconds by now, or have
+    ended. `log`: the file that its output is in."""
 
     group: bytes
     index: int
@@ -136,6 +147,7 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     code: int | None = None
     reason: str = ""
     log: str = ""
+    ran_s: float = 0.0
 
 
 class ForgetJob(msgspec.Struct, array_like=True, tag=104):
@@ -184,6 +196,7 @@ BundleMessage = (
     | BundlesGone
     | StartMember
     | EndMember
+    | WarnMember
     | MemberNews
     | ForgetJob
     | ReadLog

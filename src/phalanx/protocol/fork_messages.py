@@ -41,6 +41,15 @@ class SendSignal(msgspec.Struct, array_like=True, tag=2):
     signal: int
 
 
+class Warn(msgspec.Struct, array_like=True, tag=4):
+    """Send a command this signal, with all below it; where it is a shell, all but the shell. With
+    `only_shell` the command alone."""
+
+    process: bytes
+    signal: int
+    only_shell: bool
+
+
 class ReadOutput(msgspec.Struct, array_like=True, tag=3):
     """Pass on all that workers have printed by now; answered with OutputRead."""
 
@@ -69,7 +78,9 @@ class OutputRead(msgspec.Struct, array_like=True, tag=12):
     """All that had been printed was passed on."""
 
 
-ForkMessage = Fork | RunCommand | SendSignal | ReadOutput | Began | Exited | OutputRead | LogLine
+ForkMessage = (
+    Fork | RunCommand | SendSignal | Warn | ReadOutput | Began | Exited | OutputRead | LogLine
+)
 
 _decoder = msgspec.msgpack.Decoder(list[ForkMessage])
 

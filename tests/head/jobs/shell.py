@@ -7,7 +7,9 @@ Words of a script, each one event; members are named group-index:
     lose a-0               it is evicted
     gone                   all that are being ended have ended
     do AbortJob[:a[:0]]    a command
-    at 30                  the clock stands at 30 seconds
+    at 30                  both clocks stand at 30 seconds
+    jump 3600              the time of day, and nothing else, is later by so much
+    hold, release          a person has it wait, and lets it go
     strand, delete         the gang is stranded; the job is deleted
 """
 
@@ -19,6 +21,7 @@ from phalanx.manifests.reading import read_checked
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.jobs.timing import WarningSignal
 
 J = "default/j"
 
@@ -38,14 +41,24 @@ class Shell:
 
     def __init__(self, spec: JobSpec | str) -> None:
         self.table = JobTable(self)
-        self.now = 0.0
+        self.now = self.jumped_s = 0.0
+        self.warned: list[str] = []
         self.asked: list[str] = []
         self.ended: list[str] = []
         self.restarted: list[str] = []
         self.published = 0
         self.forgotten: list[str] = []
         spec = job_spec(spec) if isinstance(spec, str) else spec
-        self.table.handle(ev.Submitted(spec=spec), self.now)
+        self.handle(ev.Submitted(spec=spec))
+
+    def handle(self, event: ev.Event) -> None:
+        """An event happens now."""
+        self.table.handle(event, self.wall, self.now)
+
+    @property
+    def wall(self) -> float:
+        """The time of day."""
+        return self.now + self.jumped_s
 
     # ---- effects
 
@@ -62,6 +75,10 @@ class Shell:
         assert reason
         assert all(m.state == st.TERMINATING for m in members)
         self.ended += [m.name for m in members]
+
+    def warn_members(self, job: JobRecord, signal: WarningSignal) -> None:
+        assert job.count(st.RUNNING)
+        self.warned.append(f"{signal.name} at {self.now:g}")
 
     def publish(self, job: JobRecord) -> None:
         self.published += 1
@@ -89,7 +106,7 @@ class Shell:
     def tell(self, kind: type, name: str, **more: object) -> None:
         m = self.of(name)
         event = kind(job=J, group=m.group, index=m.index, attempt=m.attempt, **more)
-        self.table.handle(event, self.now)
+        self.handle(event)
 
     def play(self, script: str) -> Shell:
         words = iter(script.split())
@@ -97,7 +114,7 @@ class Shell:
         while pending is not None:
             word, pending = pending, next(words, None)
             name = ""
-            if word in ("run", "ok", "fail", "lose", "do", "at") and pending not in VERBS:
+            if word in ("run", "ok", "fail", "lose", "do", "at", "jump") and pending not in VERBS:
                 name, pending = pending or "", next(words, None)
             self._play(word, name)
         return self
@@ -114,7 +131,7 @@ class Shell:
             member, _, code = name.partition(":")
             self.tell(ev.MemberExited, member, exit_code=int(code or 1))
         elif word == "lose":
-            self.tell(ev.MemberLost, name, reason="preempted")
+            self.tell(ev.MemberLost, name, reason="preempted", is_preempted=True)
         elif word == "gone":
             for member in self._in(st.TERMINATING):
                 self.tell(ev.MemberExited, member, exit_code=143)
@@ -122,19 +139,27 @@ class Shell:
             action, _, rest = name.partition(":")
             group, _, index = rest.partition(":")
             command = ev.Commanded(job=J, action=action, group=group, index=int(index or -1))
-            self.table.handle(command, self.now)
+            self.handle(command)
         elif word == "at":
             self.now = float(name)
-            self.table.tick(self.now)
+            self.table.tick(self.wall, self.now)
+        elif word == "jump":
+            self.jumped_s += float(name)
+            self.table.tick(self.wall, self.now)
+        elif word in ("hold", "release"):
+            self.handle(ev.Held(job=J, is_held=word == "hold"))
         elif word == "strand":
-            self.table.handle(ev.Stranded(job=J), self.now)
+            self.handle(ev.Stranded(job=J))
         else:
             assert word == "delete", word
-            self.table.handle(ev.Deleted(job=J), self.now)
+            self.handle(ev.Deleted(job=J))
 
     def story(self) -> str:
         """The job's states, one after another."""
         return " ".join(t.new for t in self.job.history)
 
 
-VERBS = ("run", "ok", "fail", "lose", "gone", "do", "at", "strand", "delete", None)
+VERBS = (
+    "run", "ok", "fail", "lose", "gone", "do", "at", "jump", "hold", "release", "strand", "delete",
+    None,
+)  # fmt: skip

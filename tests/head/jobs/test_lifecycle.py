@@ -209,16 +209,16 @@ def test_a_command_for_nobody_is_refused():
     with pytest.raises(JobCommandError, match="no member z"):
         Shell(TWO).play("run do RestartTask:z")
     with pytest.raises(JobCommandError, match="there is no job"):
-        Shell(TWO).table.handle(ev.Deleted(job="default/none"), 0.0)
+        Shell(TWO).handle(ev.Deleted(job="default/none"))
 
 
 def test_old_news_changes_nothing():
     shell = Shell(TWO).play("run lose a-0 run")
     before = msgspec.msgpack.encode(shell.job)
     old: dict[str, Any] = {"job": J, "group": "a", "index": 0, "attempt": 1}
-    shell.table.handle(ev.MemberExited(**old, exit_code=1), 5.0)
-    shell.table.handle(ev.MemberLost(**old), 5.0)
-    shell.table.handle(ev.MemberRan(**(old | {"index": 9})), 5.0)
+    shell.handle(ev.MemberExited(**old, exit_code=1))
+    shell.handle(ev.MemberLost(**old))
+    shell.handle(ev.MemberRan(**(old | {"index": 9})))
     assert msgspec.msgpack.encode(shell.job) == before
 
 
@@ -291,7 +291,7 @@ def test_who_waits_for_others_again_does_not_keep_them_from_starting():
 
 def resized(shell: Shell, replicas: int) -> Shell:
     spec = job_spec(f"tasks: [{{name: a, replicas: {replicas}}}]")
-    shell.table.handle(ev.Resized(job=J, spec=spec), shell.now)
+    shell.handle(ev.Resized(job=J, spec=spec))
     return shell
 
 
@@ -320,7 +320,7 @@ def test_a_finished_job_is_not_resized():
 def test_a_finished_job_is_forgotten_after_its_time():
     shell = Shell(f"{TWO}, ttlSecondsAfterFinished: 60").play("run at 10 ok at 69")
     assert shell.forgotten == []
-    assert shell.table.next_alarm() == 70
+    assert shell.table.due(69.9, 69.9) is None
     shell.play("at 70")
     assert shell.forgotten == [J]
     assert shell.table.all() == []
@@ -350,9 +350,9 @@ def test_a_deleted_job_is_ended_and_forgotten(script):
 def test_a_name_is_taken_while_its_job_is_known():
     shell = Shell(TWO)
     with pytest.raises(JobCommandError, match="already"):
-        shell.table.handle(ev.Submitted(spec=job_spec(TWO)), 0.0)
+        shell.handle(ev.Submitted(spec=job_spec(TWO)))
     shell.play("delete gone")
-    shell.table.handle(ev.Submitted(spec=job_spec(TWO)), 0.0)
+    shell.handle(ev.Submitted(spec=job_spec(TWO)))
 
 
 def test_history_is_bounded():
@@ -371,7 +371,7 @@ def test_a_job_goes_on_after_a_restart_of_the_store(state):
     second = Shell(spec)
     second.asked.clear()
     second.table = type(second.table)(second)
-    second.table.restore([kept])
+    second.table.restore([kept], 0.0, 0.0)
     assert second.asked == (["a-0", "a-1"] if state == "Pending" else [])
     for shell in (first, second):
         shell.play("gone run at 50 ok")

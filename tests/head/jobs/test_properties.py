@@ -12,10 +12,11 @@ from tests.effort import examples
 from tests.head.jobs.shell import J, Shell
 
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs import judging
+from phalanx.head.jobs import judging, time_limits
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobCommandError, JobRecord
 from phalanx.model.jobs.spec import DependsOn, JobSpec, Policy, TaskGroup, Template
+from phalanx.model.jobs.timing import REQUEUE_REASONS, Moment, Requeue, Timing, WarningSignal
 
 EVENTS = [e for e in st.POLICY_EVENTS if e != st.ANY_EVENT]
 POLICIES = hs.lists(
@@ -27,6 +28,23 @@ POLICIES = hs.lists(
     ),
     max_size=3,
 ).map(tuple)
+
+
+REQUEUES = hs.builds(
+    Requeue,
+    reasons=hs.lists(hs.sampled_from(REQUEUE_REASONS), unique=True).map(tuple),
+    exit_codes=hs.sampled_from([(), (3,)]),
+    most=hs.integers(0, 2),
+)
+TIMINGS = hs.builds(
+    Timing,
+    limit_s=hs.none() | hs.just(20.0),
+    begin=hs.none() | hs.just(Moment(after_s=10.0)),
+    deadline=hs.none() | hs.just(Moment(after_s=60.0)),
+    signal=hs.none() | hs.just(WarningSignal(name="USR1", before_s=5.0)),
+    requeue=hs.none() | REQUEUES,
+    is_held=hs.booleans(),
+)
 
 
 @hs.composite
@@ -59,13 +77,17 @@ def specs(draw: hs.DrawFn) -> JobSpec:
         policies=draw(POLICIES),
         max_retry=draw(hs.integers(0, 2)),
         ttl_s=draw(hs.none() | hs.just(50.0)),
+        timing=draw(hs.just(Timing()) | TIMINGS),
     )
 
 
 STEPS = hs.lists(
     hs.tuples(
         hs.sampled_from(
-            ["run", "ok", "fail", "lose", "gone", "do", "tick", "strand", "resize", "late"]
+            [
+                *("run", "ok", "fail", "lose", "gone", "do", "tick", "strand", "resize", "late"),
+                *("hold", "release", "change", "jump"),
+            ]
         ),
         hs.integers(0, 8),
     ),
@@ -78,21 +100,25 @@ def take(shell: Shell, word: str, number: int) -> None:
     members = job.members
     if word == "tick":
         shell.now += number
-        shell.table.tick(shell.now)
+        shell.table.tick(shell.wall, shell.now)
     elif word == "gone":
         shell.play("gone")
-    elif word == "strand":
-        shell.play("strand")
+    elif word in ("strand", "hold", "release"):
+        shell.play(word)
+    elif word == "jump":
+        shell.play(f"jump {10 * number - 40}")
+    elif word == "change":
+        shell.handle(ev.Changed(job=J, spec=msgspec.structs.replace(job.spec, priority=number)))
     elif word == "do":
         action = st.POLICY_ACTIONS[number % len(st.POLICY_ACTIONS)]
-        shell.table.handle(ev.Commanded(job=J, action=action, group="a", index=0), shell.now)
+        shell.handle(ev.Commanded(job=J, action=action, group="a", index=0))
     elif word == "resize":
         groups = tuple(
             msgspec.structs.replace(g, replicas=number % 4, min_available=0)
             for g in job.spec.groups
         )
         spec = msgspec.structs.replace(job.spec, groups=groups, min_available=number % 4)
-        shell.table.handle(ev.Resized(job=J, spec=spec), shell.now)
+        shell.handle(ev.Resized(job=J, spec=spec))
     elif members:
         member = members[number % len(members)]
         attempt = member.attempt - (word == "late")
@@ -107,7 +133,7 @@ def take(shell: Shell, word: str, number: int) -> None:
         news["ok"] = ev.MemberExited(**about, exit_code=0)
         news["fail"] = news["late"] = ev.MemberExited(**about, exit_code=3)
         news["lose"] = ev.MemberLost(**about)
-        shell.table.handle(news[word], shell.now)
+        shell.handle(news[word])
 
 
 def holds(shell: Shell) -> None:
@@ -131,6 +157,14 @@ def holds(shell: Shell) -> None:
         assert not job.count(*judging.LIVE)
     if job.state in st.ENDING:
         assert job.count(st.TERMINATING)
+    if job.state == st.PENDING and job.is_held:
+        assert not job.count(st.PENDING, st.RUNNING)
+    if job.count(st.RUNNING) and not job.is_finished:
+        assert job.run_started is not None
+    timing = job.spec.timing
+    assert job.requeues <= (timing.requeue.most if timing.requeue is not None else 0)
+    assert job.state not in st.OUT_OF_TIME or timing.limit_s or timing.deadline
+    assert job.ran_s >= 0
     if job.state == st.RUNNING:
         here = job.count(st.RUNNING, st.SUCCEEDED, st.FAILED, st.TERMINATING)
         assert here >= judging.gang_minimum(job)
@@ -148,6 +182,7 @@ def test_a_job_keeps_its_order_whatever_happens(spec, steps):
             break
         was_finished = shell.job.is_finished
         asked = len(shell.asked)
+        shell.table.clocks.keep(shell.job, shell.now)  # how long it ran is no change
         before = msgspec.msgpack.encode(shell.job)
         try:
             take(shell, word, number)
@@ -171,8 +206,12 @@ def test_a_job_ends_once_its_troubles_do(spec, steps):
         job = shell.table.get(J)
         if job is None or (job.is_finished and not job.count(*judging.LIVE)) or not job.members:
             return
-        if job.state == st.ABORTED:
+        if job.is_held:
+            shell.play("release")
+        elif job.state == st.ABORTED:
             shell.play("do ResumeJob")
+        elif time_limits.is_held_back(job, shell.wall):
+            shell.play(f"at {shell.now + 100}")
         else:
             shell.play("gone run ok" if job.count(st.TERMINATING) else "run ok")
     assert shell.job.count(*judging.LIVE) == 0, shell.story()

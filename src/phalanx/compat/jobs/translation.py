@@ -33,6 +33,7 @@ _STATUS = {
     st.COMPLETED: JobStatus.SUCCEEDED,
     st.FAILED: JobStatus.FAILED,
     st.TERMINATED: JobStatus.STOPPED,
+    **dict.fromkeys(st.OUT_OF_TIME, JobStatus.FAILED),
     st.ABORTED: JobStatus.STOPPED,
 }
 """Of our states; all others are ways of running."""

@@ -17,6 +17,7 @@ from phalanx.protocol.fork_messages import (
     ReadOutput,
     RunCommand,
     SendSignal,
+    Warn,
     decode_body,
 )
 
@@ -59,6 +60,10 @@ class CommandClient:
         self._directories = directories
         self.kill = server.kill
         self.terminate = server.terminate
+
+    def warn(self, process: bytes, signal: int, only_shell: bool) -> None:
+        """See CommandEffects."""
+        self._server.connection.post(Warn(process, signal, only_shell))
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
         """See CommandEffects."""

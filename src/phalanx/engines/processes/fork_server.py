@@ -21,12 +21,18 @@ from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.command_groups import CommandGroup, find_command_groups
 from phalanx.engines.processes.commands import become_command
 from phalanx.engines.processes.connection import Connection
-from phalanx.engines.processes.process_tree import end_orphans, end_with_parent, keep_descendants
+from phalanx.engines.processes.process_tree import (
+    end_orphans,
+    end_with_parent,
+    keep_descendants,
+    warn,
+)
 from phalanx.protocol.fork_messages import (
     Began,
     Exited,
     RunCommand,
     SendSignal,
+    Warn,
     decode_body,
 )
 
@@ -112,6 +118,10 @@ class ForkServer:
                 child = self._children.get(message.process)
                 if child is not None:
                     _signal(child, message.signal)
+            case Warn():
+                child = self._children.get(message.process)
+                if child is not None:
+                    warn(child.pid, message.signal, message.only_shell)
 
     # ---- children ----------------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ _PASSES = 100
 _DYING_S = 0.5
 """So long one process may take to die before the others are seen to."""
 
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "fish", "csh", "tcsh", "busybox"})
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -99,6 +101,27 @@ def is_group_alive(group: int) -> bool:
             if int(of) == group and state not in (b"Z", b"X"):
                 return True
     return False
+
+
+def warn(pid: int, number: int, only_shell: bool) -> None:
+    """Send a command a signal as Slurm does before the end: where it is a shell, to the shell alone
+    or to all below it but the shell; else to it alone, or to it and all below it. Who ends
+    meanwhile is passed over."""
+    below = [] if only_shell else [one for one in subtrees([pid], _parents()) if one != pid]
+    chosen = below if not only_shell and _is_shell(pid) else [pid, *below]
+    for one in chosen:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, number)
+
+
+def _is_shell(pid: int) -> bool:
+    """Whether that process runs a shell now: one that was started as a shell may have become the
+    only command that it was to run."""
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip() in SHELLS
+    except OSError:
+        return False
 
 
 def _parents() -> dict[int, int]:

@@ -64,6 +64,8 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     grace_s: float = 0.0
     job: str = ""
     """The job whose commands its members are; else they are tasks or actors."""
+    revision: int = 0
+    """Of a job: that of its record when the gang was made."""
     kind: bytes = b""
     """What gangs have in common that scheduling cannot tell apart (see `cycle_window`)."""
     number: int = 0

@@ -45,6 +45,10 @@ def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
         "CONTAINER_GPUS": str(sum(1 << d for d in me.devices)),
         "CONTAINER_PORTS": _port_labels(own, gang),
     }
+    if gang.restarts is not None:
+        env["PHALANX_RESTART"] = str(gang.restarts)
+    if gang.ends is not None:
+        env["PHALANX_END_AT"] = str(int(gang.ends))
     if gang.directory:
         env["PHALANX_FILES"] = gang.directory
     if gang.job.plugin("env") is not None:

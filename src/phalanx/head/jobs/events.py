@@ -35,6 +35,18 @@ class Resized(JobEvent, frozen=True, kw_only=True, tag=True):
     spec: JobSpec
 
 
+class Held(JobEvent, frozen=True, kw_only=True, tag=True):
+    """A person wants it to wait until it is released, or releases it."""
+
+    is_held: bool
+
+
+class Changed(JobEvent, frozen=True, kw_only=True, tag=True):
+    """A job that waits is given another queue, priority or time."""
+
+    spec: JobSpec
+
+
 class Deleted(JobEvent, frozen=True, kw_only=True, tag=True):
     """End the job if it lives, then forget it."""
 
@@ -52,9 +64,10 @@ class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class MemberRan(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """Its processes run."""
+    """Its processes run: on this node, for so long."""
 
     node: str = ""
+    ran_s: float = 0.0
 
 
 class MemberExited(MemberEvent, frozen=True, kw_only=True, tag=True):
@@ -68,6 +81,19 @@ class MemberLost(MemberEvent, frozen=True, kw_only=True, tag=True):
     """It was evicted, or its node is gone: no fault of its own, whatever its exit code."""
 
     reason: str = ""
+    is_preempted: bool = False
+    """The scheduler took its place away."""
 
 
-Event = Submitted | Commanded | Resized | Deleted | Stranded | MemberRan | MemberExited | MemberLost
+Event = (
+    Submitted
+    | Commanded
+    | Resized
+    | Held
+    | Changed
+    | Deleted
+    | Stranded
+    | MemberRan
+    | MemberExited
+    | MemberLost
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phalanx.head.jobs.crons import MISSED, REFUSED, SCHEDULED, latest
+from phalanx.head.jobs.time_limits import HeldBack
 from phalanx.manifests.cron import moment_text, parse_schedule
 from phalanx.manifests.patching import job_name
 from phalanx.model.jobs import states as st
@@ -13,6 +14,18 @@ from phalanx.model.rows.explanation import Explanation, Reason
 def explain_job(job: JobRecord) -> Explanation:
     """Of a job that has no gang now: its state."""
     return _settled("job", job.uid, _state(job.state, job.reason))
+
+
+def explain_held(job: JobRecord, why: HeldBack) -> Explanation:
+    """Of a job of which nothing may start yet."""
+    return Explanation(
+        snapshot="",
+        name=job.uid,
+        kind="job",
+        waits=True,
+        queue=job.spec.queue,
+        reasons=[_reason(why.code, why.sentence, why.change)],
+    )
 
 
 def explain_flow(flow: FlowRecord) -> Explanation:

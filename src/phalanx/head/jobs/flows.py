@@ -166,7 +166,8 @@ class FlowTable:
 
     def _judge(self, flow: FlowRecord, now: float) -> None:
         states = {name: step.state for name, step in flow.steps.items()}
-        bad = [name for name, state in states.items() if state in (st.FAILED, st.TERMINATED)]
+        unwell = st.FINISHED - {st.COMPLETED}
+        bad = [name for name, state in states.items() if state in unwell]
         if bad:
             reason = flow.reason or f"the job of step {bad[0]} is {states[bad[0]]}"
             self._go(flow, st.FAILED, reason, now)

@@ -22,6 +22,7 @@ from phalanx.head.gangs.member_lifecycle import Wanted
 from phalanx.head.gangs.member_states import ABSENT, DONE, HELD, PLACELESS, WAITING
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.jobs import events as ev
+from phalanx.head.jobs import time_limits
 from phalanx.head.jobs.lifecycle import JobTable
 from phalanx.head.jobs.podgroup import gang_of, kind_of, members_of
 from phalanx.head.jobs.starting import Starter
@@ -30,7 +31,8 @@ from phalanx.head.state_store import StateStore
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.protocol.bundle_messages import EndMember, ForgetJob, MemberNews
+from phalanx.model.jobs.timing import WarningSignal
+from phalanx.protocol.bundle_messages import EndMember, ForgetJob, MemberNews, WarnMember
 from phalanx.resources.ports import RandomSource
 
 
@@ -98,8 +100,11 @@ class JobGangs:
     def handle(self, event: ev.Event) -> None:
         """Take an event in and do what follows. Raises JobCommandError for a command that does
         not fit."""
-        self.table.handle(event, self._clock.wall())
+        self._take_in(event)
         self.work_off()
+
+    def _take_in(self, event: ev.Event) -> None:
+        self.table.handle(event, self._clock.wall(), self._clock.now())
 
     def resize(self, job: JobRecord, spec: JobSpec) -> None:
         """Give a job another size. Raises JobCommandError when it is over."""
@@ -111,6 +116,10 @@ class JobGangs:
     def wall(self) -> float:
         """The time of day in seconds since the epoch."""
         return self._clock.wall()
+
+    def keep_time(self, job: JobRecord) -> None:
+        """Have its record say how long its gang has run by now."""
+        self.table.clocks.keep(job, self._clock.now())
 
     def work_off(self) -> None:
         """Do what effects have asked for."""
@@ -129,10 +138,10 @@ class JobGangs:
 
     def tick(self) -> None:
         """Time has passed."""
-        wall = self._clock.wall()
-        while (uid := self.table.due(wall)) is not None:
+        wall, steady = self._clock.wall(), self._clock.now()
+        while (uid := self.table.due(wall, steady)) is not None:
             try:
-                self.table.tick_one(wall)
+                self.table.tick_one(wall, steady)
             except Exception as error:
                 self._failed(uid, error)
         self.work_off()
@@ -144,7 +153,7 @@ class JobGangs:
 
     def later(self, event: ev.MemberLost | ev.Deleted) -> None:
         """Take an event in after what is being done now."""
-        self.after(event.job, lambda: self.table.handle(event, self._clock.wall()))
+        self.after(event.job, lambda: self._take_in(event))
 
     def after(self, uid: str, action: Callable[[], None]) -> None:
         """Do something about a job after what is being done now."""
@@ -166,6 +175,10 @@ class JobGangs:
         """See JobEffects."""
         ends = [(m.group, m.index, m.attempt) for m in members]
         self.after(job.uid, lambda: self._end(job, ends))
+
+    def warn_members(self, job: JobRecord, signal: WarningSignal) -> None:
+        """See JobEffects."""
+        self.after(job.uid, lambda: self._warn(job, signal))
 
     def publish(self, job: JobRecord) -> None:
         """See JobEffects."""
@@ -199,6 +212,11 @@ class JobGangs:
         if gang is None:
             if wanted:
                 self._new_gang(job, wanted)
+            return
+        if gang.revision != job.revision:
+            self._reservations.end(
+                gang, gang.among(WAITING)
+            )  # its queue or priority is another now
             return
         if gang.is_removed:
             return  # they are asked for again when it is over
@@ -236,12 +254,28 @@ class JobGangs:
             return
         chosen = [gang.index_of(*key) for key in keys]
         held = [i for i in chosen if i is not None and gang.members[i].state == HELD]
-        orders = self._starter.orders(job, gang, held)
+        self.keep_time(job)
+        left_s = time_limits.left_s(job, self.wall())
+        ends = None if left_s is None else self.wall() + left_s
+        orders = self._starter.orders(job, gang, held, ends)
         for index, order in orders.items():
             gang.members[index].attempt = order.attempt
         self._registry.keep(gang)
         for index, order in orders.items():
             self._outbox.order(gang.members[index].node, order)
+
+    def _warn(self, job: JobRecord, signal: WarningSignal, node_id: str = "") -> None:
+        """Send its members that run a signal; only those of that node, if one is named."""
+        gang = self._gangs.get(job.uid)
+        for index in gang.among(HELD) if gang is not None else ():
+            assert gang is not None
+            place = gang.members[index]
+            member = job.member(*_key(gang, index))
+            is_it = member is not None and member.attempt == place.attempt
+            if is_it and _is(job, _key(gang, index), st.RUNNING) and node_id in ("", place.node):
+                number, only_shell = signal.number, signal.only_shell
+                order = WarnMember(gang.group, index, place.attempt, number, only_shell)
+                self._outbox.order(place.node, order)
 
     def _end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
         """These are to end, wherever they are on their way."""
@@ -269,6 +303,8 @@ class JobGangs:
         """A node is there again: orders about members may not have reached it."""
         for gang in list(self._gangs.values()):
             job = self.table.get(gang.job)
+            if job is not None and job.is_warned and job.spec.timing.signal is not None:
+                self._warn(job, job.spec.timing.signal, node_id)
             for index in gang.among(HELD):
                 place = gang.members[index]
                 member = job.member(*_key(gang, index)) if job is not None else None
@@ -306,7 +342,12 @@ class JobGangs:
             if job is not None:
                 self.later(
                     ev.MemberLost(
-                        job=job.uid, group=group, index=number, attempt=attempt, reason=why
+                        job=job.uid,
+                        group=group,
+                        index=number,
+                        attempt=attempt,
+                        reason=why,
+                        is_preempted=not why,
                     )
                 )
         self._reservations.dismiss(gang, dismissed)
@@ -342,7 +383,7 @@ class JobGangs:
         if message.log:
             self._know_log(gang.job, f"{group}-{number}", (node_id, message.log))
         if message.code is None:
-            self.handle(ev.MemberRan(**about, node=node_id))
+            self.handle(ev.MemberRan(**about, node=node_id, ran_s=message.ran_s))
             return
         self.handle(ev.MemberExited(**about, exit_code=message.code, reason=message.reason))
         if place.state == HELD and place.attempt == message.attempt:  # else it started again
@@ -389,7 +430,7 @@ class JobGangs:
         rows = sorted(self._rows.values(), key=lambda row: row.record.submitted)
         for row in rows:
             try:
-                self.table.restore([row.record])
+                self.table.restore([row.record], self._clock.wall(), self._clock.now())
             except Exception as error:
                 self._failed(row.record.uid, error)
         for gang in list(self._gangs.values()):

@@ -28,6 +28,8 @@ ALLOWED = {
     st.COMPLETED: {},
     st.FAILED: {},
     st.TERMINATED: {},
+    st.TIMED_OUT: {},
+    st.DEADLINE: {},
 }
 """State and action to the next state; an action that is not in a state's row does nothing there."""
 ALLOWED[st.RUNNING] = ALLOWED[st.PENDING]

@@ -39,13 +39,16 @@ class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
 class PlacedGang:
     """A job whose members have places. `later`: those that start when others run or have ended,
     and have ranks already. `ports` are free on every node of it; files for a member go into
-    `directory`. What all members share is found out once."""
+    `directory`. It ran `restarts` times before, and its time is over at `ends`, in seconds since
+    the epoch. What all members share is found out once."""
 
     job: JobSpec
     places: Mapping[Key, MemberPlace]
     later: tuple[Key, ...] = ()
     ports: tuple[int, ...] = ()
     directory: str = ""
+    restarts: int | None = None
+    ends: float | None = None
 
     def place(self, group: str, index: int) -> MemberPlace:
         return self.places[group, index]

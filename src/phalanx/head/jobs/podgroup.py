@@ -27,6 +27,7 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
         ended = job.count(st.SUCCEEDED, st.FAILED, group=group.name)
         minimums.append((group.name, max(group_minimum(job, group) - ended, 0)))
     ended = job.count(st.SUCCEEDED, st.FAILED)
+    limit_s = job.spec.timing.limit_s  # which counts from the last start on
     return PodGroupSpec(
         name=job.spec.name,
         namespace=job.spec.namespace,
@@ -40,7 +41,8 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
         topology=job.spec.topology,
         subgroups=tuple(_partitions(g) for g in job.spec.groups if g.partition is not None),
         created=job.submitted,
-        started=job.started,
+        run_time_s=limit_s,
+        started=job.started if limit_s is None else job.run_started,
     )
 
 
@@ -74,6 +76,7 @@ def gang_of(job: JobRecord, group: bytes, priority: int, wanted: set[tuple[str, 
         port_count=need.gang + need.member * len(members),
         grace_s=max((group.template.grace_s for group in spec.groups), default=0.0),
         job=job.uid,
+        revision=job.revision,
         kind=kind_of(spec, priority, members),
     )
 
@@ -102,5 +105,5 @@ def kind_of(spec: JobSpec, priority: int, members: list[tuple[str, int]]) -> byt
         (g.name, g.replicas, g.min_available, g.template.needs, g.depends_on, g.partition)
         for g in spec.groups
     ]
-    whole = (spec.min_available, spec.topology, spec.annotations)
+    whole = (spec.min_available, spec.topology, spec.annotations, spec.timing.limit_s)
     return _encode((spec.queue, priority, asked, whole, members))

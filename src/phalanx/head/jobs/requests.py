@@ -14,19 +14,27 @@ from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.feasibility import check_side_by_side, check_sum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.jobs import events as ev
+from phalanx.head.jobs.admission import check_moments, with_queue_times
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
-from phalanx.head.jobs.explaining import explain_cron, explain_flow, explain_job
+from phalanx.head.jobs.explaining import (
+    explain_cron,
+    explain_flow,
+    explain_held,
+    explain_job,
+)
 from phalanx.head.jobs.flows import Flows
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
 from phalanx.head.jobs.rows import job_description, job_row
+from phalanx.head.jobs.time_limits import why_held_back
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.check import object_faults
 from phalanx.manifests.hypernodes import HyperNode
+from phalanx.manifests.job_rules import job_faults
 from phalanx.manifests.names import shown
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
@@ -47,6 +55,7 @@ from phalanx.protocol.requests.jobs import (
     ListJobs,
     Manifest,
     ResizeJob,
+    UpdateJob,
 )
 from phalanx.protocol.requests.request import Asker, Handler, Request
 
@@ -118,6 +127,7 @@ class JobRequests:
             ApplyManifests.handled_by(self._apply_manifests),
             CommandJob.handled_by(self._command_job),
             ResizeJob.handled_by(self._resize_job),
+            UpdateJob.handled_by(self._update_job),
             DeleteJob.handled_by(self._delete_job),
             ListJobs.handled_by(
                 lambda _, request: self.rows(request.queue, request.state, request.name)
@@ -181,10 +191,10 @@ class JobRequests:
             self.flows.put_template(spec)
         elif kind == "JobFlow":
             for job in self.flows.jobs_of(spec):
-                self._queues.require_open(job.queue)
+                self._admitted(job)
             self.flows.submit(spec, request)
         elif kind == "CronJob":
-            self._queues.require_open(spec.job.queue)
+            self._admitted(spec.job)
             self.crons.handle(CronSubmitted(spec=spec, request=request))
         elif kind == "HyperNode":
             return self._domains.put(spec)
@@ -197,15 +207,24 @@ class JobRequests:
     def submit(self, spec: JobSpec, request: bytes = b"") -> None:
         """A new job, by the request of this id.
 
-        Raises QueueUnavailableError, GangInfeasibleError, JobCommandError for a name that is taken,
-        BatchFileError for a placement and ValueError for a priority class that there is not.
+        Raises QueueUnavailableError, GangInfeasibleError, JobCommandError for a name that is taken
+        and for times that cannot be, BatchFileError for a placement and ValueError for a priority
+        class that there is not.
         """
         self._priorities.of(spec)
-        queue = self._queues.require_open(spec.queue)
-        self._check_size(spec, self._queues.capability(queue.name))
+        spec = self._admitted(spec)
+        wall = self._clock.wall()
+        check_moments(spec, wall, wall)
+        self._check_size(spec, self._queues.capability(spec.queue))
         for group in spec.groups:
             shape_of(spec, group)  # which says now what is wrong with where it may be placed
         self._jobs.handle(ev.Submitted(spec=spec, request=request))
+
+    def _admitted(self, spec: JobSpec) -> JobSpec:
+        """The job with what its queue says of its time, if that takes it. Raises
+        QueueUnavailableError, and JobCommandError for a time above the queue's."""
+        queue = self._queues.require_open(spec.queue)
+        return with_queue_times(spec, self._queues.time_limits(queue.name))
 
     def _check_size(self, spec: JobSpec, limits: dict[str, float]) -> None:
         domains = self._domains.within(spec.topology, self._nodes.living())
@@ -226,20 +245,42 @@ class JobRequests:
     def _command_job(self, asker: Asker[None], request: CommandJob) -> None:
         command = request.command
         cron = self.crons.table.get(_uid(request.name))
-        if cron is not None and command != "cancel":
+        if cron is not None and command in ("suspend", "resume"):
             suspend = command == "suspend"
             self.crons.handle(CronSuspended(cron=cron.spec.uid, suspend=suspend))
             return
         job = self.need(request.name)
-        if asker.is_again and job.state in FOLLOWS[command]:
+        if asker.is_again and job.state in FOLLOWS.get(command, ()):
             return
-        self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[command]))
+        if command in COMMANDS:
+            self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[command]))
+        else:
+            self._jobs.handle(ev.Held(job=job.uid, is_held=command == "hold"))
 
     def _resize_job(self, asker: Asker[JobInfo], request: ResizeJob) -> JobInfo:
         job = self.need(request.name)
         spec = resized(job.spec, request.replicas, request.min_members)
         self._check_size(spec, self._queues.capability(spec.queue))
         self._jobs.resize(job, spec)
+        return self._row(job)
+
+    def _update_job(self, asker: Asker[JobInfo], request: UpdateJob) -> JobInfo:
+        job = self.need(request.name)
+        spec = job.spec
+        if request.priority is not None:
+            spec = msgspec.structs.replace(spec, priority=request.priority, priority_class="")
+        if request.time_limit_s is not None:
+            timing = msgspec.structs.replace(spec.timing, limit_s=request.time_limit_s)
+            spec = msgspec.structs.replace(spec, timing=timing)
+        if faults := job_faults(spec):
+            raise JobCommandError("; ".join(fault.reason for fault in faults))
+        if request.queue is not None and request.queue != spec.queue:
+            spec = self._admitted(msgspec.structs.replace(spec, queue=request.queue))
+            self._check_size(spec, self._queues.capability(spec.queue))
+        spec = with_queue_times(spec, self._queues.time_limits(spec.queue))
+        check_moments(spec, job.submitted, self._clock.wall())
+        if spec != job.spec:
+            self._jobs.handle(ev.Changed(job=job.uid, spec=spec))
         return self._row(job)
 
     def _delete_job(self, asker: Asker[None], request: DeleteJob) -> None:
@@ -264,11 +305,11 @@ class JobRequests:
         if queue is not None:
             self._queues.rows(queue)  # one that does not exist is refused
         if state is not None:
-            state = state.capitalize()
-            if state not in st.JOB:
-                there = ", ".join(st.JOB)
-                near = nearest(state, st.JOB)
-                raise JobCommandError(f"no job is ever {state!r}{near}; its states are {there}")
+            there = {name.lower(): name for name in st.JOB}
+            if state.lower() not in there:
+                near, states = nearest(state, st.JOB), ", ".join(st.JOB)
+                raise JobCommandError(f"no job is ever {state!r}{near}; its states are {states}")
+            state = there[state.lower()]
         among = self._jobs.table.all() if name is None else [self.need(name)]
         rows = [
             self._row(job)
@@ -290,15 +331,20 @@ class JobRequests:
         job = self.need(name)
         gang = self._jobs.gang_of(job.uid)
         priority = self._priorities.of(job.spec)
+        self._jobs.keep_time(job)
         return job_description(job, priority, self._clock.wall(), gang, self._jobs.logs(job.uid))
 
     def explain(self, name: str) -> Explanation:
         """Why a gang or job waits. Of a flow or cron job, and of a job that has no gang now: what
         it does instead. Raises JobNotFoundError."""
         uid = _uid(name)
+        job = self._jobs.table.get(uid)
+        held = None if job is None else why_held_back(job, self._clock.wall())
+        if job is not None and held is not None:
+            return explain_held(job, held)
         if self._explanations.find(name) is not None:
             return self._explanations.explain(name)
-        if (job := self._jobs.table.get(uid)) is not None:
+        if job is not None:
             return explain_job(job)
         if (flow := self.flows.table.get(uid)) is not None:
             return explain_flow(flow)
@@ -336,6 +382,7 @@ class JobRequests:
         ]
 
     def _row(self, job: JobRecord) -> JobInfo:
+        self._jobs.keep_time(job)
         row = job_row(job, self._priorities.of(job.spec), self._clock.wall())
         error = self._jobs.errors.get(job.uid)
         return row if error is None else msgspec.structs.replace(row, reason=_DEFECT + error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.head.gangs.gang import Gang
+from phalanx.head.jobs import time_limits
 from phalanx.head.jobs.judging import gang_minimum
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
@@ -20,16 +21,20 @@ KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 
 def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
-    """Volcano's columns, and the queue, the priority and the reason."""
+    """Volcano's columns, and the queue, the priority, the reason, and the job's time. `now`: the
+    time of day."""
+    held = time_limits.why_held_back(job, now)
+    is_running = job.state in time_limits.TIMED and bool(job.count(st.RUNNING))
+    left_s = time_limits.left_s(job, now) if is_running else None
     return JobInfo(
         name=job.spec.name,
         namespace=job.spec.namespace,
         queue=job.spec.queue,
         state=job.state,
-        reason=job.reason,
+        reason=job.reason if held is None else held.sentence,
         kind=next((kind for kind in KINDS if job.spec.plugin(kind) is not None), "batch"),
         replicas=job.spec.replicas,
-        min=gang_minimum(job),
+        min=gang_minimum(job) if held is None else job.spec.min_available,
         pending=job.count(st.PENDING, st.WAITING),
         running=job.count(st.RUNNING, st.TERMINATING),
         succeeded=job.count(st.SUCCEEDED),
@@ -41,6 +46,13 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         started=job.started,
         finished=job.finished,
         age_s=now - job.submitted,
+        time_limit_s=job.spec.timing.limit_s,
+        ran_s=job.ran_s,
+        ends=None if left_s is None else now + left_s,
+        begins=time_limits.begins(job),
+        deadline=time_limits.deadline_of(job),
+        is_held=job.is_held,
+        restarts=job.run_count,
         annotations=dict(job.spec.annotations),
     )
 

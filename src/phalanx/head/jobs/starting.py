@@ -20,9 +20,12 @@ class Starter:
     def __init__(self, address_of: Callable[[str], str]) -> None:
         self._address_of = address_of
 
-    def orders(self, record: JobRecord, gang: Gang, wanted: list[int]) -> dict[int, StartMember]:
+    def orders(
+        self, record: JobRecord, gang: Gang, wanted: list[int], ends: float | None
+    ) -> dict[int, StartMember]:
         """What the nodes of these members are to run, by member. Those that have ended keep their
-        ranks: no other member gets the same one."""
+        ranks: no other member gets the same one. `ends`: when the gang's time is over, in seconds
+        since the epoch."""
         places = {}
         for index, place in enumerate(gang.members):
             node = place.node or place.last_node
@@ -42,6 +45,8 @@ class Starter:
             later=tuple((m.group, m.index) for m in record.members if m.state == WAITING),
             ports=tuple(gang.ports),
             directory=FILES,
+            restarts=record.run_count,
+            ends=ends,
         )
         return {index: self._order(record, gang, placed, index) for index in wanted}
 

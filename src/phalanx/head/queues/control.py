@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +18,16 @@ from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.queues import QueueFields
 
 _AMOUNTS = ("capability", "deserved", "guarantee")
+
+_TIMES = ("default_time_s", "max_time_s")
+
+
+class TimeLimits(NamedTuple):
+    """How long a queue's jobs may run that say nothing, and at most."""
+
+    default_s: float | None
+    max_s: float | None
+
 
 Counts = Callable[[str], tuple[dict[str, int], int]]
 """The podgroups of a queue by phase, and how many members hold something in it."""
@@ -150,6 +161,21 @@ class Queues:
             record = self.table.get(record.spec.parent or ROOT) if record.name != ROOT else None
         return limits
 
+    def time_limits(self, name: str) -> TimeLimits:
+        """How long jobs of a queue may run, also by those above it: the nearest default, and the
+        least of all maxima, which is the default where there is none."""
+        default_s = max_s = None
+        record = self.table.get(name)
+        while record is not None:
+            spec = record.spec
+            default_s = spec.default_time_s if default_s is None else default_s
+            if spec.max_time_s is not None:
+                max_s = spec.max_time_s if max_s is None else min(max_s, spec.max_time_s)
+            record = self.table.get(spec.parent or ROOT) if record.name != ROOT else None
+        if max_s is not None:
+            default_s = max_s if default_s is None else min(default_s, max_s)
+        return TimeLimits(default_s, max_s)
+
     def _need(self, name: str) -> QueueRecord:
         record = self.table.get(name)
         if record is None:
@@ -166,6 +192,7 @@ class Queues:
 
     def _row(self, record: QueueRecord) -> QueueInfo:
         spec, podgroups = record.spec, record.podgroups
+        limits = self.time_limits(record.name)
         return QueueInfo(
             name=record.name,
             state=record.state,
@@ -177,6 +204,8 @@ class Queues:
             capability=house_amounts(spec.capability),
             deserved=house_amounts(spec.deserved),
             guarantee=house_amounts(spec.guarantee),
+            default_time_s=limits.default_s,
+            max_time_s=limits.max_s,
             pending=podgroups.get("pending", 0),
             inqueue=podgroups.get("inqueue", 0),
             running=podgroups.get("running", 0),
@@ -192,8 +221,14 @@ def house_amounts(amounts: Amounts) -> dict[str, float]:
 
 def _with(spec: QueueSpec, fields: QueueFields) -> QueueSpec:
     given = {
-        name: batch_amounts(value) if name in _AMOUNTS else value
+        name: _value(name, value)
         for name, value in msgspec.structs.asdict(fields).items()
         if value is not None
     }
     return msgspec.structs.replace(spec, **given)
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in _AMOUNTS:
+        return batch_amounts(value)
+    return None if name in _TIMES and not value else value

@@ -41,6 +41,8 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     """While it is being ended: whether it is to start again after that."""
     retires: bool = False
     """While it is being ended: whether the job has become smaller and forgets it after that."""
+    asked_s: float = 0.0
+    """What the gang's clock showed when it was asked for: it began then, or later."""
 
     @property
     def name(self) -> str:
@@ -84,6 +86,22 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
     changed: float = 0.0
     started: float | None = None
     """When its minimum first ran."""
+    run_started: float | None = None
+    """When its gang began to run this time; None while it has not."""
+    ran_s: float = 0.0
+    """How long its gang had run this time when this was written (see `head.jobs.run_clock`)."""
+    run_count: int = 0
+    """How often its gang ran before this time."""
+    requeues: int = 0
+    """How often it was started again by its requeue rule, at a cost."""
+    revision: int = 0
+    """How often its queue, priority or time was changed: an earlier gang is of no use any more."""
+    is_held: bool = False
+    """It waits until it is released."""
+    is_warned: bool = False
+    """Its members were sent the signal before the end, this time."""
+    ends_as: str = ""
+    """While it is terminated because its time has run out: the state that follows."""
     finished: float | None = None
     is_deleted: bool = False
     """It is forgotten as soon as its members are gone."""
@@ -171,7 +189,7 @@ class CronRecord(msgspec.Struct, kw_only=True, eq=False):
 
 def new_job(spec: JobSpec, now: float) -> JobRecord:
     """A job that was just submitted, with all its members waiting."""
-    job = JobRecord(spec=spec, submitted=now, changed=now)
+    job = JobRecord(spec=spec, submitted=now, changed=now, is_held=spec.timing.is_held)
     for group in spec.groups:
         members = [MemberRecord(group=group.name, index=i) for i in range(group.replicas)]
         job.replace_group(group.name, members)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from phalanx.model.jobs.timing import Timing
 from phalanx.model.jobs.topology import NetworkTopology
 
 Pairs = tuple[tuple[str, str], ...]
@@ -142,6 +143,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where `priority_class` is empty."""
     priority_class: str = ""
     topology: NetworkTopology | None = None
+    timing: Timing = Timing()
     labels: Pairs = ()
     annotations: Pairs = ()
 

@@ -14,18 +14,24 @@ COMPLETING: Final = "Completing"
 COMPLETED: Final = "Completed"
 TERMINATING: Final = "Terminating"
 TERMINATED: Final = "Terminated"
+TIMED_OUT: Final = "TimeOut"
+DEADLINE: Final = "Deadline"
 FAILED: Final = "Failed"
 SUCCEEDED: Final = "Succeeded"
 
-FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED})
+FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED, TIMED_OUT, DEADLINE})
 """States that a job never leaves."""
+
+OUT_OF_TIME: Final = frozenset({TIMED_OUT, DEADLINE})
+"""Those of them in which its time had run out."""
 
 ENDING: Final[Mapping[str, str]] = {
     ABORTING: ABORTED,
     COMPLETING: COMPLETED,
     TERMINATING: TERMINATED,
 }
-"""States in which the members are being ended, and what follows when none is left."""
+"""States in which the members are being ended, and what follows when none is left; of a job that
+is terminated because its time has run out, another state follows (`JobRecord.ends_as`)."""
 
 _LEAVING = frozenset({RESTARTING, ABORTING, COMPLETING, TERMINATING, COMPLETED, FAILED})
 
@@ -36,10 +42,12 @@ JOB: Final[Mapping[str, frozenset[str]]] = {
     ABORTING: frozenset({ABORTED, RESTARTING, TERMINATING}),
     ABORTED: frozenset({RESTARTING, TERMINATING}),
     COMPLETING: frozenset({COMPLETED}),
-    TERMINATING: frozenset({TERMINATED}),
+    TERMINATING: frozenset({TERMINATED, TIMED_OUT, DEADLINE}),
     COMPLETED: frozenset(),
     FAILED: frozenset(),
     TERMINATED: frozenset(),
+    TIMED_OUT: frozenset(),
+    DEADLINE: frozenset(),
 }
 
 ANY_EVENT: Final = "*"

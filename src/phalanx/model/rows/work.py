@@ -26,6 +26,10 @@ class QueueInfo(Row, frozen=True):
     deserved: Amounts
     guarantee: Amounts
     """What is kept free for it."""
+    default_time_s: float | None
+    """How long a job may run that says nothing of it."""
+    max_time_s: float | None
+    """How long a job may run at most, by this queue and those above it."""
     pending: int
     inqueue: int
     running: int
@@ -84,6 +88,19 @@ class JobInfo(Row, frozen=True):
     finished: float | None
     age_s: float
     """Since it was submitted."""
+    time_limit_s: float | None
+    """How long its gang may run, each time that it starts."""
+    ran_s: float
+    """How long its gang has run this time; of one that is over, the last time."""
+    ends: float | None
+    """While it runs: when its time is over, by its limit or its deadline."""
+    begins: float | None
+    """It does not start before."""
+    deadline: float | None
+    """It has ended by then."""
+    is_held: bool
+    restarts: int
+    """How often its gang ran before, whatever ended it."""
     annotations: dict[str, str]
     """What its manifest, or who submitted it, has noted of it."""
 

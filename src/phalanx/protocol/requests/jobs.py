@@ -38,12 +38,13 @@ class ApplyManifests(Request[list[AppliedInfo]]):
     nodes ask the next one again. Empty: it counts as another object of that name."""
 
 
-Command = Literal["suspend", "resume", "cancel"]
+Command = Literal["suspend", "resume", "cancel", "hold", "release"]
 
 
 class CommandJob(Request[None]):
-    """Suspend, resume or cancel a job, or suspend and resume a cron job. Raises JobNotFoundError,
-    and JobCommandError for what does not fit its state."""
+    """Suspend, resume or cancel a job, have one that waits wait until it is released, or suspend
+    and resume a cron job. Raises JobNotFoundError, and JobCommandError for what does not fit its
+    state."""
 
     kind: ClassVar[int] = 81
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -67,6 +68,24 @@ class ResizeJob(Request[JobInfo]):
     name: str
     replicas: dict[str, int]
     min_members: int | None = None
+
+
+class UpdateJob(Request[JobInfo]):
+    """Another queue, priority or time limit for a job that waits; None: as it is; its row.
+
+    Raises JobNotFoundError, JobCommandError for a job that does not wait and a time above what the
+    queue allows, QueueUnavailableError, and GangInfeasibleError for a queue that could never hold
+    it.
+    """
+
+    kind: ClassVar[int] = 90
+    effect: ClassVar[Effect] = Effect.ADDS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    name: str
+    queue: str | None = None
+    priority: int | None = None
+    time_limit_s: float | None = None
 
 
 class DeleteJob(Request[None]):

@@ -21,6 +21,9 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
     capability: dict[str, float] | None = None
     deserved: dict[str, float] | None = None
     guarantee: dict[str, float] | None = None
+    default_time_s: float | None = None
+    max_time_s: float | None = None
+    """How long jobs may run that say nothing, and at most; 0: there is no such limit."""
 
 
 class CreateQueue(Request[QueueInfo]):

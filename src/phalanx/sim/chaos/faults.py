@@ -33,7 +33,8 @@ class Faults:
         self._history = history
         self._cluster = cluster
         self._rng = kernel.rng("faults")
-        self._kinds = [kind for kind in options.faults if kind not in MESSAGE_FAULTS]
+        apart = MESSAGE_FAULTS | {"clock"}
+        self._kinds = [kind for kind in options.faults if kind not in apart]
         self.counts: dict[str, int] = {}
         self._strikes: dict[str, Callable[[], None]] = {
             "crash": self._crash,
@@ -54,6 +55,17 @@ class Faults:
         }
         if self._kinds:
             self._plan_next()
+        if "clock" in options.faults:
+            rng = kernel.rng("clock jumps")
+            for _ in range(rng.randint(1, 3)):
+                jump_s = rng.choice((30.0, 3600.0, 1e6))
+                kernel.at(rng.uniform(0.0, options.chaos_s), partial(self._jump, jump_s))
+
+    def _jump(self, jump_s: float) -> None:
+        """The head's time of day goes ahead; its other clock goes on."""
+        self.counts["clock"] = self.counts.get("clock", 0) + 1
+        self._cluster.head_host.jumped_s += jump_s
+        self._tell(self._cluster.head_host, f"its time of day jumps ahead by {jump_s:g} s")
 
     def _plan_next(self) -> None:
         wait_s = self._rng.expovariate(1.0 / self._options.fault_every_s)

@@ -37,10 +37,10 @@ _TROUBLE = 0.2
 
 
 class HostClock:
-    """The clock of the head's machine, which may go ahead or astray."""
+    """The clocks of the head's machine, which may go ahead or astray."""
 
     def __init__(self, host: Host) -> None:
-        self.now = self.wall = host.clock
+        self.now, self.wall = host.clock, host.wall
 
 
 class SimHead:

@@ -25,6 +25,8 @@ class Host:
         """Contents of large objects, and of copies, that lie in memory; by name."""
         self.disk: dict[str, bytes] = {}
         """The same of those that were spilled."""
+        self.jumped_s = 0.0
+        """So far its time of day has jumped ahead since it was right."""
         self._ahead_s = ahead_s
         self._rate = rate
         self._frozen_until = 0.0
@@ -32,6 +34,10 @@ class Host:
     def clock(self) -> float:
         """What this machine takes for the time, in seconds."""
         return self._ahead_s + self.kernel.now * self._rate
+
+    def wall(self) -> float:
+        """The time of day as this machine has it."""
+        return self.clock() + self.jumped_s
 
     def later(self, delay_s: float, action: Action) -> None:
         """Do this on this machine after so long, unless it is down by then."""

@@ -12,6 +12,15 @@ import msgspec
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import DependsOn, JobSpec, Policy, Process, TaskGroup, Template
+from phalanx.model.jobs.timing import (
+    NODE,
+    PREEMPTED,
+    TIMEOUT,
+    Moment,
+    Requeue,
+    Timing,
+    WarningSignal,
+)
 from phalanx.model.rows.work import AppliedInfo
 from phalanx.protocol.requests.jobs import (
     ApplyManifests,
@@ -19,6 +28,7 @@ from phalanx.protocol.requests.jobs import (
     CommandJob,
     DeleteJob,
     Manifest,
+    UpdateJob,
 )
 from phalanx.sim.chaos.driver import SimDriver
 from phalanx.sim.chaos.members import WORK
@@ -50,6 +60,7 @@ class JobProgram:
         self._queues = queues
         self._later = later
         self._rng: random.Random = driver.host.kernel.rng(f"jobs of {driver.name}")
+        self._time_rng = driver.host.kernel.rng(f"times of jobs of {driver.name}")
 
     def plan(self, left_s: float) -> None:
         """Submit some jobs within so long."""
@@ -70,6 +81,7 @@ class JobProgram:
             except PhalanxError:
                 return  # too large for the cluster as it is now
             self._driver.promises.jobs.taken(spec)
+            self._change_while_it_waits(spec)
             if draw < 0.15:
                 self._command("suspend", spec)
                 self._later(rng.uniform(0.5, 3.0), partial(self._command, "resume", spec))
@@ -81,6 +93,43 @@ class JobProgram:
         manifest = Manifest("Job", msgspec.msgpack.encode(spec))
         self._driver.owner.requests.call_async(
             ApplyManifests([manifest], spec.uid.encode()), answered
+        )
+
+    def _change_while_it_waits(self, spec: JobSpec) -> None:
+        """Hold it and release it, or have it wait elsewhere; refused where it waits no longer."""
+        if not self._options.has_times:
+            return
+        rng, notify = self._time_rng, self._driver.owner.requests.notify
+        draw = rng.random()
+        if spec.timing.is_held or draw < 0.2:
+            if not spec.timing.is_held:
+                self._later(rng.uniform(0.0, 1.0), partial(self._command, "hold", spec))
+            self._later(rng.uniform(1.0, 4.0), partial(self._command, "release", spec))
+        if draw > 0.7:
+            queue, priority = rng.choice(self._queues), rng.choice((0, 5, 9))
+            request = UpdateJob(spec.uid, queue=queue, priority=priority)
+            self._later(rng.uniform(0.0, 2.0), partial(notify, request))
+
+    def _timing(self) -> Timing:
+        """What a job asks of time: nothing, more often than not."""
+        rng = self._time_rng
+        if not self._options.has_times or rng.random() < 0.4:
+            return Timing()
+        limit_s = rng.choice((None, 0.5, 3.0, 20.0))
+        deadline = rng.choice((None, None, Moment(after_s=rng.uniform(1.0, 60.0))))
+        rule = Requeue(
+            reasons=rng.choice(((), (TIMEOUT, PREEMPTED, NODE), (PREEMPTED, NODE))),
+            exit_codes=rng.choice(((), (1,))),
+            most=rng.choice((0, 1, 3)),
+        )
+        has_end = limit_s is not None or deadline is not None
+        return Timing(
+            limit_s=limit_s,
+            begin=rng.choice((None, None, Moment(after_s=rng.uniform(0.0, 5.0)))),
+            deadline=deadline,
+            signal=WarningSignal(name="USR1", before_s=1.0) if has_end else None,
+            requeue=rng.choice((None, rule)),
+            is_held=rng.random() < 0.2,
         )
 
     def _command(self, command: Command, spec: JobSpec) -> None:
@@ -104,6 +153,7 @@ class JobProgram:
             policies=rng.choice(_POLICIES),
             max_retry=rng.choice((1, 3)),
             priority=rng.choice((0, 0, 5)),
+            timing=self._timing(),
         )
 
     def _group(self, name: str, after: DependsOn | None) -> TaskGroup:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from phalanx.head.control_plane import ControlPlane
@@ -13,6 +15,8 @@ from phalanx.protocol.bundle_messages import StartMember
 from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.history import History
 
+SLOWEST = 0.9
+"""Clocks of machines differ by less."""
 AT_REST = st.FINISHED | {st.ABORTED}
 """A job in these states needs nothing more, unless somebody resumes it."""
 
@@ -29,13 +33,20 @@ class _Run(msgspec.Struct, kw_only=True):
 class JobPromises:
     """Jobs that the control store took, by their names."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, now: Callable[[], float]) -> None:
         self._history = history
+        self._now = now
+        self._ran_s: dict[str, float] = {}
+        """How long any command of each job ran, in all."""
+        self._ran_from: dict[str, float] = {}
+        """Since when some command of a job runs."""
         self._taken: dict[str, JobSpec] = {}
         self._deleted: set[str] = set()
         self._runs: dict[tuple[str, str], list[_Run]] = {}
         self._attempts: set[tuple[str, str, bytes, int]] = set()
         """(job, member, gang, attempt) of all that ever began."""
+        self._warned: set[tuple[str, str, bytes, int]] = set()
+        """(job, member, gang, attempt) of all that got the signal before their end."""
         self._begun: set[tuple[bytes, int]] = set()
         """(group, attempt) of which members were asked to begin."""
         self._succeeded: dict[str, set[str]] = {}
@@ -78,6 +89,7 @@ class JobPromises:
             self._attempts.add(attempt)
             mine = _Run(node=node, attempt=order.attempt)
             runs.append(mine)
+            self._ran_from.setdefault(order.job, self._now())
             self._history.count("member starts")
         mine.commands += 1
 
@@ -88,13 +100,35 @@ class JobPromises:
             run.commands -= 1
             if not run.commands:
                 runs.remove(run)
+        self._look_who_runs(order.job)
         if not code:
             self._succeeded.setdefault(order.job, set()).add(order.name)
+
+    def warned(self, node: bytes, order: StartMember) -> None:
+        """A command of a member gets the signal before the end: each start once."""
+        attempt = (order.job, order.name, order.group, order.attempt)
+        if attempt in self._warned:
+            name = self._history.name_of_node(node)
+            raise Broken(
+                f"member {order.name} of {order.job} gets its signal twice in its attempt "
+                f"{order.attempt}, on {name}",
+                [name, "head"],
+            )
+        self._warned.add(attempt)
+        self._history.count("warned members")
 
     def node_gone(self, node: bytes) -> None:
         """A node's process has ended, and all commands with it."""
         for key, runs in self._runs.items():
             self._runs[key] = [run for run in runs if run.node != node]
+        for job in list(self._ran_from):
+            self._look_who_runs(job)
+
+    def _look_who_runs(self, job: str) -> None:
+        """Commands of a job have ended: perhaps no other runs."""
+        if not any(runs for (uid, _), runs in self._runs.items() if uid == job):
+            begun = self._ran_from.pop(job, self._now())
+            self._ran_s[job] = self._ran_s.get(job, 0.0) + self._now() - begun
 
     # ---- what the head says ------------------------------------------------------------------
 
@@ -135,6 +169,14 @@ class JobPromises:
                 raise Broken(
                     f"{job.uid} is said to be completed, needs {job.spec.min_available} members "
                     f"for that, and {done} ever came to their end",
+                    ["head"],
+                )
+            limit_s, ran_s = job.spec.timing.limit_s, self._ran_s.get(job.uid, 0.0)
+            if job.state in st.OUT_OF_TIME:
+                self._history.count(f"jobs in {job.state}")
+            if job.state == st.TIMED_OUT and ran_s < SLOWEST * (limit_s or 0.0):
+                raise Broken(
+                    f"{job.uid} was ended for its limit of {limit_s:g} s, and ran for {ran_s:g} s",
                     ["head"],
                 )
             if job.retries > max(job.spec.max_retry, 1):

@@ -59,6 +59,12 @@ class SimCommands:
         """See CommandEffects."""
         self._host.later(0.001, partial(self._ends, process, KILLED))
 
+    def warn(self, process: bytes, signal: int, only_shell: bool) -> None:
+        """See CommandEffects. Simulated commands go on."""
+        order = self.running.get(process)
+        if order is not None:
+            self._promises.warned(self._prefix, order)
+
     def _ends(self, process: bytes, code: int) -> None:
         order = self.running.pop(process, None)
         if order is not None:

@@ -38,9 +38,12 @@ FAULTS = (
     "full",
     "torn",
     "dials",
+    "clock",
 )
 
-LATER_FAULTS = {"drain": 0.2, "sever": 0.2, "erase": 0.4, "full": 0.2, "torn": 0.2, "dials": 0.2}
+LATER_FAULTS = {
+    "drain": 0.2, "sever": 0.2, "erase": 0.4, "full": 0.2, "torn": 0.2, "dials": 0.2, "clock": 0.3,
+}  # fmt: skip
 """How often a seed has each. Each has a source of its own: another one leaves the rest of a seed as
 it was."""
 
@@ -109,6 +112,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     gangs: int
     jobs: int
     """Jobs of commands, by all drivers."""
+    has_times: bool
+    """Whether some of them are limited in time, begin later, or are held and changed."""
     queues: tuple[dict[str, float], ...]
     """Beside the default one: the weight of each, and what it may use of CPUs at most."""
     quotas: tuple[dict[str, Any], ...]
@@ -173,6 +178,7 @@ def draw(kernel: Kernel) -> Options:
         gangs=pick(0, 0, 5, 15),
         queues=tuple(_queue(rng) for _ in range(pick(0, 1, 2))),
         jobs=later.choice((0, 0, 4, 12)),
+        has_times=kernel.rng("times of jobs").random() < 0.4,
         quotas=(),
         queue_changes=later.choice((0, 0, 3)),
         has_tasks_in_queues=later.random() < 0.5,

@@ -72,7 +72,7 @@ class Promises:
         self._network = network
         self._history = history
         self.usage = Usage(history)
-        self.jobs = JobPromises(history)
+        self.jobs = JobPromises(history, lambda: kernel.now)
         self.kept: dict[Key, Promise] = {}
         self.gangs = GangPromises(history, self.kept)
         self._truth = Truth(history, self.kept)

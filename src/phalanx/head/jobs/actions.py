@@ -1,0 +1,148 @@
+"""What is done to a job: its members end, or start again; it ends, or waits again."""
+
+from __future__ import annotations
+
+from phalanx.head.jobs import judging, time_limits
+from phalanx.head.jobs.alarms import Alarms
+from phalanx.head.jobs.effects import JobEffects
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import WHOLE, JobRecord, MemberRecord
+from phalanx.model.lifecycle import move
+
+TARGETED = (st.RESTART_TASK, st.RESTART_POD, st.RESTART_PARTITION)
+"""Actions that are about some members and mean nothing without them."""
+
+
+class JobActions:
+    """Changes records, and asks the shell for what follows."""
+
+    def __init__(self, effects: JobEffects, alarms: Alarms) -> None:
+        self._effects = effects
+        self._alarms = alarms
+
+    def act(
+        self,
+        job: JobRecord,
+        action: str,
+        reason: str,
+        now: float,
+        *,
+        group: str = "",
+        index: int = WHOLE,
+        charge: bool = False,
+    ) -> None:
+        """Do an action where the job's state has a use for it."""
+        new = judging.ALLOWED[job.state].get(action)
+        is_about_nobody = not judging.targets(job, action, group, index)
+        if new is None or (action in TARGETED and is_about_nobody):
+            return
+        if new == st.RESTARTING:
+            self._restart(job, action, reason, now, group, index, charge)
+            return
+        self.go(job, new, f"{action}: {reason}", now)
+        self.end_all(job, f"{action}: {reason}")
+
+    def _restart(
+        self,
+        job: JobRecord,
+        action: str,
+        reason: str,
+        now: float,
+        group: str,
+        index: int,
+        charge: bool,
+    ) -> None:
+        again = job.state == st.RESTARTING  # what else fails meanwhile belongs to this restart
+        if charge and not again:
+            if job.retries >= job.spec.max_retry:
+                self.finish(job, st.FAILED, f"{reason}; all {job.retries} retries are used", now)
+                return
+            job.retries += 1
+        if not again:
+            self.go(job, st.RESTARTING, f"{action}: {reason}", now)
+        chosen = judging.targets(job, action, group, index)
+        if action == st.RESUME_JOB:
+            chosen = [m for m in chosen if m.state != st.SUCCEEDED]
+        elif action == st.RESTART_JOB:
+            job.version += 1
+        for name in {m.group for m in chosen} if action != st.RESTART_POD else ():
+            job.restarts.pop(name, None)
+        self.end(job, chosen, f"{action}: {reason}", comes_back=True)
+
+    def end_all(self, job: JobRecord, reason: str) -> None:
+        """End what lives, for good or until the job is resumed."""
+        job.version += 1
+        job.due.clear()
+        self.end(job, job.members, reason, comes_back=False)
+
+    def end(
+        self, job: JobRecord, members: list[MemberRecord], reason: str, comes_back: bool
+    ) -> None:
+        """End these; who `comes_back` starts again after that."""
+        asked = []
+        for member in members:
+            if member.state in (st.PENDING, st.RUNNING):
+                self.move(job, member, st.TERMINATING, reason)
+                asked.append(member)
+            elif member.state in (st.SUCCEEDED, st.FAILED, st.ENDED):
+                if comes_back:
+                    self.wait_again(job, member, reason)
+            elif member.state == st.WAITING and not comes_back:
+                self.move(job, member, st.ENDED, reason)
+            if member.state == st.TERMINATING:
+                member.comes_back = comes_back
+        if asked:
+            self._effects.end_members(job, asked, reason)
+
+    def withdraw(self, job: JobRecord, reason: str) -> None:
+        """Ask for no places any more, for now."""
+        pending = [m for m in job.members if m.state == st.PENDING]
+        job.due = [due for due in job.due if due.event != st.POD_PENDING]
+        self.end(job, pending, reason, comes_back=True)
+
+    def requeue(self, job: JobRecord, reason: str, now: float) -> bool:
+        """Have it start again by its requeue rule; False when that has been done often enough."""
+        rule = job.spec.timing.requeue
+        if rule is None or job.state not in time_limits.TIMED or job.requeues >= rule.most:
+            return False
+        job.requeues += 1
+        self.act(job, st.RESTART_JOB, f"{reason}; requeue {job.requeues} of {rule.most}", now)
+        return True
+
+    def run_out(self, job: JobRecord, state: str, reason: str, now: float) -> None:
+        """Its time is over: end its members, and then it, in that state."""
+        job.ends_as = state
+        self.go(job, st.TERMINATING, reason, now)
+        self.end_all(job, reason)
+
+    def finish(self, job: JobRecord, state: str, reason: str, now: float) -> None:
+        """It is over, or suspended."""
+        has_left = job.state in st.ENDING
+        self.go(job, state, reason, now)
+        if state == st.ABORTED:
+            return  # it may be resumed
+        job.finished = now
+        if not has_left:
+            self.end_all(job, f"the job is {state}")
+        if job.spec.ttl_s is not None:
+            self._alarms.by_day(now + job.spec.ttl_s, job.uid)
+
+    def wait_again(self, job: JobRecord, member: MemberRecord, reason: str) -> None:
+        """A member waits, as before its first start."""
+        self.move(job, member, st.WAITING, reason)
+        member.comes_back = False
+        member.node = ""
+        member.started = member.ended = member.exit_code = None
+
+    def go(self, job: JobRecord, state: str, reason: str, now: float) -> None:
+        """Move the job. Raises IllegalTransition."""
+        story = f"job {job.uid}: {[(t.old, t.new, t.reason) for t in job.history[-5:]]}"
+        job.note(now, job.state, state, reason)
+        job.state = move(st.JOB, "job", job.state, state, story)
+        job.reason = reason
+
+    def move(self, job: JobRecord, member: MemberRecord, state: str, reason: str) -> None:
+        """Move a member. Raises IllegalTransition."""
+        story = f"member {member.name}, attempt {member.attempt}: {member.reason}"
+        job.set_state(member, move(st.MEMBER, "member", member.state, state, story))
+        member.reason = reason

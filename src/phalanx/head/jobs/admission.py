@@ -1,0 +1,48 @@
+"""What a queue makes of the time that a job asks for, when it takes the job."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.errors import JobCommandError
+from phalanx.head.queues.control import TimeLimits
+from phalanx.manifests.cron import moment_text
+from phalanx.manifests.times import length_text
+from phalanx.model.jobs.spec import JobSpec
+
+
+def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:
+    """The job with its queue's default where it names no time. Raises JobCommandError for more than
+    the queue allows."""
+    limit_s = spec.timing.limit_s
+    if limit_s is None:
+        timing = msgspec.structs.replace(spec.timing, limit_s=limits.default_s)
+        return msgspec.structs.replace(spec, timing=timing)
+    if limits.max_s is not None and limit_s > limits.max_s:
+        raise JobCommandError(
+            f"job {spec.uid}: time={length_text(limit_s)}: queue {spec.queue} allows at most "
+            f"{length_text(limits.max_s)} (maxTime)"
+        )
+    return spec
+
+
+def check_moments(spec: JobSpec, submitted: float, now: float) -> None:
+    """Raises JobCommandError for times that cannot all be kept, and for a signal before an end that
+    never comes. `now`: the time of day; the job was submitted at `submitted`."""
+    timing = spec.timing
+    if timing.deadline is not None:
+        deadline = timing.deadline.since(submitted)
+        begin = now if timing.begin is None else max(timing.begin.since(submitted), now)
+        if begin + (timing.limit_s or 0.0) >= deadline:
+            needs = f", and may run for {length_text(timing.limit_s)}" if timing.limit_s else ""
+            raise JobCommandError(
+                f"job {spec.uid}: deadline={moment_text(deadline)}: it could not have ended by "
+                f"then, as it begins at {moment_text(begin)} at the earliest{needs}; allowed is a "
+                "later deadline, or less time"
+            )
+    elif timing.signal is not None and timing.limit_s is None:
+        signal = f"{timing.signal.name}@{timing.signal.before_s:.0f}"
+        raise JobCommandError(
+            f"job {spec.uid}: signal={signal}: its time has no end before which to send it; give "
+            "it a time or a deadline, too"
+        )

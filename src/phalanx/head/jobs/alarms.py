@@ -1,0 +1,51 @@
+"""When something is to be done about which job: by the time of day, or by a clock that never goes
+back."""
+
+from __future__ import annotations
+
+import heapq
+from typing import NamedTuple
+
+
+class Alarm(NamedTuple):
+    """When something is to be done about a job."""
+
+    at: float
+    job: str
+
+
+class Alarms:
+    """All alarms. Those of the steady clock are set anew as things change: of each job the earliest
+    is kept, and one that comes too early does no harm."""
+
+    def __init__(self) -> None:
+        self._by_day: list[Alarm] = []
+        self._steady: list[Alarm] = []
+        self._earliest: dict[str, float] = {}
+
+    def by_day(self, at: float, job: str) -> None:
+        """Look at a job at that time of day."""
+        heapq.heappush(self._by_day, Alarm(at, job))
+
+    def steady(self, at: float, job: str) -> None:
+        """Look at a job when the steady clock shows this."""
+        if at < self._earliest.get(job, float("inf")):
+            self._earliest[job] = at
+            heapq.heappush(self._steady, Alarm(at, job))
+
+    def due(self, now: float, steady: float) -> str | None:
+        """The job that is to be looked at first, if one is by then."""
+        for heap, time in ((self._by_day, now), (self._steady, steady)):
+            if heap and heap[0].at <= time:
+                return heap[0].job
+        return None
+
+    def pop(self, now: float, steady: float) -> str:
+        """Forget the alarm that is due, and name its job."""
+        if self._by_day and self._by_day[0].at <= now:
+            return heapq.heappop(self._by_day).job
+        assert self._steady[0].at <= steady
+        alarm = heapq.heappop(self._steady)
+        if self._earliest.get(alarm.job) == alarm.at:
+            del self._earliest[alarm.job]
+        return alarm.job

@@ -1,0 +1,37 @@
+"""What the life cycle of jobs asks of its shell."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from phalanx.model.jobs.records import JobRecord, MemberRecord
+from phalanx.model.jobs.timing import WarningSignal
+
+
+class JobEffects(Protocol):
+    """What the machine asks of its shell."""
+
+    def want_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
+        """Find places for these and start them; MemberRan, MemberExited or MemberLost follow."""
+        ...
+
+    def restart_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
+        """Start the processes of these again where they were, as the next attempt."""
+        ...
+
+    def end_members(self, job: JobRecord, members: list[MemberRecord], reason: str) -> None:
+        """End these: SIGTERM, their grace period, SIGKILL; at once where they have no place yet.
+        MemberExited or MemberLost follows for each."""
+        ...
+
+    def warn_members(self, job: JobRecord, signal: WarningSignal) -> None:
+        """Its time is nearly over: send its members that run this signal, each start once."""
+        ...
+
+    def publish(self, job: JobRecord) -> None:
+        """Something about it changed: keep it, and notify who watches."""
+        ...
+
+    def forget(self, job: JobRecord) -> None:
+        """It is gone: drop its record and what its members left behind."""
+        ...

@@ -1,0 +1,106 @@
+"""Pure questions about a job's time: is it up, does it wait for an hour, when to look again.
+
+`now` is the time of day; `ran_s` of the record is up to date (`run_clock`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from phalanx.manifests.cron import moment_text
+from phalanx.manifests.times import length_text
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import JobRecord
+
+TIMED = (st.PENDING, st.RUNNING)
+"""Only in these states is the time of a gang limited: in the others it ends anyhow, or has."""
+WITH_DEADLINE = (*TIMED, st.ABORTED)
+SOONEST_S = 0.001
+"""Between two looks at a job: sums of times are not exact."""
+
+
+def deadline_of(job: JobRecord) -> float | None:
+    """The time of day by which it has ended."""
+    deadline = job.spec.timing.deadline
+    return None if deadline is None else deadline.since(job.submitted)
+
+
+def begins(job: JobRecord) -> float | None:
+    """The time of day before which it does not start."""
+    begin = job.spec.timing.begin
+    return None if begin is None else begin.since(job.submitted)
+
+
+def is_held_back(job: JobRecord, now: float) -> bool:
+    """Whether nothing of it may start yet, whatever room there is."""
+    return job.state == st.PENDING and (job.is_held or (begins(job) or now) > now)
+
+
+class HeldBack(NamedTuple):
+    """Why nothing of a job may start yet: a code, a sentence, and what would change that."""
+
+    code: str
+    sentence: str
+    change: str = ""
+
+
+def why_held_back(job: JobRecord, now: float) -> HeldBack | None:
+    """Why nothing of it may start yet; None when something may."""
+    if not is_held_back(job, now):
+        return None
+    if job.is_held:
+        name = job.uid.removeprefix("default/")
+        return HeldBack("held", "it is held", f"phalanx release {name}")
+    begin = begins(job)
+    assert begin is not None
+    return HeldBack("begin", f"it begins at {moment_text(begin)} at the earliest (begin)")
+
+
+def left_s(job: JobRecord, now: float) -> float | None:
+    """In how many seconds a gang that runs has to have ended; None: it may run on."""
+    limit_s, deadline = job.spec.timing.limit_s, deadline_of(job)
+    ends = [] if limit_s is None else [limit_s - job.ran_s]
+    return min([*ends, deadline - now] if deadline is not None else ends, default=None)
+
+
+def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
+    """(TimeOut or Deadline, why) for a job whose time is over, or cannot suffice any more."""
+    limit_s, deadline = job.spec.timing.limit_s, deadline_of(job)
+    has_begun = job.run_started is not None
+    is_timed = has_begun and job.state in TIMED
+    if limit_s is not None and is_timed and job.ran_s >= limit_s:
+        return st.TIMED_OUT, f"its gang has run for {length_text(limit_s)}, its limit (time)"
+    if deadline is None or job.state not in WITH_DEADLINE:
+        return None
+    if now >= deadline:
+        return st.DEADLINE, f"its deadline was {moment_text(deadline)}"
+    if limit_s is not None and not has_begun and deadline - limit_s - now <= 0:
+        needs = f"it may run for {length_text(limit_s)} (time)"
+        return st.DEADLINE, f"{needs}, and cannot have ended by {moment_text(deadline)} any more"
+    return None
+
+
+def must_warn(job: JobRecord, now: float) -> bool:
+    """Whether its members are to be sent the signal before the end."""
+    signal, left = job.spec.timing.signal, left_s(job, now)
+    is_running = job.state in TIMED and bool(job.count(st.RUNNING))
+    if signal is None or left is None or job.is_warned or not is_running:
+        return False
+    return left <= signal.before_s
+
+
+def next_look_s(job: JobRecord, now: float) -> float | None:
+    """In how many seconds one of these may answer otherwise; None: not by time alone."""
+    if job.state not in WITH_DEADLINE:
+        return None
+    limit_s, deadline, signal = job.spec.timing.limit_s, deadline_of(job), job.spec.timing.signal
+    has_begun = job.run_started is not None
+    times = [] if deadline is None else [deadline - now]
+    if deadline is not None and limit_s is not None and not has_begun:
+        times.append(deadline - limit_s - now)
+    if job.state in TIMED and has_begun and job.count(st.RUNNING):
+        left = left_s(job, now)
+        times += [] if left is None else [left]
+        if signal is not None and left is not None and not job.is_warned:
+            times.append(left - signal.before_s)
+    return max(min(times), SOONEST_S) if times else None

@@ -1,0 +1,81 @@
+"""What a job asks of time: how long it may run, from when and until when, and what follows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+DEFAULT_WARNING_S = 60.0
+"""Before the end, where a signal names no time, as in Slurm."""
+DEFAULT_REQUEUES = 3
+LONGEST_S = 1e9
+"""Of lengths of time in seconds: 31 years."""
+LATEST_S = 253_402_300_799.0
+"""Of times of day, in seconds since the epoch: the end of the year 9999."""
+
+TIMEOUT: Final = "timeout"
+PREEMPTED: Final = "preempted"
+NODE: Final = "node"
+REQUEUE_REASONS: Final = (TIMEOUT, PREEMPTED, NODE)
+"""Why a job may start again without a failure of its own: its time was used up, the scheduler took
+its place away, its node was lost."""
+
+SIGNALS: Final = {
+    "HUP": 1, "INT": 2, "QUIT": 3, "USR1": 10, "USR2": 12, "ALRM": 14, "TERM": 15, "CONT": 18,
+    "URG": 23, "WINCH": 28,
+}  # fmt: skip
+"""Signals that a job may be sent before its end, by their names, as Linux numbers them."""
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A time of day (seconds since the epoch), or so many seconds after the job was submitted."""
+
+    at: float | None = None
+    after_s: float | None = None
+
+    def since(self, submitted: float) -> float:
+        """The time of day that it means for a job that is submitted at `submitted`."""
+        return self.at if self.at is not None else submitted + (self.after_s or 0.0)
+
+
+class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A signal that members get `before_s` seconds before the end.
+
+    Where a command is a shell, the shell itself gets none, and all that it started does; with
+    `only_shell` it is the other way round. Other commands get it with all that they started.
+    """
+
+    name: str
+    before_s: float = DEFAULT_WARNING_S
+    only_shell: bool = False
+
+    @property
+    def number(self) -> int:
+        return SIGNALS[self.name]
+
+
+class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """When a job waits again instead of ending: for reasons, and after exit codes of a member.
+
+    Being preempted and losing a node cost nothing; the others do, and `most` of them are made.
+    """
+
+    reasons: tuple[str, ...] = (PREEMPTED, NODE)
+    exit_codes: tuple[int, ...] = ()
+    most: int = DEFAULT_REQUEUES
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a job asks of time. Left out: nothing."""
+
+    limit_s: float | None = None
+    """How long its gang may run, each time that it starts."""
+    begin: Moment | None = None
+    """It does not start before."""
+    deadline: Moment | None = None
+    """It has ended by then."""
+    signal: WarningSignal | None = None
+    requeue: Requeue | None = None
+    is_held: bool = False
+    """It waits until it is released."""

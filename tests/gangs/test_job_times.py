@@ -1,0 +1,269 @@
+"""The time of jobs at a head: what queues allow, what nodes are told, what a restart changes."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fuzz.world import World as StoredWorld
+from tests.present import present
+
+from phalanx.api.jobs import job_manifest
+from phalanx.errors import JobCommandError, QueueUnavailableError
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
+from phalanx.model.jobs.timing import Moment, Timing, WarningSignal
+from phalanx.protocol.bundle_messages import EndMember, MemberNews, WarnMember
+from phalanx.protocol.requests.gangs import Explain, ListGangs
+from phalanx.protocol.requests.jobs import (
+    ApplyManifests,
+    CommandJob,
+    GetJob,
+    ListJobs,
+    UpdateJob,
+)
+
+from .head_world import World
+
+
+def spec(name="job", cpus=2.0, queue="default", **timing):
+    process = Process(command=("true",), requests=(("CPU", cpus),))
+    group = TaskGroup(name="a", template=Template(processes=(process,)))
+    return JobSpec(name=name, queue=queue, groups=(group,), timing=Timing(**timing))
+
+
+def submit(world, made):
+    return world.ask(ApplyManifests([job_manifest(made)]))
+
+
+def state(world, name="job"):
+    return world.ask(GetJob(name)).state
+
+
+def runs(world, order, ran_s=0.0):
+    world.hear(MemberNews(order.group, order.index, order.attempt, log="a", ran_s=ran_s))
+
+
+@pytest.fixture
+def world():
+    world = World(cpus=2)
+    world.queue("lab", default_time_s=60.0, max_time_s=3600.0)
+    return world
+
+
+# ---- what queues say -----------------------------------------------------------------------------
+
+
+def test_a_queue_gives_its_default_and_refuses_more_than_its_maximum(world):
+    submit(world, spec(queue="lab"))
+    assert world.ask(GetJob("job")).time_limit_s == 60
+    with pytest.raises(JobCommandError, match=r"time=01:00:01: queue lab allows at most 01:00:00"):
+        submit(world, spec("more", queue="lab", limit_s=3601.0))
+    submit(world, spec("all", queue="lab", limit_s=3600.0))
+
+
+def test_what_stands_above_a_queue_bounds_it_too(world):
+    world.queue("above", max_time_s=100.0)
+    world.queue("below", parent="above", max_time_s=1000.0)
+    world.queue("other", parent="above", default_time_s=50.0)
+    submit(world, spec("one", queue="below"))
+    submit(world, spec("two", queue="other"))
+    limits = {row.name: row.time_limit_s for row in world.ask(ListJobs())}
+    assert limits == {"one": 100, "two": 50}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"default_time_s": 61.0, "max_time_s": 60.0}, "defaultTime is 00:01:01, above maxTime"),
+        ({"max_time_s": -1.0}, "maxTime is more than 0"),
+        ({"max_time_s": float("nan")}, "maxTime is more than 0"),
+        ({"default_time_s": 2e9}, "defaultTime is more than 0"),
+    ],
+)
+def test_a_queue_s_times_are_checked(world, fields, said):
+    with pytest.raises(JobCommandError, match=said):
+        world.queue("wrong", **fields)
+
+
+# ---- what nodes are told -------------------------------------------------------------------------
+
+
+def test_members_know_when_their_time_is_over(world):
+    submit(world, spec(limit_s=60.0))
+    world.rounds(5)
+    [order] = world.started()
+    env = order.commands[0].variables
+    assert env["PHALANX_RESTART"] == "0"
+    assert int(env["PHALANX_END_AT"]) == int(world.now) + 60 - 4  # it was placed in the first round
+    world.ask(CommandJob("job", "cancel"))
+    submit(world, spec("free"))
+    world.hear(MemberNews(order.group, order.index, order.attempt, 143, "", "a"))
+    world.rounds(5)
+    assert "PHALANX_END_AT" not in world.started()[1].commands[0].variables
+
+
+def ticks(world, count):
+    for _ in range(count):
+        world.now += 1.0
+        world.shell.on_tick(world.now)
+        world.rounds(0)
+        world.shell.on_round(world.now)
+        while world.box:
+            world.node_does(world.box.pop(0))
+
+
+def test_nodes_send_the_signal_and_end_members(world):
+    submit(world, spec(limit_s=60.0, signal=WarningSignal(name="USR1", before_s=20.0)))
+    world.rounds(5)
+    [order] = world.started()
+    runs(world, order)
+    ticks(world, 39)
+    assert not [m for m in world.orders if isinstance(m, WarnMember)]
+    ticks(world, 1)
+    warning = WarnMember(order.group, order.index, order.attempt, 10)
+    assert [m for m in world.orders if isinstance(m, WarnMember)] == [warning]
+    ticks(world, 19)
+    assert not [m for m in world.orders if isinstance(m, EndMember)]
+    ticks(world, 1)
+    assert [m for m in world.orders if isinstance(m, EndMember)]
+    world.hear(MemberNews(order.group, order.index, order.attempt, 0, "", "a"))
+    world.rounds(5)
+    assert state(world) == st.TIMED_OUT
+    assert world.held == {}
+
+
+def test_a_node_that_was_away_hears_of_the_signal_again(world):
+    submit(world, spec(limit_s=60.0, signal=WarningSignal(name="USR1", before_s=50.0)))
+    world.rounds(5)
+    [order] = world.started()
+    runs(world, order)
+    ticks(world, 15)
+    world.rejoins()
+    assert len([m for m in world.orders if isinstance(m, WarnMember)]) == 2
+
+
+# ---- holding and changing ------------------------------------------------------------------------
+
+
+def test_a_held_job_leaves_the_queue_to_others(world):
+    submit(world, spec("first"))
+    world.rounds(5)
+    submit(world, spec("second"))
+    submit(world, spec("third"))
+    world.ask(CommandJob("second", "hold"))
+    world.rounds(5)
+    rows = {row.name: (row.position, row.reason) for row in world.ask(ListJobs())}
+    assert rows["second"] == (None, "it is held")
+    assert rows["third"][0] == 1
+    explained = world.ask(Explain("second"))
+    assert (explained.waits, explained.reasons[0].change) == (True, "phalanx release second")
+    world.ask(CommandJob("second", "release"))
+    world.rounds(5)
+    positions = {row.name: row.position for row in world.ask(ListJobs())}
+    assert positions["second"] == 1, "it has kept its age"
+
+
+def test_a_job_that_waits_moves_to_another_queue_and_priority(world):
+    submit(world, spec("first"))
+    world.rounds(5)
+    submit(world, spec("second"))
+    submit(world, spec("third"))
+    world.rounds(5)
+    row = world.ask(UpdateJob("third", queue="lab", priority=3))
+    assert (row.queue, row.priority, row.time_limit_s) == ("lab", 3, 60)
+    world.rounds(5)
+    gangs = {row.name: (row.queue, row.priority) for row in world.ask(ListGangs())}
+    assert gangs == {"first": ("default", 0), "second": ("default", 0), "third": ("lab", 3)}
+    assert [(g.name, g.queue) for g in world.shell.gang_scheduler.registry.of_queue("lab").values()]
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "said"),
+    [
+        (UpdateJob("second", queue="none"), QueueUnavailableError, "there is no queue 'none'"),
+        (
+            UpdateJob("second", queue="lab", time_limit_s=4000.0),
+            JobCommandError,
+            "at most 01:00:00",
+        ),
+        (UpdateJob("second", time_limit_s=-1.0), JobCommandError, "time is more than 0"),
+        (UpdateJob("second", time_limit_s=float("nan")), JobCommandError, "time is more than 0"),
+        (UpdateJob("second", priority=2**40), JobCommandError, "a priority is at most"),
+        (UpdateJob("first", priority=1), JobCommandError, "first runs"),
+        (CommandJob("first", "hold"), JobCommandError, "only one that waits can be held"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_and_changes_nothing(world, request_, error, said):
+    submit(world, spec("first"))
+    world.rounds(5)
+    runs(world, world.started()[0])
+    submit(world, spec("second"))
+    before = [row.as_dict() for row in world.ask(ListJobs())]
+    with pytest.raises(error, match=said):
+        world.ask(request_)
+    assert [row.as_dict() for row in world.ask(ListJobs())] == before
+
+
+def test_a_deadline_ends_what_waits(world):
+    submit(world, spec("first"))
+    world.rounds(5)
+    submit(world, spec("second", limit_s=60.0, deadline=Moment(after_s=100.0)))
+    ticks(world, 45)
+    assert state(world, "second") == st.DEADLINE
+    assert "second" not in {row.name for row in world.ask(ListGangs())}
+
+
+# ---- a head that comes back ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored():
+    return StoredWorld()
+
+
+def apply(world, made):
+    answer = world.ask(ApplyManifests([job_manifest(made)]))
+    assert answer.error is None, answer.error
+
+
+def record(world, name="job"):
+    return present(world.control.gang_scheduler.jobs.table.get(f"default/{name}"))
+
+
+def test_a_restart_keeps_what_was_asked_of_time(stored):
+    apply(stored, spec("held", cpus=1.0, is_held=True))
+    apply(stored, spec("later", cpus=1.0, begin=Moment(after_s=30.0)))
+    apply(stored, spec("runs", cpus=1.0, limit_s=40.0))
+    stored.rounds()
+    before = {n: record(stored, n).spec for n in ("held", "later", "runs")}
+    submitted = record(stored, "later").submitted
+    stored.restart()
+    stored.rounds()
+    assert {n: record(stored, n).spec for n in before} == before
+    assert record(stored, "held").is_held
+    assert record(stored, "later").submitted == submitted
+    assert not record(stored, "later").count(st.PENDING, st.RUNNING)
+    stored.rounds(30)
+    assert record(stored, "later").count(st.PENDING, st.RUNNING)
+    stored.rounds(20)
+    assert record(stored, "runs").state == st.TIMED_OUT
+    assert record(stored, "held").state == st.PENDING
+
+
+@pytest.mark.parametrize("is_half_written", [False, True])
+def test_a_job_that_was_changed_just_before_the_head_died_is_where_it_was_put(
+    stored, is_half_written
+):
+    """Also where the job's row was written and its gang's was not."""
+    for name in ("one", "other"):
+        apply(stored, spec(name, cpus=4.0))
+    stored.rounds()
+    apply(stored, spec("second", cpus=4.0))
+    gangs = dict(stored.rows.tables["gangs"])
+    assert stored.ask(UpdateJob("second", priority=7)).error is None
+    if is_half_written:
+        stored.rows.tables["gangs"] = gangs
+    stored.restart()
+    stored.rounds()
+    gang = present(stored.control.gang_scheduler.jobs.gang_of("default/second"))
+    assert (gang.priority, gang.revision) == (7, 1)
+    assert gang.waits or record(stored, "second").state == st.RUNNING

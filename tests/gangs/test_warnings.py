@@ -1,0 +1,72 @@
+"""Who gets the signal before the end: real processes, a shell and what it has started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from tests.polling import eventually
+
+from phalanx.engines.processes.process_tree import warn
+
+CHILD = "trap 'touch child; exit' USR1; touch ready; while :; do sleep 0.05; done"
+SHELL = f"trap 'touch shell' USR1; bash -c \"{CHILD}\" & wait; wait; touch over"
+PYTHON = """
+import os, signal, subprocess, time
+signal.signal(signal.SIGUSR1, lambda *_: open("leader", "w").close())
+child = subprocess.Popen(["bash", "-c", os.environ["CHILD"]])
+child.wait()
+while not os.path.exists("end"):
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Starts a command in a directory of its own, and waits until it is ready."""
+    started = []
+
+    def start(*argv):
+        environment = os.environ | {"CHILD": CHILD}
+        process = subprocess.Popen(argv, cwd=tmp_path, env=environment, start_new_session=True)
+        started.append(process)
+        eventually((tmp_path / "ready").exists)
+        return process
+
+    yield start
+    for process in started:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_all_that_a_shell_has_started_gets_it_and_the_shell_does_not(command, tmp_path):
+    process = command("bash", "-c", SHELL)
+    warn(process.pid, signal.SIGUSR1, only_shell=False)
+    eventually((tmp_path / "over").exists)
+    assert (tmp_path / "child").exists()
+    assert not (tmp_path / "shell").exists()
+
+
+def test_or_the_shell_alone(command, tmp_path):
+    process = command("bash", "-c", SHELL)
+    warn(process.pid, signal.SIGUSR1, only_shell=True)
+    eventually((tmp_path / "shell").exists)
+    assert not (tmp_path / "child").exists()
+
+
+@pytest.mark.parametrize("argv", [(), ("sh", "-c", 'exec "$0" "$@"')], ids=["itself", "by a shell"])
+def test_a_program_gets_it_with_all_that_it_started(command, tmp_path, argv):
+    """Also one that a shell has become."""
+    process = command(*argv, sys.executable, "-c", PYTHON)
+    warn(process.pid, signal.SIGUSR1, only_shell=False)
+    eventually((tmp_path / "leader").exists)
+    eventually((tmp_path / "child").exists)
+
+
+def test_a_command_that_has_ended_is_passed_over(command):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    warn(process.pid, signal.SIGUSR1, only_shell=False)
