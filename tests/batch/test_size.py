@@ -9,7 +9,7 @@ import pytest
 from tests.batch.lines import cases
 from tests.batch.test_tables import snapshot_of
 
-from phalanx.batch.inquiry import explain_snapshot
+from phalanx.plan.inquiry import explain_snapshot
 from phalanx.batch.replay import replay
 
 MAX_BYTES = 16 * 2**20

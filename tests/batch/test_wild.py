@@ -13,7 +13,7 @@ from tests.effort import examples
 
 from phalanx.batch.accepted import Accepted, Kind
 from phalanx.batch.config import ACTIONS, SWITCHES
-from phalanx.batch.inquiry import explain_snapshot
+from phalanx.plan.inquiry import explain_snapshot
 from phalanx.batch.reading import read_snapshots
 from phalanx.batch.registry import BUILT_IN, known_plugins
 from phalanx.batch.writing import as_data

@@ -75,6 +75,7 @@ HOOKS: dict[str, Hook] = {
             "allocatable",
             Rule.COLLECT,
         ),
+        ("quotas", "(queue) -> (name, what is left) pairs", "allocatable", Rule.COLLECT),
         ("dry_run", "(queue) -> bool", None, Rule.ALL),
         ("preemptable", "(task, tasks) -> tasks | None", "preemptable", Rule.INTERSECT),
         ("reclaimable", "(task, tasks) -> tasks | None", "reclaimable", Rule.INTERSECT),

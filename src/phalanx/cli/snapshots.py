@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import typer
 
-from phalanx.batch.inquiry import explain_snapshot, names
+from phalanx.plan.inquiry import explain_snapshot, names
 from phalanx.batch.reading import holds_list, read_snapshots
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.replay import Outcome, as_data, replay

@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.batch.cycle import run_cycle
 from phalanx.batch.explain import main_reason
-from phalanx.batch.inquiry import explain_snapshot
+from phalanx.plan.inquiry import explain_snapshot
 from phalanx.batch.specs import Snapshot
 from phalanx.batch.writing import as_data
 from phalanx.errors import JobNotFoundError

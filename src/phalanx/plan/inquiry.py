@@ -8,18 +8,21 @@ from msgspec import UNSET, structs
 
 from phalanx.batch.cycle import decide
 from phalanx.batch.explain import sentence
-from phalanx.batch.forecast import expected_starts
 from phalanx.batch.plan import Plan, Rejection
 from phalanx.batch.remedies import remedy
 from phalanx.batch.specs import Snapshot
 from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
+from phalanx.model.rows.plan import PlannedStart
+from phalanx.plan.planner import Planner
 
 
 def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explanation]:
     """Decide a snapshot; an answer for `full` (namespace/name), or for each podgroup that waits
     and each task that waits without a podgroup. A podgroup's answer has those of its tasks."""
     session, plan = decide(snapshot)
-    starts = expected_starts(session)
+    # Who might start now was turned away for what plans do not see.
+    starts = {one.podgroup: one for one in Planner().plan(session).starts if one.at_s > session.now}
+    is_kept = "reservation" in snapshot.config.plugin_names()
     groups = {g.uid: g for g in snapshot.podgroups}
     members: dict[str, list[str]] = {uid: [] for uid in groups}
     alone = []
@@ -32,7 +35,7 @@ def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explan
         start = starts.get(uid)
         return structs.replace(
             _explanation(snapshot, plan, uid, "podgroup"),
-            expected_start=UNSET if start is None else ExpectedStart(**structs.asdict(start)),
+            expected_start=UNSET if start is None else _expected(start, session.now, is_kept),
             queue=groups[uid].queue,
             tasks=_alike(plan, waiting),
         )
@@ -66,6 +69,17 @@ def _explanation(snapshot: Snapshot, plan: Plan, uid: str, kind: str) -> Explana
         reasons=_reasons(found),
         node=UNSET if node is None else node,
         evicted=True if uid in plan.evicted else UNSET,
+    )
+
+
+def _expected(start: PlannedStart, now: float, is_kept: bool) -> ExpectedStart:
+    return ExpectedStart(
+        at_s=start.at_s,
+        in_s=start.at_s - now,
+        after_tasks=start.after_tasks,
+        basis=start.basis,
+        is_promised=is_kept and start.is_promised,
+        earliest_s=start.earliest_s,
     )
 
 

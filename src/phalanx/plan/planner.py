@@ -1,0 +1,230 @@
+"""Plans in time: the first that wait are promised places, and the others fill what is left.
+
+Conservative backfill: podgroups are taken in their order (see `order`), each at the earliest time at
+which it has room until its end beside all that run and all that were planned before it. So whoever
+starts earlier than somebody ahead of it delays nobody. Nodes are filled in one fixed order; so the
+same plan comes out when it is made again while run times hold, and no start is later than it was
+said to be. Lengths are limits, or what nine in ten of the same work's past runs took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from phalanx.batch.amounts import PODS, Counts
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.jobs import Job
+from phalanx.batch.session import Session
+from phalanx.plan.order import WaitingOrder, waits
+from phalanx.plan.reading import Picture
+from phalanx.plan.run_times import EARLY, LATE, LearntRunTimes
+from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
+from phalanx.plan.timetable import Demand, Taking, Timetable
+
+PROMISED = 32
+"""So many podgroups of each queue, the first that wait, are promised places."""
+
+
+class Entry:
+    """A podgroup that waits, and the room that was found for it."""
+
+    __slots__ = ("job", "past_runs", "taking")
+
+    def __init__(self, job: Job, taking: Taking, past_runs: int) -> None:
+        self.job = job
+        self.taking = taking
+        self.past_runs = past_runs
+
+
+class Draft:
+    """A plan as it grows, over one session."""
+
+    def __init__(
+        self, session: Session, learnt: LearntRunTimes | None = None, quantile: float = LATE
+    ) -> None:
+        self.session = session
+        self.picture = Picture(session, learnt, quantile)
+        self.table: Timetable = self.picture.timetable()
+        self.entries: list[Entry] = []
+        self.unknown: list[Job] = []
+        self._found: dict[tuple[object, ...], _Found] = {}
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        """Plan these, in this order, after all that were."""
+        for job in jobs:
+            length = self.picture.length(job.spec)
+            demand = self.picture.demand(job, length)
+            if demand is None:
+                continue
+            taking = self._earliest(demand)
+            if taking is None:
+                self.unknown.append(job)
+                continue
+            self.table.take(taking)
+            self.entries.append(Entry(job, taking, length.past_runs))
+
+    def _earliest(self, demand: Demand) -> Taking | None:
+        """As the timetable says. Room only ever shrinks while a plan grows: nobody asks again for
+        a time at which less was not to be had."""
+        key = (demand.quotas, *((part.eq_class, id(part.nodes)) for part in demand.parts))
+        found = self._found.setdefault(key, _Found())
+        counts = tuple(part.count for part in demand.parts)
+        begin = found.begin(counts, demand.length_s)
+        if begin == len(self.table.grid):
+            return None
+        taking = self.table.earliest(demand, begin)
+        never = len(self.table.grid)
+        found.add(counts, demand.length_s, never if taking is None else taking.first)
+        return taking
+
+
+class _Found:
+    """When there was room for demands of one kind: how many tasks, how long, and when."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[int, ...], float], int] = {}
+
+    def begin(self, counts: tuple[int, ...], length_s: float | None) -> int:
+        """No such demand has room before this time."""
+        long = float("inf") if length_s is None else length_s
+        found = self._known.get((counts, long))
+        if found is not None:
+            return found
+        return max(
+            (
+                at
+                for (least, shorter), at in self._known.items()
+                if shorter <= long and all(a <= b for a, b in zip(least, counts, strict=True))
+            ),
+            default=0,
+        )
+
+    def add(self, counts: tuple[int, ...], length_s: float | None, at: int) -> None:
+        self._known[counts, float("inf") if length_s is None else length_s] = at
+
+
+class Planner:
+    """Makes plans, and keeps from one to the next in which order work was promised its places."""
+
+    def __init__(self, learnt: LearntRunTimes | None = None) -> None:
+        self._learnt = learnt
+        self._order = WaitingOrder()
+
+    def plan(self, session: Session) -> TimePlan:
+        """When all that waits in a session starts, if nothing else comes."""
+        waiting = self._order.sorted(session, plannable(session))
+        draft = Draft(session, self._learnt)
+        draft.add(waiting)
+        earliest: dict[str, float] = {}
+        if draft.picture.rests_on_learnt:
+            early = Draft(session, self._learnt, EARLY)
+            early.add(waiting)
+            grid = early.picture.grid
+            earliest = {one.job.uid: grid.at(one.taking.first) for one in early.entries}
+        return TimePlan(
+            now=session.now,
+            starts=tuple(_starts(draft, earliest)),
+            unknown=tuple(job.uid for job in draft.unknown),
+            running=tuple(_running(draft)),
+        )
+
+
+def plannable(session: Session) -> list[Job]:
+    """Podgroups that wait and of which a plan can tell when they start."""
+    cluster = session.cluster
+    return [
+        job
+        for job in cluster.jobs
+        if waits(job) and cluster.queues[job.queue].state == "Open" and session.job_valid(job)
+    ]
+
+
+TASKS, BY_LIMIT, BY_PAST, PAST_RUNS = range(4)
+
+
+class _Ended:
+    """How much has ended by each time of the grid, of what was planned so far."""
+
+    def __init__(self, rows: int) -> None:
+        self._counts: Counts = np.zeros((rows + 1, 4), dtype=np.int64)
+
+    def add(self, at: int, tasks: int, past_runs: int, *, is_job: bool) -> None:
+        row = self._counts[at]
+        row[TASKS] += tasks
+        if is_job:
+            row[BY_PAST if past_runs else BY_LIMIT] += 1
+            row[PAST_RUNS] += past_runs
+
+    def by(self, at: int) -> tuple[int, Basis]:
+        """Tasks that have ended by a time, and the jobs that they are."""
+        if not at:
+            return 0, Basis()
+        tasks, by_limit, by_past, past_runs = self._counts[1 : at + 1].sum(axis=0).tolist()
+        return tasks, Basis(by_limit=by_limit, by_past_runs=by_past, past_runs=past_runs)
+
+
+def _starts(draft: Draft, earliest: Mapping[str, float]) -> Iterator[PlannedStart]:
+    cluster, grid = draft.session.cluster, draft.picture.grid
+    ended = _Ended(len(grid))
+    seen: set[str] = set()
+    for one in draft.picture.endings:
+        if one.end_s is not None:
+            at = min(max(1, grid.rounded_up(one.end_s)), len(grid))
+            ended.add(at, one.count, one.past_runs, is_job=one.job.uid not in seen)
+            seen.add(one.job.uid)
+    ahead: dict[int, int] = {}
+    latest = 0
+    for entry in draft.entries:
+        job, taking = entry.job, entry.taking
+        after_tasks, basis = ended.by(taking.first)
+        rank = ahead[job.queue] = ahead.get(job.queue, 0) + 1
+        length_s = taking.demand.length_s
+        at_s = grid.at(taking.first)
+        early = earliest.get(job.uid)
+        yield PlannedStart(
+            podgroup=job.uid,
+            queue=cluster.queues[job.queue].name,
+            at_s=at_s,
+            ends_s=None if length_s is None else at_s + length_s,
+            after_tasks=after_tasks,
+            basis=basis,
+            is_promised=rank <= PROMISED,
+            fills=taking.first < latest,
+            places=tuple(_places(cluster, taking)) if rank <= PROMISED else (),
+            earliest_s=early if early is not None and early < at_s else None,
+        )
+        latest = max(latest, taking.first)
+        tasks = sum(part.count for part in taking.demand.parts)
+        ended.add(taking.last, tasks, entry.past_runs, is_job=True)
+
+
+def _places(cluster: Cluster, taking: Taking) -> Iterator[Place]:
+    """By node, in the order of names."""
+    tasks: dict[int, int] = {}
+    loads: dict[int, Counts] = {}
+    for part, (nodes, counts) in zip(taking.demand.parts, taking.places, strict=True):
+        for node, count in zip(nodes.tolist(), counts.tolist(), strict=True):
+            tasks[node] = tasks.get(node, 0) + count
+            loads[node] = loads.get(node, 0) + part.request * count
+    for node in sorted(tasks):
+        yield _place(cluster, node, tasks[node], loads[node])
+
+
+def _place(cluster: Cluster, node: int, tasks: int, load: Counts) -> Place:
+    names, written = cluster.dims.names, cluster.dims.written
+    return Place(
+        node=cluster.node_names[node],
+        tasks=tasks,
+        devices={
+            names[r]: written(r, float(load[r])) for r in range(PODS + 1, len(names)) if load[r]
+        },
+    )
+
+
+def _running(draft: Draft) -> Iterator[RunningPlace]:
+    cluster = draft.session.cluster
+    for one in draft.picture.endings:
+        place = _place(cluster, one.node, one.count, one.eq_class.request * one.count)
+        yield RunningPlace(podgroup=one.job.uid, place=place, ends_s=one.end_s)
