@@ -108,8 +108,26 @@ class Placer:
             and all(x.changes(eq_class) < level for x in scorers)
         )
 
+    def static(self, ask: Ask) -> Flags:
+        """Nodes that no filter turns the asker's class away from whose answer never changes."""
+        return self._answers(ask).static
+
     def answers(self, ask: Ask) -> Answers:
         """What is known of the asker's class, its masks brought up to date."""
+        known = self._answers(ask)
+        cluster = self._cluster
+        if known.mark < 0 or not known.steady:
+            index = np.arange(len(cluster.nodes))
+        elif known.mark == cluster.version:
+            return known
+        else:
+            index = np.flatnonzero(cluster.changed_at > known.mark)
+        known.mark = cluster.version
+        self._refresh(known, index, ask)
+        return known
+
+    def _answers(self, ask: Ask) -> Answers:
+        """As `answers`, as they are."""
         filters, scorers, scope = self.rules()
         cluster = self._cluster
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
@@ -125,14 +143,6 @@ class Placer:
                 if s.changes(ask.eq_class) == NEVER:
                     known.fixed += s.score(rows, ask)
             known.steady = self._changes_below(ALWAYS, ask.eq_class)
-        if known.mark < 0 or not known.steady:
-            index = np.arange(n)
-        elif known.mark == cluster.version:
-            return known
-        else:
-            index = np.flatnonzero(cluster.changed_at > known.mark)
-        known.mark = cluster.version
-        self._refresh(known, index, ask)
         return known
 
     def _scope_key(self, scope: str, job: Job, task: int) -> int:

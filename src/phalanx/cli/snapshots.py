@@ -11,13 +11,14 @@ from pathlib import Path
 import msgspec
 import typer
 
-from phalanx.plan.inquiry import explain_snapshot, names
 from phalanx.batch.reading import holds_list, read_snapshots
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.replay import Outcome, as_data, replay
 from phalanx.batch.specs import Snapshot
 from phalanx.cli.table import say
 from phalanx.errors import BatchFileError
+from phalanx.plan.inquiry import explain_snapshot, names
+from phalanx.plan.planner import lent
 
 UNUSABLE = 2
 NOT_IN_FILE = 3
@@ -30,7 +31,7 @@ def replay_file(file: str, *, as_json: bool, cycles: int) -> int:
     if read is None:
         return UNUSABLE
     text, snapshots = read
-    outcomes = [replay(snapshot, cycles) for snapshot in snapshots]
+    outcomes = [replay(snapshot, cycles, lent()) for snapshot in snapshots]
     for warning in dict.fromkeys(w for o in outcomes for p in o.plans for w in p.warnings):
         _complain(f"warning: {warning}")
     if as_json:

@@ -13,15 +13,16 @@ from phalanx.batch.remedies import remedy
 from phalanx.batch.specs import Snapshot
 from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import PlannedStart
-from phalanx.plan.planner import Planner
+from phalanx.plan.planner import Planner, lent
 
 
 def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explanation]:
     """Decide a snapshot; an answer for `full` (namespace/name), or for each podgroup that waits
     and each task that waits without a podgroup. A podgroup's answer has those of its tasks."""
-    session, plan = decide(snapshot)
+    planner = Planner()
+    session, plan = decide(snapshot, shells=lent(planner))
     # Who might start now was turned away for what plans do not see.
-    starts = {one.podgroup: one for one in Planner().plan(session).starts if one.at_s > session.now}
+    starts = {one.podgroup: one for one in planner.plan(session).starts if one.at_s > session.now}
     is_kept = "reservation" in snapshot.config.plugin_names()
     groups = {g.uid: g for g in snapshot.podgroups}
     members: dict[str, list[str]] = {uid: [] for uid in groups}

@@ -10,12 +10,14 @@ said to be. Lengths are limits, or what nine in ten of the same work's past runs
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from phalanx.batch.amounts import PODS, Counts
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.jobs import Job
+from phalanx.batch.plugins.reservation import PLANNER
 from phalanx.batch.session import Session
 from phalanx.plan.order import WaitingOrder, waits
 from phalanx.plan.reading import Picture
@@ -65,17 +67,34 @@ class Draft:
             self.table.take(taking)
             self.entries.append(Entry(job, taking, length.past_runs))
 
-    def _earliest(self, demand: Demand) -> Taking | None:
+    def start_now(self, jobs: Iterable[Job]) -> list[Job]:
+        """Of these, in this order, plan those that can start now beside all that was planned.
+        The others."""
+        waiting: list[Job] = []
+        for job in jobs:
+            length = self.picture.length(job.spec)
+            demand = self.picture.demand(job, length)
+            if demand is None:
+                continue
+            taking = self._earliest(demand, 1)
+            if taking is None:
+                waiting.append(job)
+            else:
+                self.table.take(taking)
+                self.entries.append(Entry(job, taking, length.past_runs))
+        return waiting
+
+    def _earliest(self, demand: Demand, end: int | None = None) -> Taking | None:
         """As the timetable says. Room only ever shrinks while a plan grows: nobody asks again for
         a time at which less was not to be had."""
         key = (demand.quotas, *((part.eq_class, id(part.nodes)) for part in demand.parts))
         found = self._found.setdefault(key, _Found())
         counts = tuple(part.count for part in demand.parts)
         begin = found.begin(counts, demand.length_s)
-        if begin == len(self.table.grid):
+        never = len(self.table.grid) if end is None else end
+        if begin >= never:
             return None
-        taking = self.table.earliest(demand, begin)
-        never = len(self.table.grid)
+        taking = self.table.earliest(demand, begin, end)
         found.add(counts, demand.length_s, never if taking is None else taking.first)
         return taking
 
@@ -129,6 +148,52 @@ class Planner:
             unknown=tuple(job.uid for job in draft.unknown),
             running=tuple(_running(draft)),
         )
+
+    def promises(self, session: Session, promised: int, minimum: int) -> CyclePromises:
+        """See LentPlanner: in a cycle only the first of each queue are planned, and whoever else
+        can start now."""
+        first, others = [], []
+        ranks: dict[int, int] = {}
+        for job in self._order.sorted(session, plannable(session)):
+            rank = ranks[job.queue] = ranks.get(job.queue, 0) + 1
+            is_first = rank <= promised and job.min_available >= minimum
+            (first if is_first else others).append(job)
+        draft = Draft(session, self._learnt)
+        draft.add(first)
+        return CyclePromises(draft, draft.start_now(others))
+
+
+def lent(planner: Planner | None = None) -> dict[str, Any]:
+    """What cycles are lent so that the plugin `reservation` has its planner."""
+    return {PLANNER: planner or Planner()}
+
+
+class CyclePromises:
+    """See Promises."""
+
+    def __init__(self, draft: Draft, others: Iterable[Job]) -> None:
+        """`others` were not planned, and cannot start now."""
+        self._table = draft.table
+        self.held_back: dict[str, float | None] = {}
+        self.places: dict[str, dict[int, Counts]] = {}
+        nodes = len(draft.session.cluster.nodes)
+        for entry in draft.entries:
+            if entry.taking.first:
+                self.held_back[entry.job.uid] = draft.picture.grid.at(entry.taking.first)
+            else:
+                self.places[entry.job.uid] = dict(_by_class(entry.taking, nodes))
+        self.held_back.update((job.uid, None) for job in (*draft.unknown, *others))
+
+    def spare(self, length_s: float | None) -> Counts:
+        """See Promises."""
+        return self._table.spare(length_s)
+
+
+def _by_class(taking: Taking, nodes: int) -> Iterator[tuple[int, Counts]]:
+    for part, (at, counts) in zip(taking.demand.parts, taking.places, strict=True):
+        column = np.zeros(nodes, dtype=np.int64)
+        column[at] = counts
+        yield part.eq_class, column
 
 
 def plannable(session: Session) -> list[Job]:

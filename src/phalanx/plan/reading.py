@@ -183,7 +183,7 @@ class Picture:
         key = placer.key(self._session.cluster.eq_class[t], job)
         known = self._static.get(key)
         if known is None:
-            known = self._static[key] = placer.answers(placer.ask(t)).static
+            known = self._static[key] = placer.static(placer.ask(t))
         return known
 
 
