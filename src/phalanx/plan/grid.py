@@ -25,18 +25,16 @@ class Grid:
     """Times in seconds, `now` the first of them."""
 
     def __init__(self, now: float) -> None:
-        times = [now]
-        step, until = 1.0, 2.0 * STEPS
-        at = math.floor(now) + 1.0
-        while at - now < HORIZON_S:
-            while at - now >= until:
-                step, until = step * 2, until * 2
-                at = math.ceil(at / step) * step
-            times.append(at)
-            at += step
+        pieces = [np.array([now])]
+        step, begin = 1.0, math.floor(now) + 1.0
+        while begin - now < HORIZON_S:
+            count = math.ceil((now + 2.0 * STEPS * step - begin) / step)
+            pieces.append(begin + step * np.arange(max(count, 0)))
+            step *= 2
+            begin = math.ceil((begin + step / 2 * max(count, 0)) / step) * step
         self.now = now
-        self.times: Vector = np.array(times)
-        self._listed = times
+        self.times: Vector = np.concatenate(pieces)
+        self._listed: list[float] = self.times.tolist()
 
     def __len__(self) -> int:
         return len(self._listed)

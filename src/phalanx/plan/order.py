@@ -28,7 +28,7 @@ def waits(job: Job) -> bool:
 
 
 class WaitingOrder:
-    """Remembers the order of the last plan."""
+    """Remembers the order in which places were promised last."""
 
     def __init__(self) -> None:
         self._before: dict[str, int] = {}
@@ -49,9 +49,11 @@ class WaitingOrder:
             for rank, (job, place) in enumerate(zip(by_queue[queue], known[queue], strict=True))
         ]
         out.sort(key=lambda one: one[:3])
-        found = [one[-1] for one in out]
-        self._before = {job.uid: place for place, job in enumerate(found)}
-        return found
+        return [one[-1] for one in out]
+
+    def remember(self, jobs: Iterable[Job]) -> None:
+        """They were promised places in this order."""
+        self._before = {job.uid: place for place, job in enumerate(jobs)}
 
     def _places(self, mine: list[Job]) -> list[int]:
         """For each job of one queue the place that it had; for a new one that of the next behind

@@ -2,14 +2,15 @@
 
 Conservative backfill: podgroups are taken in their order (see `order`), each at the earliest time at
 which it has room until its end beside all that run and all that were planned before it. So whoever
-starts earlier than somebody ahead of it delays nobody. Nodes are filled in one fixed order; so the
-same plan comes out when it is made again while run times hold, and no start is later than it was
-said to be. Lengths are limits, or what nine in ten of the same work's past runs took.
+starts earlier than somebody ahead of it delays nobody. A place that was promised once is kept from
+plan to plan until an earlier one is found: work that ends early would else let those behind go first
+into it. Only who comes before, in order, ends a promise. Lengths are limits, or what nine in ten of
+the same work's past runs took.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from phalanx.batch.cluster import Cluster
 from phalanx.batch.jobs import Job
 from phalanx.batch.plugins.reservation import PLANNER
 from phalanx.batch.session import Session
+from phalanx.plan.grid import Grid
 from phalanx.plan.order import WaitingOrder, waits
 from phalanx.plan.reading import Picture
 from phalanx.plan.run_times import EARLY, LATE, LearntRunTimes
@@ -40,6 +42,31 @@ class Entry:
         self.past_runs = past_runs
 
 
+class Kept:
+    """A place in time that a podgroup was promised: nodes by name, as others may come and go."""
+
+    __slots__ = ("_at_s", "_counts", "_nodes", "_wanted")
+
+    def __init__(self, taking: Taking, grid: Grid, names: Sequence[str]) -> None:
+        self._at_s = grid.at(taking.first)
+        self._wanted = _wanted(taking.demand)
+        self._nodes = [[names[node] for node in nodes.tolist()] for nodes, _ in taking.places]
+        self._counts = [counts for _, counts in taking.places]
+
+    def again(self, table: Timetable, demand: Demand, at: Mapping[str, int]) -> Taking | None:
+        """The same place in a later timetable; None if it is free no more, or asks for else."""
+        if _wanted(demand) != self._wanted:
+            return None
+        if not all(name in at for nodes in self._nodes for name in nodes):
+            return None
+        indexes = [np.array([at[name] for name in nodes], dtype=np.intp) for nodes in self._nodes]
+        return table.at(demand, self._at_s, tuple(zip(indexes, self._counts, strict=True)))
+
+
+def _wanted(demand: Demand) -> list[tuple[int, bytes]]:
+    return [(part.count, part.request.tobytes()) for part in demand.parts]
+
+
 class Draft:
     """A plan as it grows, over one session."""
 
@@ -52,28 +79,50 @@ class Draft:
         self.entries: list[Entry] = []
         self.unknown: list[Job] = []
         self._found: dict[tuple[object, ...], _Found] = {}
+        self._at = session.cluster.node_index
 
-    def add(self, jobs: Iterable[Job]) -> None:
-        """Plan these, in this order, after all that were."""
-        for job in jobs:
-            length = self.picture.length(job.spec)
-            demand = self.picture.demand(job, length)
+    def add(self, jobs: Sequence[Job], kept: Mapping[str, Kept]) -> None:
+        """Plan these, in this order, after all that were; none later than it is `kept` places,
+        unless somebody new is ahead of it."""
+        demands = [(job, *self._demand(job)) for job in jobs]
+        held: dict[str, Taking] = {}
+        for job, demand, _ in demands:
+            if job.uid not in kept:
+                break
+            taking = None if demand is None else kept[job.uid].again(self.table, demand, self._at)
+            if taking is not None:
+                self.table.take(taking)
+                held[job.uid] = taking
+        for job, demand, past_runs in demands:
             if demand is None:
                 continue
-            taking = self._earliest(demand)
+            before = held.get(job.uid)
+            taking = self._earliest(demand) if before is None else self._earlier(before)
             if taking is None:
                 self.unknown.append(job)
                 continue
             self.table.take(taking)
-            self.entries.append(Entry(job, taking, length.past_runs))
+            self.entries.append(Entry(job, taking, past_runs))
+
+    def _demand(self, job: Job) -> tuple[Demand | None, int]:
+        length = self.picture.length(job.spec)
+        return self.picture.demand(job, length), length.past_runs
+
+    def _earlier(self, before: Taking) -> Taking:
+        """Gives the room back; an earlier one if there is, or the same."""
+        self.table.give_back(before)
+        taking = self._earliest(before.demand, before.first) if before.first else None
+        if taking is None:
+            return before
+        self._found.clear()  # what was given back may be what somebody did not find
+        return taking
 
     def start_now(self, jobs: Iterable[Job]) -> list[Job]:
         """Of these, in this order, plan those that can start now beside all that was planned.
         The others."""
         waiting: list[Job] = []
         for job in jobs:
-            length = self.picture.length(job.spec)
-            demand = self.picture.demand(job, length)
+            demand, past_runs = self._demand(job)
             if demand is None:
                 continue
             taking = self._earliest(demand, 1)
@@ -81,7 +130,7 @@ class Draft:
                 waiting.append(job)
             else:
                 self.table.take(taking)
-                self.entries.append(Entry(job, taking, length.past_runs))
+                self.entries.append(Entry(job, taking, past_runs))
         return waiting
 
     def _earliest(self, demand: Demand, end: int | None = None) -> Taking | None:
@@ -125,21 +174,23 @@ class _Found:
 
 
 class Planner:
-    """Makes plans, and keeps from one to the next in which order work was promised its places."""
+    """Makes plans, and keeps from cycle to cycle what was promised, and in which order."""
 
     def __init__(self, learnt: LearntRunTimes | None = None) -> None:
         self._learnt = learnt
         self._order = WaitingOrder()
+        self._kept: dict[str, Kept] = {}
 
     def plan(self, session: Session) -> TimePlan:
-        """When all that waits in a session starts, if nothing else comes."""
+        """When all that waits in a session starts, if nothing else comes. Nothing is promised by
+        that."""
         waiting = self._order.sorted(session, plannable(session))
         draft = Draft(session, self._learnt)
-        draft.add(waiting)
+        draft.add(waiting, self._kept)
         earliest: dict[str, float] = {}
         if draft.picture.rests_on_learnt:
             early = Draft(session, self._learnt, EARLY)
-            early.add(waiting)
+            early.add(waiting, {})
             grid = early.picture.grid
             earliest = {one.job.uid: grid.at(one.taking.first) for one in early.entries}
         return TimePlan(
@@ -154,12 +205,16 @@ class Planner:
         can start now."""
         first, others = [], []
         ranks: dict[int, int] = {}
-        for job in self._order.sorted(session, plannable(session)):
+        waiting = self._order.sorted(session, plannable(session))
+        self._order.remember(waiting)
+        for job in waiting:
             rank = ranks[job.queue] = ranks.get(job.queue, 0) + 1
             is_first = rank <= promised and job.min_available >= minimum
             (first if is_first else others).append(job)
         draft = Draft(session, self._learnt)
-        draft.add(first)
+        draft.add(first, self._kept)
+        names, grid = session.cluster.node_names, draft.picture.grid
+        self._kept = {e.job.uid: Kept(e.taking, grid, names) for e in draft.entries}
         return CyclePromises(draft, draft.start_now(others))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phalanx.batch import jobs as j
-from phalanx.batch.amounts import MAX_IN_ALL, PODS, Counts, Flags
+from phalanx.batch.amounts import PODS, Counts, Flags, Vector
 from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
 from phalanx.batch.rows import Indexes
@@ -16,7 +16,7 @@ from phalanx.batch.session import Session
 from phalanx.batch.specs import PodGroupSpec
 from phalanx.plan.grid import Grid
 from phalanx.plan.run_times import LATE, LearntRunTimes
-from phalanx.plan.timetable import Demand, Part, Timetable
+from phalanx.plan.timetable import UNLIMITED, Demand, Part, Timetable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Picture:
         cluster = session.cluster
         self.grid = Grid(session.now)
         self._quotas: dict[str, int] = {}
-        self._quota_rows: list[Counts] = []
+        self._quota_rows: list[Vector] = []
         self._of_queue: dict[int, tuple[int, ...]] = {}
         self._static: dict[tuple[int, int], Flags] = {}
         self.endings = [ending for job in cluster.jobs for ending in self._endings(job)]
@@ -111,12 +111,12 @@ class Picture:
         nodes = len(cluster.nodes)
         for job in cluster.jobs:
             self.quotas(job.queue)
-        quotas = np.array(self._quota_rows, dtype=np.int64).reshape(-1, len(cluster.dims))
-        ends: list[tuple[int, int, Counts]] = []
+        quotas = np.array(self._quota_rows, dtype=np.float64).reshape(-1, len(cluster.dims))
+        ends: list[tuple[int, int, Vector]] = []
         for one in self.endings:
             at = len(self.grid) if one.end_s is None else max(1, self.grid.rounded_up(one.end_s))
             if at < len(self.grid):
-                load = one.eq_class.request * one.count
+                load = one.eq_class.vector * one.count
                 ends.append((at, one.node, load))
                 ends += ((at, nodes + line, load) for line in self._lines(one.job.queue))
         return Timetable(
@@ -140,8 +140,8 @@ class Picture:
                 for name, left in fn(queue):
                     if name not in self._quotas:
                         self._quotas[name] = len(self._quota_rows)
-                        row = np.clip(left, -MAX_IN_ALL, MAX_IN_ALL).astype(np.int64)
-                        row[PODS] = MAX_IN_ALL  # quotas do not count slots
+                        row = np.floor(np.minimum(left, UNLIMITED))
+                        row[PODS] = UNLIMITED  # quotas do not count slots
                         self._quota_rows.append(row)
                     lines.append(self._quotas[name])
             found = self._of_queue[queue] = tuple(dict.fromkeys(lines))
@@ -166,7 +166,7 @@ class Picture:
         parts = tuple(
             Part(
                 eq_class=index,
-                request=cluster.eq_classes[index].request,
+                request=cluster.eq_classes[index].vector,
                 asked=cluster.eq_classes[index].asked,
                 nodes=self._nodes_for(job, examples[index]),
                 count=count,

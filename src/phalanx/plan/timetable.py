@@ -2,7 +2,8 @@
 
 Work is promised room by taking its amounts out of the rows in which it runs. Looking for room is
 arithmetic on whole blocks of rows: sums over all nodes first, which rule most times out, then the
-least that each node has between start and end.
+least that each node has between start and end. Amounts are whole numbers below 2**53, on which
+doubles are exact, and faster to divide than integers.
 """
 
 from __future__ import annotations
@@ -12,9 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phalanx.batch.amounts import MAX_IN_ALL, Counts, Flags
+from phalanx.batch.amounts import Counts, Flags, Vector
 from phalanx.batch.rows import Indexes
 from phalanx.plan.grid import Grid
+
+
+UNLIMITED = 2.0**52
+"""As much as this counts as no limit."""
+_BLOCK = 64
+"""So many rows are looked at in one go."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,7 +30,7 @@ class Part:
     one, room aside."""
 
     eq_class: int
-    request: Counts
+    request: Vector
     asked: Sequence[int]
     nodes: Flags
     count: int
@@ -59,26 +66,27 @@ class Timetable:
     def __init__(
         self,
         grid: Grid,
-        soon: Counts,
-        later: Counts,
+        soon: Vector,
+        later: Vector,
         order: Indexes,
-        ends: Iterable[tuple[int, int, Counts]],
+        ends: Iterable[tuple[int, int, Vector]],
     ) -> None:
         """`ends`: (time of the grid, line, amounts) that become free then."""
         self.grid = grid
         self.nodes = len(order)
         self._order = order
-        free = np.zeros((len(grid), *later.shape), dtype=np.int64)
+        free = np.zeros((len(grid), *later.shape))
         for at, line, amounts in ends:
             free[at, line] += amounts
-        free[1] += later
+        free[1] += np.minimum(later, UNLIMITED)
         np.cumsum(free[1:], axis=0, out=free[1:])
-        free[0] = soon
+        free[0] = np.minimum(soon, UNLIMITED)
         nodes = free[:, : self.nodes]
-        # The upper bound is one that no machine reaches, and sums of it fit into 64 bits.
-        np.clip(nodes, 0, MAX_IN_ALL // max(self.nodes, 1), out=nodes)
+        np.maximum(nodes, 0, out=nodes)
         self._free = free
-        self._total: Counts = nodes.sum(axis=1)
+        self._total: Vector = nodes.sum(axis=1)
+        # Such sums may be beyond what doubles are exact on; they only rule out.
+        self._total += self._total.max(axis=0) * 2.0**-36
         self._lasts: dict[float | None, Indexes] = {}
 
     # ---- looking -----------------------------------------------------------------------------
@@ -105,9 +113,30 @@ class Timetable:
             at = int(np.searchsorted(candidates, max(blocked, first) + 1))
         return None
 
-    def spare(self, length_s: float | None) -> Counts:
+    def at(
+        self, demand: Demand, time: float, places: tuple[tuple[Indexes, Counts], ...]
+    ) -> Taking | None:
+        """These places from a time on (now, if that has passed); None if they are not free."""
+        first = self.grid.rounded_up(time)
+        if first == len(self.grid):
+            return None
+        last = self.last(demand.length_s, first)
+        low: Vector = self._free[first:last].min(axis=0)
+        for part, (nodes, counts) in zip(demand.parts, places, strict=True):
+            if not part.nodes[nodes].all():
+                return None
+            low[nodes] -= counts[:, None] * part.request
+            if (low[nodes] < 0).any():
+                return None
+        load = total_of(demand)
+        asked = load > 0
+        if any((low[quota] < load)[asked].any() for quota in demand.quotas):
+            return None
+        return Taking(demand=demand, first=first, last=last, places=places)
+
+    def spare(self, length_s: float | None) -> Vector:
         """What each node has left over for work of this length that begins now."""
-        low: Counts = self._free[: self.last(length_s, 0), : self.nodes].min(axis=0)
+        low: Vector = self._free[: self.last(length_s, 0), : self.nodes].min(axis=0)
         return low
 
     def _ends(self, length_s: float | None) -> Indexes:
@@ -139,7 +168,7 @@ class Timetable:
         return np.asarray(starts[upcoming >= lasts[begin:]])
 
     def _fit(self, demand: Demand, first: int, last: int) -> Taking | None:
-        low: Counts = self._free[first:last, : self.nodes].min(axis=0)
+        low: Vector = self._free[first:last, : self.nodes].min(axis=0)
         places: list[tuple[Indexes, Counts]] = []
         for part in demand.parts:
             if places:
@@ -154,13 +183,19 @@ class Timetable:
         return Taking(demand=demand, first=first, last=last, places=tuple(places))
 
     def _last_blocked(self, demand: Demand, first: int, last: int) -> int:
-        """The last of these times at which a part has no room even by itself; -1 for none."""
-        for at in range(last - 1, first - 1, -_BLOCK):
-            rows = self._free[max(first, at - _BLOCK + 1) : at + 1, : self.nodes]
+        """The last of these times from which on, until the end, a part has no room even by itself;
+        -1 for none. Whoever begins then or before, and ends no earlier, has none either."""
+        low: Vector | None = None
+        for end in range(last, first, -_BLOCK):
+            rows = self._free[max(first, end - _BLOCK) : end, : self.nodes][::-1]
+            least = np.minimum.accumulate(rows, axis=0)
+            if low is not None:
+                np.minimum(least, low, out=least)
+            low = least[-1]
             for part in demand.parts:
-                short = np.flatnonzero(_rooms(rows, part).sum(axis=1) < part.count)
+                short = np.flatnonzero(_rooms(least, part).sum(axis=1) < part.count)
                 if len(short):
-                    return max(first, at - _BLOCK + 1) + int(short[-1])
+                    return end - 1 - int(short[0])
         return -1
 
     # ---- taking ------------------------------------------------------------------------------
@@ -183,23 +218,20 @@ class Timetable:
             self._free[rows, quota] -= load
 
 
-_BLOCK = 64
-"""So many rows are looked at in one go."""
-
-
-def total_of(demand: Demand) -> Counts:
+def total_of(demand: Demand) -> Vector:
     """What all tasks of a demand ask for together."""
-    out = np.zeros_like(demand.parts[0].request)
+    out: Vector = np.zeros_like(demand.parts[0].request)
     for part in demand.parts:
         out += part.request * part.count
     return out
 
 
-def _rooms(free: Counts, part: Part) -> Counts:
+def _rooms(free: Vector, part: Part) -> Counts:
     """How many tasks of the part each node has room for, as far as it has to be known."""
-    out: Counts | None = None
+    least: Vector | None = None
     for r in part.asked:
-        times = free[..., r] // part.request[r]
-        out = times if out is None else np.minimum(out, times)
-    assert out is not None, "every task asks for a place"
-    return np.where(part.nodes, np.minimum(out, part.count), 0)
+        times = free[..., r] / part.request[r]
+        least = times if least is None else np.minimum(least, times, out=least)
+    assert least is not None, "every task asks for a place"
+    np.minimum(least, part.count, out=least)
+    return np.where(part.nodes, least, 0.0).astype(np.int64)
