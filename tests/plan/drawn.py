@@ -10,7 +10,7 @@ from phalanx.batch.config import Configuration, parse_volcano
 from phalanx.batch.plugins.reservation import PLANNER
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.session import Session
-from phalanx.batch.specs import NodeSpec, QueueSpec, Shape
+from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
 from phalanx.model.rows.plan import TimePlan
 from phalanx.plan.planner import CyclePromises, Planner
 from phalanx.sim.timed import Job, Part, Result, Rules, machine, simulate
@@ -120,3 +120,60 @@ def simulated(
         shells={PLANNER: planner},
     )
     return result, work
+
+
+def drawn_snapshot(draw: random.Random, now: float = 0.0) -> Snapshot:
+    """A cluster in which some gangs run and others wait; some tell no run time, some have run over
+    theirs. No action places anything."""
+    nodes, qs = machines(draw), queues(draw)
+    groups: list[PodGroupSpec] = []
+    tasks: list[TaskSpec] = []
+    left = {node.name: dict(node.capacity) for node in nodes}
+    for job in jobs(draw, nodes, qs):
+        shape, count = job.parts[0].shape, job.parts[0].count
+        ask = dict(shape.request)
+        homes = []
+        for _ in range(count if draw.random() < 0.5 else 0):
+            home = next((n for n, has in left.items() if _has(has, ask)), None)
+            if home is not None:
+                homes.append(home)
+                for r, x in ask.items():
+                    left[home][r] -= x
+        runs = len(homes) == count
+        for home in () if runs else homes:
+            for r, x in ask.items():
+                left[home][r] += x
+        groups.append(
+            PodGroupSpec(
+                name=job.name,
+                queue=job.queue,
+                min_member=draw.randint(1, count),
+                priority=job.priority,
+                phase="Running" if runs else "Inqueue",
+                created=job.submit_s,
+                run_time_s=None if draw.random() < 0.1 else job.work_s,
+                started=now - draw.choice((0.0, 10.5, 100.0)) if runs else None,
+            )
+        )
+        tasks += [
+            TaskSpec(
+                name=f"{job.name}-{k}",
+                podgroup=job.name,
+                shape=shape,
+                node=homes[k] if runs else "",
+                phase="Running" if runs else "Pending",
+            )
+            for k in range(count)
+        ]
+    return Snapshot(
+        config=keeping(KEEPING.replace("allocate", "backfill")),
+        nodes=tuple(nodes),
+        queues=tuple(qs),
+        podgroups=tuple(groups),
+        tasks=tuple(tasks),
+        now=now,
+    )
+
+
+def _has(left: dict[str, float], ask: dict[str, float]) -> bool:
+    return all(left.get(r, 0) >= x for r, x in ask.items())

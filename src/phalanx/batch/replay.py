@@ -29,9 +29,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.differences is None else not self.differences
 
 
-def replay(
-    snapshot: Snapshot, cycles: int = 1, shells: Mapping[str, Any] | None = None
-) -> Outcome:
+def replay(snapshot: Snapshot, cycles: int = 1, shells: Mapping[str, Any] | None = None) -> Outcome:
     """Decide one snapshot, `cycles` times, each over what the last one left; what the snapshot
     expects is compared with all of them together. `shells` as for `run_cycle`."""
     now = snapshot

@@ -13,6 +13,7 @@ import typer
 
 from phalanx.cli import jobs, queues, ray_command
 from phalanx.cli.cluster import drain, nodes, set_resource, status
+from phalanx.cli.planning import plan
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
 from phalanx.cli.start import start, stop
@@ -55,7 +56,7 @@ def bench(
     group: Annotated[
         str,
         typer.Option(
-            help="engine, placement, batch, cluster, nodes, scheduling, store, transfer, gangs, "
+            help="engine, placement, batch, plan, cluster, nodes, scheduling, store, transfer, gangs, "
             "simulator, day (minutes long, not in all), or all."
         ),
     ] = "engine",
@@ -126,6 +127,7 @@ app.command()(jobs.resume)
 app.command()(jobs.resize)
 app.command()(jobs.delete)
 app.command()(jobs.snapshot)
+app.command()(plan)
 app.command()(jobs.flows)
 app.command()(jobs.crons)
 app.command()(jobs.hypernodes)

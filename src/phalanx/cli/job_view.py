@@ -11,7 +11,7 @@ from phalanx.model.rows.work import CronInfo, FlowInfo, JobDescription, JobInfo,
 
 _HEAD = (
     "NAME", "QUEUE", "STATE", "KIND", "AGE", "REPLICAS", "MIN", "PENDING", "RUNNING", "SUCCEEDED",
-    "FAILED", "RETRIES", "POSITION", "REASON",
+    "FAILED", "RETRIES", "POSITION", "START", "REASON",
 )  # fmt: skip
 _QUEUES = (
     "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "GUARANTEE", "DESERVED",
@@ -36,11 +36,20 @@ def jobs_text(rows: Sequence[JobInfo]) -> str:
             age(row.age_s),
             *(str(row[column]) for column in columns),
             "" if row.position is None else str(row.position),
+            _start(row),
             row.reason,
         ]
         for row in rows
     ]
     return table(_HEAD, lines)
+
+
+def _start(row: JobInfo) -> str:
+    """In how long it is expected to start; "?" where its start is kept by nobody."""
+    expected = row.expected_start
+    if expected is None:
+        return ""
+    return f"in {age(expected.in_s)}" + ("" if expected.is_promised else "?")
 
 
 def job_text(job: JobDescription) -> str:

@@ -1,7 +1,7 @@
 """The times at which a plan may change: every second soon, and ever fewer later on.
 
 Slurm's backfill groups ends of running work in steps that double, too. Here steps are multiples of
-a power of two since the epoch, at most 1/64 of the time that lies between. So the times of a later
+a power of two since the epoch, at most 1/32 of the time that lies between. So the times of a later
 grid have all those of an earlier one in them: what was rounded up once is never rounded up further.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from phalanx.batch.amounts import Vector
 from phalanx.batch.rows import Indexes
 
-STEPS = 64
+STEPS = 32
 """So many steps, or more, lie between now and any time at which the step has doubled."""
 HORIZON_S = 2.0**22
 """A plan looks ahead so far: 48 days. What ends later never ends, for a plan."""

@@ -1,9 +1,10 @@
-"""Why tasks and podgroups of a snapshot wait, and what would have to change."""
+"""Why tasks and podgroups of a snapshot wait, what would have to change, and when they start."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import UNSET, structs
 
 from phalanx.batch.cycle import decide
@@ -12,18 +13,14 @@ from phalanx.batch.plan import Plan, Rejection
 from phalanx.batch.remedies import remedy
 from phalanx.batch.specs import Snapshot
 from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
-from phalanx.model.rows.plan import PlannedStart
+from phalanx.model.rows.plan import PlannedStart, TimePlan
 from phalanx.plan.planner import Planner, lent
 
 
 def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explanation]:
     """Decide a snapshot; an answer for `full` (namespace/name), or for each podgroup that waits
     and each task that waits without a podgroup. A podgroup's answer has those of its tasks."""
-    planner = Planner()
-    session, plan = decide(snapshot, shells=lent(planner))
-    # Who might start now was turned away for what plans do not see.
-    starts = {one.podgroup: one for one in planner.plan(session).starts if one.at_s > session.now}
-    is_kept = "reservation" in snapshot.config.plugin_names()
+    plan, starts = decide_and_expect(snapshot)
     groups = {g.uid: g for g in snapshot.podgroups}
     members: dict[str, list[str]] = {uid: [] for uid in groups}
     alone = []
@@ -36,7 +33,7 @@ def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explan
         start = starts.get(uid)
         return structs.replace(
             _explanation(snapshot, plan, uid, "podgroup"),
-            expected_start=UNSET if start is None else _expected(start, session.now, is_kept),
+            expected_start=UNSET if start is None else start,
             queue=groups[uid].queue,
             tasks=_alike(plan, waiting),
         )
@@ -50,6 +47,29 @@ def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explan
     waiting = [u for u in groups if u in rejected or any(t in rejected for t in members[u])]
     lone = [_explanation(snapshot, plan, t, "task") for t in alone if t in rejected]
     return [of_group(u) for u in waiting] + lone
+
+
+def decide_and_expect(
+    snapshot: Snapshot, most: int | None = None
+) -> tuple[Plan, dict[str, ExpectedStart]]:
+    """Decide a snapshot; the plan, and when podgroups start that wait after it, of the first
+    `most`."""
+    planner = Planner()
+    session, plan = decide(snapshot, shells=lent(planner))
+    is_kept = "reservation" in snapshot.config.plugin_names()
+    return plan, {
+        one.podgroup: _expected(one, session.now, is_kept)
+        for one in planner.plan(session, most).starts
+        if one.at_s > session.now  # who might start now was turned away for what plans do not see
+    }
+
+
+def plan_snapshot(snapshot: Snapshot, most: int | None = None) -> TimePlan:
+    """When all that waits starts, of the first `most`: those that can now, now."""
+    nothing = msgspec.structs.replace(snapshot.config, actions=())
+    idle = msgspec.structs.replace(snapshot, config=nothing)
+    planner = Planner()
+    return planner.plan(decide(idle, shells=lent(planner), explains=False)[0], most)
 
 
 def names(snapshot: Snapshot) -> set[str]:

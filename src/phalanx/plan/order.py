@@ -18,12 +18,13 @@ from phalanx.batch.session import Session
 
 def waits(job: Job) -> bool:
     """Whether a plan can tell when the job starts: not for those that a network domain binds, nor
-    for parts that are gangs of their own."""
+    for parts that are gangs of their own, nor where evictions have made room for it."""
+    counts = job.counts
     return bool(
-        job.counts[j.PENDING] > job.counts[j.IDLE_PENDING]
+        counts[j.PENDING] > counts[j.IDLE_PENDING]
+        and not counts[j.PIPELINED]
         and not job.has_subgroups
         and not job.has_topology()
-        and (job.is_ready() or not job.is_pipelined())
     )
 
 

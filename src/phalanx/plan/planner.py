@@ -121,13 +121,20 @@ class Draft:
         """Of these, in this order, plan those that can start now beside all that was planned.
         The others."""
         waiting: list[Job] = []
+        hopeless: set[object] = set()
         for job in jobs:
+            kind = self.picture.kind(job)
+            if kind in hopeless:
+                waiting.append(job)
+                continue
             demand, past_runs = self._demand(job)
             if demand is None:
                 continue
             taking = self._earliest(demand, 1)
             if taking is None:
                 waiting.append(job)
+                if kind is not None:
+                    hopeless.add(kind)
             else:
                 self.table.take(taking)
                 self.entries.append(Entry(job, taking, past_runs))
@@ -181,10 +188,10 @@ class Planner:
         self._order = WaitingOrder()
         self._kept: dict[str, Kept] = {}
 
-    def plan(self, session: Session) -> TimePlan:
-        """When all that waits in a session starts, if nothing else comes. Nothing is promised by
-        that."""
-        waiting = self._order.sorted(session, plannable(session))
+    def plan(self, session: Session, most: int | None = None) -> TimePlan:
+        """When all that waits in a session starts, if nothing else comes; of the first `most`, in
+        order. Nothing is promised by that."""
+        waiting = self._order.sorted(session, plannable(session))[:most]
         draft = Draft(session, self._learnt)
         draft.add(waiting, self._kept)
         earliest: dict[str, float] = {}

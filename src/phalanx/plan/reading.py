@@ -55,7 +55,8 @@ class Picture:
         self._quotas: dict[str, int] = {}
         self._quota_rows: list[Vector] = []
         self._of_queue: dict[int, tuple[int, ...]] = {}
-        self._static: dict[tuple[int, int], Flags] = {}
+        self._quotas_of: dict[int, tuple[int, ...]] = {}
+        self._masks: dict[bytes, Flags] = {}
         self.endings = [ending for job in cluster.jobs for ending in self._endings(job)]
         self.rests_on_learnt = any(ending.past_runs for ending in self.endings)
         """Whether some length was learnt from past runs."""
@@ -129,8 +130,11 @@ class Picture:
 
     def quotas(self, queue: int) -> tuple[int, ...]:
         """The timetable's lines of the quotas that what runs in a queue counts against."""
-        nodes = len(self._session.cluster.nodes)
-        return tuple(nodes + line for line in self._lines(queue))
+        found = self._quotas_of.get(queue)
+        if found is None:
+            nodes = len(self._session.cluster.nodes)
+            found = self._quotas_of[queue] = tuple(nodes + line for line in self._lines(queue))
+        return found
 
     def _lines(self, queue: int) -> tuple[int, ...]:
         found = self._of_queue.get(queue)
@@ -177,14 +181,20 @@ class Picture:
             return None
         return Demand(parts=parts, length_s=length.seconds, quotas=self.quotas(job.queue))
 
+    def kind(self, job: Job) -> object:
+        """Jobs of one kind ask for the same, of the same nodes; None for one that has none."""
+        group, eq_class = job.spec, job.eq_class
+        if eq_class is None or (group.run_time_s is None and self._learnt is not None):
+            return None
+        key = self._session.placer.static_key(eq_class, job, job.tasks[0])
+        return (key, job.queue, max(job.shortfall(), 1), group.run_time_s)
+
     def _nodes_for(self, job: Job, t: int) -> Flags:
-        """Nodes that may ever take a task: its labels, taints and the like allow it."""
+        """Nodes that may ever take a task: its labels, taints and the like allow it. Equal answers
+        are one object."""
         placer = self._session.placer
-        key = placer.key(self._session.cluster.eq_class[t], job)
-        known = self._static.get(key)
-        if known is None:
-            known = self._static[key] = placer.static(placer.ask(t))
-        return known
+        mask = placer.static(placer.ask(t))
+        return self._masks.setdefault(mask.tobytes(), mask)
 
 
 def _filling_order(capacity: Counts) -> Indexes:

@@ -36,15 +36,24 @@ class Part:
     count: int
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Demand:
     """Tasks that start together, for so long; None: nobody knows how long.
 
-    `quotas` are the lines of the quotas that they count against, together."""
+    `quotas` are the lines of the quotas that they count against; `load` is what they ask for
+    together."""
 
-    parts: Sequence[Part]
-    length_s: float | None
-    quotas: Sequence[int]
+    __slots__ = ("asked", "length_s", "load", "parts", "quotas")
+
+    def __init__(
+        self, parts: Sequence[Part], length_s: float | None, quotas: Sequence[int]
+    ) -> None:
+        self.parts = parts
+        self.length_s = length_s
+        self.quotas = quotas
+        self.load: Vector = sum(
+            (part.request * part.count for part in parts[1:]), parts[0].request * parts[0].count
+        )
+        self.asked = sorted({r for part in parts for r in part.asked})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,9 +108,8 @@ class Timetable:
         """Room for a demand at the earliest time from `begin` on, and before `end`; None if there
         is none within the grid."""
         lasts = self._ends(demand.length_s)
-        candidates = self._candidates(demand, lasts, begin)
-        if end is not None:
-            candidates = candidates[: np.searchsorted(candidates, end)]
+        end = len(self.grid) if end is None else end
+        candidates = self._candidates(demand, lasts, begin, end)
         at = 0
         while at < len(candidates):
             first = int(candidates[at])
@@ -128,9 +136,7 @@ class Timetable:
             low[nodes] -= counts[:, None] * part.request
             if (low[nodes] < 0).any():
                 return None
-        load = total_of(demand)
-        asked = load > 0
-        if any((low[quota] < load)[asked].any() for quota in demand.quotas):
+        if any((low[quota] < demand.load)[demand.asked].any() for quota in demand.quotas):
             return None
         return Taking(demand=demand, first=first, last=last, places=places)
 
@@ -150,22 +156,18 @@ class Timetable:
             self._lasts[length_s] = found
         return found
 
-    def _candidates(self, demand: Demand, lasts: Indexes, begin: int) -> Indexes:
+    def _candidates(self, demand: Demand, lasts: Indexes, begin: int, end: int) -> Indexes:
         """Times at which all nodes together, and all quotas, have enough until the end."""
-        rows = len(self.grid)
-        bad = np.zeros(rows - begin, dtype=np.bool_)
-        load = total_of(demand)
-        for r in np.flatnonzero(load):
-            bad |= self._total[begin:, r] < load[r]
+        rows = slice(begin, int(lasts[end - 1]))
+        bad = np.zeros(rows.stop - begin + 1, dtype=np.bool_)
+        for r in demand.asked:
+            bad[1:] |= self._total[rows, r] < demand.load[r]
             for quota in demand.quotas:
-                bad |= self._free[begin:, quota, r] < load[r]
-        blocked = np.flatnonzero(bad) + begin
-        if not len(blocked):
-            return np.arange(begin, rows)
-        starts = np.arange(begin, rows)
-        following = np.searchsorted(blocked, starts)
-        upcoming = np.append(blocked, rows)[following]
-        return np.asarray(starts[upcoming >= lasts[begin:]])
+                bad[1:] |= self._free[rows, quota, r] < demand.load[r]
+        before = np.cumsum(bad)
+        starts = np.arange(begin, end)
+        good = before[lasts[begin:end] - begin] == before[: end - begin]
+        return starts[good]
 
     def _fit(self, demand: Demand, first: int, last: int) -> Taking | None:
         low: Vector = self._free[first:last, : self.nodes].min(axis=0)
@@ -212,18 +214,10 @@ class Timetable:
         rows = slice(taking.first, taking.last)
         for part, (nodes, counts) in zip(taking.demand.parts, taking.places, strict=True):
             self._free[rows, nodes] -= counts[:, None] * (sign * part.request)
-        load = sign * total_of(taking.demand)
+        load = sign * taking.demand.load
         self._total[rows] -= load
         for quota in taking.demand.quotas:
             self._free[rows, quota] -= load
-
-
-def total_of(demand: Demand) -> Vector:
-    """What all tasks of a demand ask for together."""
-    out: Vector = np.zeros_like(demand.parts[0].request)
-    for part in demand.parts:
-        out += part.request * part.count
-    return out
 
 
 def _rooms(free: Vector, part: Part) -> Counts:

@@ -62,7 +62,7 @@ from phalanx.protocol.bundle_messages import (
     Prepared,
 )
 from phalanx.protocol.cluster_messages import QueueWeights
-from phalanx.protocol.requests.gangs import TakeSnapshot
+from phalanx.protocol.requests.gangs import ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
 from phalanx.protocol.requests.request import RequestHandlers
 from phalanx.resources.ports import RandomSource
@@ -158,6 +158,7 @@ class GangScheduler:
             *gang_requests.entries(),
             ReadJobLog.handled_by(self.logs.read),
             TakeSnapshot.handled_by(lambda _, request: self.explanations.snapshot()),
+            ShowPlan.handled_by(lambda _, request: self.explanations.plan()),
             on_defect=defects.in_request,
         )
 

@@ -270,9 +270,12 @@ class JobRequests:
         reasons = self._explanations.reasons()
         explained = []
         for row in rows:
-            reason, position = reasons.get(f"{row.namespace}/{row.name}", ("", None))
-            reason = reason or row.reason
-            explained.append(msgspec.structs.replace(row, reason=reason, position=position))
+            reason, position, start = reasons.get(f"{row.namespace}/{row.name}", ("", None, None))
+            explained.append(
+                msgspec.structs.replace(
+                    row, reason=reason or row.reason, position=position, expected_start=start
+                )
+            )
         return explained
 
     def description(self, name: str) -> JobDescription:

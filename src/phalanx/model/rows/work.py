@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phalanx.model.rows.explanation import ExpectedStart
 from phalanx.model.rows.row import Row
 
 Amounts = dict[str, float]
@@ -86,6 +87,8 @@ class JobInfo(Row, frozen=True):
     """Since it was submitted."""
     annotations: dict[str, str]
     """What its manifest, or who submitted it, has noted of it."""
+    expected_start: ExpectedStart | None
+    """Of one that waits, where run times tell."""
 
 
 class LogFile(Row, frozen=True):
