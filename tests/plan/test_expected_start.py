@@ -10,9 +10,9 @@ from msgspec import UNSET
 from tests.batch.lines import cases
 from tests.batch.test_tables import snapshot_of, written
 
-from phalanx.plan.inquiry import explain_snapshot
 from phalanx.cli.snapshots import explain_file
 from phalanx.model.rows.explanation import ExpectedStart
+from phalanx.plan.inquiry import explain_snapshot
 
 STARTS = """
 use allocate | priority, gang | predicates, proportion

@@ -56,8 +56,8 @@ def bench(
     group: Annotated[
         str,
         typer.Option(
-            help="engine, placement, batch, plan, cluster, nodes, scheduling, store, transfer, gangs, "
-            "simulator, day (minutes long, not in all), or all."
+            help="engine, placement, batch, plan, cluster, nodes, scheduling, store, transfer, "
+            "gangs, simulator, day (minutes long, not in all), or all."
         ),
     ] = "engine",
     quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,

@@ -1,11 +1,11 @@
 """Plans in time: the first that wait are promised places, and the others fill what is left.
 
-Conservative backfill: podgroups are taken in their order (see `order`), each at the earliest time at
-which it has room until its end beside all that run and all that were planned before it. So whoever
-starts earlier than somebody ahead of it delays nobody. A place that was promised once is kept from
-plan to plan until an earlier one is found: work that ends early would else let those behind go first
-into it. Only who comes before, in order, ends a promise. Lengths are limits, or what nine in ten of
-the same work's past runs took.
+Conservative backfill: podgroups are taken in their order (see `order`), each at the earliest time
+at which it has room until its end beside all that run and all that were planned before it. So
+whoever starts earlier than somebody ahead of it delays nobody. A place that was promised once is
+kept from plan to plan until an earlier one is found: work that ends early would else let those
+behind go first into it. Only who comes before, in order, ends a promise. Lengths are limits, or
+what nine in ten of the same work's past runs took.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from phalanx.batch.cluster import Cluster
 from phalanx.batch.jobs import Job
 from phalanx.batch.plugins.reservation import PLANNER
 from phalanx.batch.session import Session
+from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
 from phalanx.plan.grid import Grid
 from phalanx.plan.order import WaitingOrder, waits
 from phalanx.plan.reading import Picture
 from phalanx.plan.run_times import EARLY, LATE, LearntRunTimes
-from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
 from phalanx.plan.timetable import Demand, Taking, Timetable
 
 PROMISED = 32

@@ -17,7 +17,6 @@ from phalanx.batch.amounts import Counts, Flags, Vector
 from phalanx.batch.rows import Indexes
 from phalanx.plan.grid import Grid
 
-
 UNLIMITED = 2.0**52
 """As much as this counts as no limit."""
 _BLOCK = 64
