@@ -10,6 +10,7 @@ import pytest
 
 from phalanx.model.rows.cluster import DriverInfo, HyperNodeInfo, NodeInfo, StatusInfo
 from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
+from phalanx.model.rows.plan import Basis
 from phalanx.model.rows.row import Row, Rows
 from phalanx.model.rows.work import CronInfo, FlowInfo, GangInfo, JobInfo, MemberInfo, QueueInfo
 
@@ -92,7 +93,9 @@ def test_an_explanation_in_words() -> None:
     )
     answer = Explanation(
         snapshot="", name="default/a", kind="podgroup", waits=True, reasons=[full], queue="lab",
-        expected_start=ExpectedStart(at_s=100.0, in_s=90.0, after_tasks=1),
+        expected_start=ExpectedStart(
+            at_s=100.0, in_s=90.0, after_tasks=1, basis=Basis(by_limit=1), is_promised=False
+        ),
         tasks=[AlikeTasks(names=[f"t{n}" for n in range(5)], reasons=[full])], position=2,
     )  # fmt: skip
     assert str(answer) == (

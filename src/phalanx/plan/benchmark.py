@@ -40,42 +40,34 @@ _KEEPING = "  - name: reservation\n"
 
 def run(clock: Clock, sizes: Sequence[tuple[int, int]] = SIZES) -> list[Row]:
     """For each size: a whole plan, the promises of a first cycle and of one that follows, and
-    whole cycles with and without promises."""
-    rows: list[Row] = []
-    for nodes, gangs in sizes:
-        session = _opened(backlog(nodes, gangs))
-        planner = Planner()
+    whole cycles with and without promises. `count`: what was planned, or what starts."""
+    return [row for nodes, gangs in sizes for row in _rows(clock, nodes, gangs)]
 
-        def measure(
-            name: str, work: Callable[[], int], nodes: int = nodes, gangs: int = gangs
-        ) -> None:
-            start = clock()
-            planned = work()
-            took = clock() - start
-            rows.append(
-                {
-                    "measure": name,
-                    "nodes": nodes,
-                    "gangs": gangs,
-                    "seconds": took,
-                    "planned": planned,
-                }
-            )
 
-        def whole(session: Session = session, planner: Planner = planner) -> int:
-            return len(planner.plan(session).starts)
-
-        def cycle(session: Session = session, planner: Planner = planner) -> int:
-            return len(planner.promises(session, PROMISED, 1).held_back)
-
-        measure("plan: whole", whole)
-        measure("plan: promises of the first cycle", cycle)
-        measure("plan: promises kept to the next cycle", cycle)
-        without = backlog(nodes, gangs, actions="allocate")
-        measure("cycle without promises", lambda s=without: _cycle(s, None))
-        keeping = backlog(nodes, gangs, actions="allocate", keeps=True)
-        measure("cycle that keeps them", lambda s=keeping, p=planner: _cycle(s, p))
+def _rows(clock: Clock, nodes: int, gangs: int) -> list[Row]:
+    session = _opened(backlog(nodes, gangs))
+    planner = Planner()
+    without = backlog(nodes, gangs, actions="allocate")
+    keeping = backlog(nodes, gangs, actions="allocate", keeps=True)
+    measured: dict[str, Callable[[], int]] = {
+        "whole plan": lambda: len(planner.plan(session).starts),
+        "promises of a first cycle": lambda: _promised(planner, session),
+        "promises of the next cycle": lambda: _promised(planner, session),
+        "cycle without promises": lambda: _cycle(without, None),
+        "cycle that keeps promises": lambda: _cycle(keeping, planner),
+    }
+    rows = []
+    for name, work in measured.items():
+        start = clock()
+        count = work()
+        took = clock() - start
+        row = {"measure": name, "nodes": nodes, "gangs": gangs, "seconds": took, "count": count}
+        rows.append(row)
     return rows
+
+
+def _promised(planner: Planner, session: Session) -> int:
+    return len(planner.promises(session, PROMISED, 1).places)
 
 
 def _cycle(snapshot: Snapshot, planner: Planner | None) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.batch.amounts import PODS, Counts
+from phalanx.batch.amounts import PODS, Counts, Vector
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.jobs import Job
 from phalanx.batch.plugins.reservation import PLANNER
@@ -210,7 +210,8 @@ class Planner:
     def promises(self, session: Session, promised: int, minimum: int) -> CyclePromises:
         """See LentPlanner: in a cycle only the first of each queue are planned, and whoever else
         can start now."""
-        first, others = [], []
+        first: list[Job] = []
+        others: list[Job] = []
         ranks: dict[int, int] = {}
         waiting = self._order.sorted(session, plannable(session))
         self._order.remember(waiting)
@@ -246,7 +247,7 @@ class CyclePromises:
                 self.places[entry.job.uid] = dict(_by_class(entry.taking, nodes))
         self.held_back.update((job.uid, None) for job in (*draft.unknown, *others))
 
-    def spare(self, length_s: float | None) -> Counts:
+    def spare(self, length_s: float | None) -> Vector:
         """See Promises."""
         return self._table.spare(length_s)
 

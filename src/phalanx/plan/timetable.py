@@ -166,7 +166,7 @@ class Timetable:
         before = np.cumsum(bad)
         starts = np.arange(begin, end)
         good = before[lasts[begin:end] - begin] == before[: end - begin]
-        return starts[good]
+        return np.asarray(starts[good])
 
     def _fit(self, demand: Demand, first: int, last: int) -> Taking | None:
         low: Vector = self._free[first:last, : self.nodes].min(axis=0)

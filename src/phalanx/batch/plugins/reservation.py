@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from phalanx.batch.accepted import WHOLE, Accepted
-from phalanx.batch.amounts import Counts, Flags
+from phalanx.batch.amounts import Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, whole
 from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
@@ -40,7 +40,7 @@ class Promises(Protocol):
         """For podgroups that start now: by class of tasks how many go on each node."""
         ...
 
-    def spare(self, length_s: float | None) -> Counts:
+    def spare(self, length_s: float | None) -> Vector:
         """What each node has left over for work of this length that begins now."""
         ...
 

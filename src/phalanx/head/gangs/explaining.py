@@ -75,7 +75,7 @@ class Explanations:
             return {}
         plan, starts = decide_and_expect(self._picture(self._seen()), PLANNED)
         counts: dict[str, int] = {}
-        found = {}
+        found: dict[str, tuple[str, int, ExpectedStart | None]] = {}
         for gang in sorted(gangs, key=_order):
             position = counts[gang.queue] = counts.get(gang.queue, 0) + 1
             if gang in self._set_aside:
