@@ -100,7 +100,8 @@ def test_an_explanation_in_words() -> None:
     )  # fmt: skip
     assert str(answer) == (
         "podgroup default/a of queue lab waits\n"
-        "  expected to start in 90 s (at 100), once 1 task has ended, if run times hold\n"
+        "  expected to start in 90 s (at 100), once 1 task has ended, if run times hold "
+        "(limits of 1 job), and nobody fills in before it\n"
         "  - 2 nodes lack GPU\n"
         "    to change that: add a node\n"
         "  tasks t0, t1, t2 and 2 more\n"

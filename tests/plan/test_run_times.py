@@ -39,11 +39,11 @@ def test_the_oldest_runs_are_forgotten() -> None:
 
 
 def test_kinds_that_ended_long_ago_are_forgotten() -> None:
-    learnt = LearntRunTimes(lambda group: group.name)
+    learnt = LearntRunTimes(lambda group: group.name.encode())
     for i in range(KINDS):
-        learnt.add(named(f"k{i}"), 1.0)
-    learnt.add(named("k0"), 2.0)
-    learnt.add(named("new"), 1.0)
+        learnt.add(f"k{i}".encode(), 1.0)
+    learnt.add(b"k0", 2.0)
+    learnt.add(b"new", 1.0)
     assert learnt.of(named("k1")) is None
     first = learnt.of(named("k0"))
     assert first is not None
@@ -54,9 +54,9 @@ def test_a_plan_on_past_runs_gives_two_times_and_says_so() -> None:
     snapshot = drawn_snapshot(random.Random(7))
     silent = [msgspec.structs.replace(g, run_time_s=None) for g in snapshot.podgroups]
     snapshot = msgspec.structs.replace(snapshot, podgroups=tuple(silent))
-    learnt = LearntRunTimes(lambda group: "all alike")
+    learnt = LearntRunTimes(lambda group: b"all alike")
     for i in range(1, 101):
-        learnt.add(named("x"), 100.0 + i)
+        learnt.add(b"all alike", 100.0 + i)
     session = decide(snapshot, explains=False)[0]
     waiting = [one for one in Planner(learnt).plan(session).starts if one.at_s > snapshot.now]
     assert waiting

@@ -15,12 +15,15 @@ from phalanx.batch.specs import Snapshot
 from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import PlannedStart, TimePlan
 from phalanx.plan.planner import Planner, lent
+from phalanx.plan.run_times import LearntRunTimes
 
 
-def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explanation]:
+def explain_snapshot(
+    snapshot: Snapshot, full: str | None = None, learnt: LearntRunTimes | None = None
+) -> list[Explanation]:
     """Decide a snapshot; an answer for `full` (namespace/name), or for each podgroup that waits
     and each task that waits without a podgroup. A podgroup's answer has those of its tasks."""
-    plan, starts = decide_and_expect(snapshot)
+    plan, starts = decide_and_expect(snapshot, learnt=learnt)
     groups = {g.uid: g for g in snapshot.podgroups}
     members: dict[str, list[str]] = {uid: [] for uid in groups}
     alone = []
@@ -50,11 +53,11 @@ def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explan
 
 
 def decide_and_expect(
-    snapshot: Snapshot, most: int | None = None
+    snapshot: Snapshot, most: int | None = None, learnt: LearntRunTimes | None = None
 ) -> tuple[Plan, dict[str, ExpectedStart]]:
     """Decide a snapshot; the plan, and when podgroups start that wait after it, of the first
     `most`."""
-    planner = Planner()
+    planner = Planner(learnt)
     session, plan = decide(snapshot, shells=lent(planner))
     is_kept = "reservation" in snapshot.config.plugin_names()
     return plan, {
@@ -64,11 +67,13 @@ def decide_and_expect(
     }
 
 
-def plan_snapshot(snapshot: Snapshot, most: int | None = None) -> TimePlan:
+def plan_snapshot(
+    snapshot: Snapshot, most: int | None = None, learnt: LearntRunTimes | None = None
+) -> TimePlan:
     """When all that waits starts, of the first `most`: those that can now, now."""
     nothing = msgspec.structs.replace(snapshot.config, actions=())
     idle = msgspec.structs.replace(snapshot, config=nothing)
-    planner = Planner()
+    planner = Planner(learnt)
     return planner.plan(decide(idle, shells=lent(planner), explains=False)[0], most)
 
 

@@ -117,6 +117,13 @@ class Draft:
         self._found.clear()  # what was given back may be what somebody did not find
         return taking
 
+    def alone(self, jobs: Iterable[Job]) -> dict[str, float]:
+        """When each of these could start if nobody else waited, by podgroup. Takes nothing."""
+        found = ((job, self._demand(job)[0]) for job in jobs)
+        takings = ((job, self._earliest(d)) for job, d in found if d is not None)
+        grid = self.picture.grid
+        return {job.uid: grid.at(taking.first) for job, taking in takings if taking is not None}
+
     def start_now(self, jobs: Iterable[Job]) -> list[Job]:
         """Of these, in this order, plan those that can start now beside all that was planned.
         The others."""
@@ -196,10 +203,7 @@ class Planner:
         draft.add(waiting, self._kept)
         earliest: dict[str, float] = {}
         if draft.picture.rests_on_learnt:
-            early = Draft(session, self._learnt, EARLY)
-            early.add(waiting, {})
-            grid = early.picture.grid
-            earliest = {one.job.uid: grid.at(one.taking.first) for one in early.entries}
+            earliest = Draft(session, self._learnt, EARLY).alone(waiting)
         return TimePlan(
             now=session.now,
             starts=tuple(_starts(draft, earliest)),

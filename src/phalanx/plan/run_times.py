@@ -41,19 +41,18 @@ class PastRuns:
         return self._ordered[begin + min(count - 1, int(part * count))]
 
 
-KindOf = Callable[[PodGroupSpec], str]
+KindOf = Callable[[PodGroupSpec], bytes | None]
 
 
 class LearntRunTimes:
-    """Past runs by kind of work: two podgroups are of one kind if `kind_of` gives them one name."""
+    """Past runs by kind of work: `kind_of` says of which kind a podgroup is; None: of none."""
 
     def __init__(self, kind_of: KindOf) -> None:
         self._kind_of = kind_of
-        self._runs: dict[str, PastRuns] = {}
+        self._runs: dict[bytes, PastRuns] = {}
 
-    def add(self, group: PodGroupSpec, run_time_s: float) -> None:
-        """A podgroup has ended well, so long after its start."""
-        kind = self._kind_of(group)
+    def add(self, kind: bytes, run_time_s: float) -> None:
+        """Work of this kind has ended well, so long after its start."""
         runs = self._runs.pop(kind, None) or PastRuns()
         self._runs[kind] = runs  # the last of all
         runs.add(run_time_s)
@@ -62,4 +61,5 @@ class LearntRunTimes:
 
     def of(self, group: PodGroupSpec) -> PastRuns | None:
         """Past runs of such work; None if there were none."""
-        return self._runs.get(self._kind_of(group))
+        kind = self._kind_of(group)
+        return None if kind is None else self._runs.get(kind)

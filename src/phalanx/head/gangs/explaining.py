@@ -26,6 +26,7 @@ from phalanx.model.nearest import nearest
 from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import TimePlan
 from phalanx.plan.inquiry import decide_and_expect, explain_snapshot, plan_snapshot
+from phalanx.plan.run_times import LearntRunTimes
 
 Picture = Callable[[Iterable[Gang]], Snapshot]
 """Everything that a cycle could look at, with these gangs, and with what others take of nodes."""
@@ -42,8 +43,10 @@ class Explanations:
         picture: Picture,
         show_next: Callable[[], None],
         set_aside: SetAside,
+        learnt: LearntRunTimes,
     ) -> None:
-        """`show_next` has those gangs seen whose turn it is."""
+        """`show_next` has those gangs seen whose turn it is. `learnt`: how long such work ran."""
+        self._learnt = learnt
         self._set_aside = set_aside
         self._registry = registry
         self._picture = picture
@@ -62,7 +65,7 @@ class Explanations:
             return _of_defect(gang, self._set_aside.errors[gang.group])
         seen = self._seen()
         gangs = seen if gang in seen else [*seen, gang]
-        found = explain_snapshot(self._picture(gangs), gang.uid)[0]
+        found = explain_snapshot(self._picture(gangs), gang.uid, self._learnt)[0]
         position = self._position(gang) if gang.waits else msgspec.UNSET
         state = msgspec.UNSET if gang.waits else _state(gang)
         return msgspec.structs.replace(found, waits=gang.waits, position=position, state=state)
@@ -73,7 +76,7 @@ class Explanations:
         gangs = list(self._registry.waiting.values())
         if not gangs:
             return {}
-        plan, starts = decide_and_expect(self._picture(self._seen()), PLANNED)
+        plan, starts = decide_and_expect(self._picture(self._seen()), PLANNED, self._learnt)
         counts: dict[str, int] = {}
         found: dict[str, tuple[str, int, ExpectedStart | None]] = {}
         for gang in sorted(gangs, key=_order):
@@ -118,7 +121,7 @@ class Explanations:
         """Who starts when, of the first that wait, and until when what runs holds its places."""
         self._show_next()
         living = (g for g in self._registry.gangs.values() if g not in self._set_aside)
-        return plan_snapshot(self._picture(living), PLANNED)
+        return plan_snapshot(self._picture(living), PLANNED, self._learnt)
 
     def snapshot(self) -> bytes:
         """Everything that a cycle could look at, as a snapshot file in JSON."""

@@ -18,6 +18,7 @@ from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspe
 from phalanx.head.jobs.explaining import explain_cron, explain_flow, explain_job
 from phalanx.head.jobs.flows import Flows
 from phalanx.head.jobs.job_gangs import JobGangs
+from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
@@ -78,8 +79,10 @@ class JobRequests:
         priorities: Priorities,
         domains: Domains,
         explanations: Explanations,
+        past: PastJobs,
         defects: Defects,
     ) -> None:
+        self._past = past
         self._defects = defects
         self._clock = clock
         self._nodes = nodes
@@ -98,6 +101,7 @@ class JobRequests:
             self.flows.job_changed(job)
         with self._defects.kept_apart("cron", job.uid):
             self.crons.job_changed(job)
+        self._past.job_changed(job)
 
     def tick(self) -> None:
         """Time has passed."""

@@ -52,8 +52,9 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """It starts before somebody who is ahead of it, in room that they do not need."""
     places: tuple[Place, ...]
     earliest_s: float | None = None
-    """Where run times were learnt: it starts so early if all run as short as one in ten did.
-    `at_s` then says when it starts if all run as long as nine in ten did."""
+    """Where run times were learnt: it starts so early if what runs takes as short as one in ten
+    did, and nobody else waits. `at_s` then says when it starts if all take as long as nine in ten
+    did, and nobody behind it goes first."""
 
 
 class RunningPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
