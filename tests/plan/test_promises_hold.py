@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.plan.drawn import Listened, simulated
 
-QUICK, ALL, EACH = 30, 200, 10
+QUICK, ALL, EACH = 20, 200, 5
 
 
 def held(first: int) -> None:

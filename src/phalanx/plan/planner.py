@@ -81,9 +81,9 @@ class Draft:
         self._found: dict[tuple[object, ...], _Found] = {}
         self._at = session.cluster.node_index
 
-    def add(self, jobs: Sequence[Job], kept: Mapping[str, Kept]) -> None:
+    def add(self, jobs: Sequence[Job], kept: Mapping[str, Kept], *, improves: bool) -> None:
         """Plan these, in this order, after all that were; none later than it is `kept` places,
-        unless somebody new is ahead of it."""
+        unless somebody new is ahead of it, and earlier only where this `improves` on that."""
         demands = [(job, *self._demand(job)) for job in jobs]
         held: dict[str, Taking] = {}
         for job, demand, _ in demands:
@@ -97,6 +97,9 @@ class Draft:
             if demand is None:
                 continue
             before = held.get(job.uid)
+            if before is not None and not improves:
+                self.entries.append(Entry(job, before, past_runs))
+                continue
             taking = self._earliest(demand) if before is None else self._earlier(before)
             if taking is None:
                 self.unknown.append(job)
@@ -200,7 +203,7 @@ class Planner:
         order. Nothing is promised by that."""
         waiting = self._order.sorted(session, plannable(session))[:most]
         draft = Draft(session, self._learnt)
-        draft.add(waiting, self._kept)
+        draft.add(waiting, self._kept, improves=False)  # else it would say what nobody keeps
         earliest: dict[str, float] = {}
         if draft.picture.rests_on_learnt:
             earliest = Draft(session, self._learnt, EARLY).alone(waiting)
@@ -224,7 +227,7 @@ class Planner:
             is_first = rank <= promised and job.min_available >= minimum
             (first if is_first else others).append(job)
         draft = Draft(session, self._learnt)
-        draft.add(first, self._kept)
+        draft.add(first, self._kept, improves=True)
         names, grid = session.cluster.node_names, draft.picture.grid
         self._kept = {e.job.uid: Kept(e.taking, grid, names) for e in draft.entries}
         return CyclePromises(draft, draft.start_now(others))
