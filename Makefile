@@ -8,8 +8,8 @@ RAY_STAMP := $(RAY_VENV)/.ready
 # What runs in minutes; all of tests/contract may be run so, too.
 CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_wait.py errors.py)
 # The rooms that decide, and the tests that reach most of them in their own process.
-CORE := $(addprefix --cov=phalanx.,head node owner batch policies resources scheduling)
-TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node policies protocol resources scheduling sim)
+CORE := $(addprefix --cov=phalanx.,head node owner plan batch policies resources scheduling)
+TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node plan policies protocol resources scheduling sim)
 .DEFAULT_GOAL := help
 .PHONY: help setup redis run test fuzz conformance test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
 

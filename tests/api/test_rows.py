@@ -10,6 +10,7 @@ import pytest
 
 from phalanx.model.rows.cluster import DriverInfo, HyperNodeInfo, NodeInfo, StatusInfo
 from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
+from phalanx.model.rows.plan import Basis
 from phalanx.model.rows.row import Row, Rows
 from phalanx.model.rows.work import CronInfo, FlowInfo, GangInfo, JobInfo, MemberInfo, QueueInfo
 
@@ -92,12 +93,15 @@ def test_an_explanation_in_words() -> None:
     )
     answer = Explanation(
         snapshot="", name="default/a", kind="podgroup", waits=True, reasons=[full], queue="lab",
-        expected_start=ExpectedStart(at_s=100.0, in_s=90.0, after_tasks=1),
+        expected_start=ExpectedStart(
+            at_s=100.0, in_s=90.0, after_tasks=1, basis=Basis(by_limit=1), is_promised=False
+        ),
         tasks=[AlikeTasks(names=[f"t{n}" for n in range(5)], reasons=[full])], position=2,
     )  # fmt: skip
     assert str(answer) == (
         "podgroup default/a of queue lab waits\n"
-        "  expected to start in 90 s (at 100), once 1 task has ended, if run times hold\n"
+        "  expected to start in 90 s (at 100), once 1 task has ended, if run times hold "
+        "(limits of 1 job), and nobody fills in before it\n"
         "  - 2 nodes lack GPU\n"
         "    to change that: add a node\n"
         "  tasks t0, t1, t2 and 2 more\n"

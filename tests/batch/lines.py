@@ -29,6 +29,7 @@ import yaml
 from phalanx.batch.reading import read_snapshots
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.replay import Outcome, replay
+from phalanx.plan.planner import lent
 
 UNITS = {"c": ("cpu", 1.0), "m": ("cpu", 1e-3), "G": ("memory", 1e9), "Gi": ("memory", 2.0**30)}
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(c|m|Gi|G|[a-z][A-Za-z0-9./_:-]*)$")
@@ -283,4 +284,4 @@ EXPECTED: dict[str, Any] = {
 
 def replay_text(text: str, file: str = "", cycles: int = 1) -> list[Outcome]:
     """Decide every snapshot of a text. Raises BatchFileError."""
-    return [replay(s, cycles) for s in read_snapshots(text, known_plugins(), file)]
+    return [replay(s, cycles, lent()) for s in read_snapshots(text, known_plugins(), file)]

@@ -9,7 +9,6 @@ from tests.batch.test_tables import snapshot_of
 from phalanx.batch.aftermath import after
 from phalanx.batch.cycle import run_cycle
 from phalanx.batch.plugins.half_life import decayed
-from phalanx.batch.plugins.reservation import learnt
 
 ROOM = """
 node n 1c 1G
@@ -103,9 +102,3 @@ def test_use_is_forgotten_by_halves() -> None:
     assert decayed(0.0, 1.0, 120, 60) == 0.75
     with pytest.raises(ValueError, match="positive"):
         decayed(1, 1, 1, 0)
-
-
-def test_run_times_are_learnt_from_the_longer_runs() -> None:
-    assert learnt([]) is None
-    assert learnt([5.0]) == 5.0
-    assert learnt([float(i) for i in range(10)]) == 9.0

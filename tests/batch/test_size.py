@@ -9,8 +9,8 @@ import pytest
 from tests.batch.lines import cases
 from tests.batch.test_tables import snapshot_of
 
-from phalanx.batch.inquiry import explain_snapshot
 from phalanx.batch.replay import replay
+from phalanx.plan.inquiry import explain_snapshot
 
 MAX_BYTES = 16 * 2**20
 

@@ -13,11 +13,11 @@ from tests.effort import examples
 
 from phalanx.batch.accepted import Accepted, Kind
 from phalanx.batch.config import ACTIONS, SWITCHES
-from phalanx.batch.inquiry import explain_snapshot
 from phalanx.batch.reading import read_snapshots
 from phalanx.batch.registry import BUILT_IN, known_plugins
 from phalanx.batch.writing import as_data
 from phalanx.errors import BatchFileError
+from phalanx.plan.inquiry import explain_snapshot
 
 VALUES: list[Any] = [
     -3, -1, 0, 1, 2, 10, 200, 0.5, 1.2, 1e12, True, False, "", "10m", "600", "x", "1Gi",

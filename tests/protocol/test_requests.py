@@ -38,7 +38,7 @@ SOURCES = Path(phalanx.__file__).parent
 FOR_VISITORS = {
     "RegisterDriver",
     *("DrainNode", "ChangeTotals", "GetStatus"),
-    *("ListGangs", "Explain", "TakeSnapshot"),
+    *("ListGangs", "Explain", "TakeSnapshot", "ShowPlan"),
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
     *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
     *("ExplainActor", "ListActors", "ListGroups"),

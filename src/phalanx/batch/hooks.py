@@ -51,6 +51,7 @@ HOOKS: dict[str, Hook] = {
     name: Hook(signature=signature, switch=switch, rule=rule)
     for name, signature, switch, rule in (
         ("job_valid", "(Job) -> Rejection | None", None, Rule.FIRST_NO),
+        ("held_back", "(Job) -> Rejection | None", None, Rule.FIRST_NO),
         ("job_order", "(Job) -> key", "jobOrder", Rule.KEY),
         ("queue_order", "(queue, queue) -> int", "queueOrder", Rule.COMPARE),
         ("victim_queue_order", "(queue, queue, for_queue) -> int", None, Rule.COMPARE),
@@ -75,6 +76,7 @@ HOOKS: dict[str, Hook] = {
             "allocatable",
             Rule.COLLECT,
         ),
+        ("quotas", "(queue) -> (name, what is left) pairs", "allocatable", Rule.COLLECT),
         ("dry_run", "(queue) -> bool", None, Rule.ALL),
         ("preemptable", "(task, tasks) -> tasks | None", "preemptable", Rule.INTERSECT),
         ("reclaimable", "(task, tasks) -> tasks | None", "reclaimable", Rule.INTERSECT),

@@ -63,6 +63,8 @@ class Placer:
         self._incurable: dict[tuple[int, int], Flags] = {}
         self._filters: dict[int, list[Filter]] = {}
         self._scorers: dict[int, list[Scorer]] = {}
+        self._static: dict[tuple[int, int], Flags] = {}
+        self._never_changing: dict[int, tuple[list[Filter], str]] = {}
 
     def ask(self, t: int, domain: str = "") -> Ask:
         cluster = self._cluster
@@ -107,6 +109,32 @@ class Placer:
             and all(x.changes(eq_class) < level for x in filters)
             and all(x.changes(eq_class) < level for x in scorers)
         )
+
+    def static(self, ask: Ask) -> Flags:
+        """Nodes that no filter turns the asker's class away from whose answer never changes."""
+        key = self.static_key(ask.eq_class, ask.job, ask.task)
+        known = self._static.get(key)
+        if known is None:
+            n = len(self._cluster.nodes)
+            known = self._static[key] = np.ones(n, dtype=np.bool_)
+            rows = Rows(self._cluster, np.arange(n))
+            for f in self._never(ask.eq_class)[0]:
+                known &= f.passes(rows, ask)
+        return known
+
+    def static_key(self, eq_class: EquivalenceClass, job: Job, task: int) -> tuple[int, int]:
+        """Tasks with the same key have the same `static` nodes."""
+        return (eq_class.index, self._scope_key(self._never(eq_class)[1], job, task))
+
+    def _never(self, eq_class: EquivalenceClass) -> tuple[list[Filter], str]:
+        """Filters whose answers for the class never change, and the narrowest scope among them."""
+        found = self._never_changing.get(eq_class.index)
+        if found is None:
+            filters = [f for f in self.rules()[0] if f.changes(eq_class) == NEVER]
+            scopes = {f.scope for f in filters}
+            scope = next((s for s in ("task", "job", "queue") if s in scopes), "")
+            found = self._never_changing[eq_class.index] = (filters, scope)
+        return found
 
     def answers(self, ask: Ask) -> Answers:
         """What is known of the asker's class, its masks brought up to date."""

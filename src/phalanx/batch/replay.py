@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -28,15 +29,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.differences is None else not self.differences
 
 
-def replay(snapshot: Snapshot, cycles: int = 1) -> Outcome:
+def replay(snapshot: Snapshot, cycles: int = 1, shells: Mapping[str, Any] | None = None) -> Outcome:
     """Decide one snapshot, `cycles` times, each over what the last one left; what the snapshot
-    expects is compared with all of them together."""
+    expects is compared with all of them together. `shells` as for `run_cycle`."""
     now = snapshot
     plans: list[Plan] = []
     for i in range(max(1, cycles)):
         if i:
             now = after(now, plans[-1])
-        plans.append(run_cycle(now))
+        plans.append(run_cycle(now, shells=shells))
     found = None
     if snapshot.expect is not None:
         found = tuple(differences(snapshot, plans))

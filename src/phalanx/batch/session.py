@@ -114,6 +114,14 @@ class Session:
             self.refuse(job, refusal)
         return refusal is None
 
+    def held_back(self, job: Job) -> bool:
+        """Whether the job is not to be placed now, whatever room there is; evictions for it may
+        still be made."""
+        refusal = self.hooks.first("held_back", job)
+        if refusal is not None:
+            self.refuse(job, refusal)
+        return refusal is not None
+
     def job_ready(self, job: Job) -> bool:
         return self.hooks.every("job_ready", job)
 

@@ -18,6 +18,7 @@ from rich.table import Table
 MODULES = {
     "placement": "phalanx.policies.benchmark",
     "batch": "phalanx.batch.benchmark",
+    "plan": "phalanx.plan.benchmark",
     "cluster": "phalanx.bench.heartbeats",
     "nodes": "phalanx.bench.nodes",
     "scheduling": "phalanx.bench.spilling",

@@ -13,6 +13,7 @@ import typer
 
 from phalanx.cli import job_changes, jobs, queues, ray_command
 from phalanx.cli.cluster import drain, nodes, set_resource, status
+from phalanx.cli.planning import plan
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
 from phalanx.cli.start import start, stop
@@ -55,8 +56,8 @@ def bench(
     group: Annotated[
         str,
         typer.Option(
-            help="engine, placement, batch, cluster, nodes, scheduling, store, transfer, gangs, "
-            "simulator, day (minutes long, not in all), or all."
+            help="engine, placement, batch, plan, cluster, nodes, scheduling, store, transfer, "
+            "gangs, simulator, day (minutes long, not in all), or all."
         ),
     ] = "engine",
     quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,
@@ -129,6 +130,7 @@ app.command()(job_changes.update)
 app.command()(job_changes.resize)
 app.command()(job_changes.delete)
 app.command()(jobs.snapshot)
+app.command()(plan)
 app.command()(jobs.flows)
 app.command()(jobs.crons)
 app.command()(jobs.hypernodes)

@@ -12,7 +12,7 @@ from phalanx.model.rows.work import CronInfo, FlowInfo, JobDescription, JobInfo,
 
 _HEAD = (
     "NAME", "QUEUE", "STATE", "KIND", "AGE", "TIME", "LIMIT", "REPLICAS", "MIN", "PENDING",
-    "RUNNING", "SUCCEEDED", "FAILED", "RETRIES", "POSITION", "REASON",
+    "RUNNING", "SUCCEEDED", "FAILED", "RETRIES", "POSITION", "START", "REASON",
 )  # fmt: skip
 _QUEUES = (
     "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "GUARANTEE", "DESERVED",
@@ -39,11 +39,20 @@ def jobs_text(rows: Sequence[JobInfo]) -> str:
             length(row.time_limit_s),
             *(str(row[column]) for column in columns),
             "" if row.position is None else str(row.position),
+            _start(row),
             row.reason,
         ]
         for row in rows
     ]
     return table(_HEAD, lines)
+
+
+def _start(row: JobInfo) -> str:
+    """In how long it is expected to start; "?" where its start is kept by nobody."""
+    expected = row.expected_start
+    if expected is None:
+        return ""
+    return f"in {age(expected.in_s)}" + ("" if expected.is_promised else "?")
 
 
 def job_text(job: JobDescription) -> str:

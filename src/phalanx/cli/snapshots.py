@@ -1,6 +1,6 @@
-"""`phalanx replay` and `phalanx explain` of files that `phalanx snapshot` wrote.
+"""`phalanx replay`, `explain` and `plan` of files that `phalanx snapshot` wrote.
 
-Both return the exit status; it is 2 for a file that cannot be used.
+The exit status is 2 for a file that cannot be used.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from pathlib import Path
 import msgspec
 import typer
 
-from phalanx.batch.inquiry import explain_snapshot, names
 from phalanx.batch.reading import holds_list, read_snapshots
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.replay import Outcome, as_data, replay
 from phalanx.batch.specs import Snapshot
 from phalanx.cli.table import say
 from phalanx.errors import BatchFileError
+from phalanx.model.rows.plan import TimePlan
+from phalanx.plan.inquiry import explain_snapshot, names, plan_snapshot
+from phalanx.plan.planner import lent
 
 UNUSABLE = 2
 NOT_IN_FILE = 3
@@ -30,7 +32,7 @@ def replay_file(file: str, *, as_json: bool, cycles: int) -> int:
     if read is None:
         return UNUSABLE
     text, snapshots = read
-    outcomes = [replay(snapshot, cycles) for snapshot in snapshots]
+    outcomes = [replay(snapshot, cycles, lent()) for snapshot in snapshots]
     for warning in dict.fromkeys(w for o in outcomes for p in o.plans for w in p.warnings):
         _complain(f"warning: {warning}")
     if as_json:
@@ -68,6 +70,15 @@ def explain_file(file: str, name: str | None, *, as_json: bool) -> int:
         for line in answer.lines(several=len(snapshots) > 1):
             say(line)
     return 0
+
+
+def plans_of(file: str) -> list[TimePlan]:
+    """The plan in time of each snapshot of `file`. Exits with UNUSABLE for one that cannot be
+    used."""
+    read = _read(file)
+    if read is None:
+        raise typer.Exit(UNUSABLE)
+    return [plan_snapshot(snapshot) for snapshot in read[1]]
 
 
 def _read(file: str) -> tuple[str, tuple[Snapshot, ...]] | None:

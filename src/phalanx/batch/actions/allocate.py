@@ -78,6 +78,8 @@ def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
             job.phase = "Inqueue"
         if not job.counts[PENDING]:
             continue
+        if session.held_back(job):
+            continue
         if not job.spec.promised and ceilings.stop(job):
             continue
         if session.job_valid(job) and job.counts[PENDING] > job.counts[IDLE_PENDING]:

@@ -82,6 +82,7 @@ class Capacity:
             ("preemptive", self._preemptive),
             ("queue_room", self._room),
             ("shortage", self._shortage),
+            ("quotas", self._quotas),
             ("job_enqueueable", self._enqueueable),
             ("job_enqueued", self._enqueued),
             ("dry_run", self._dry_run),
@@ -151,6 +152,15 @@ class Capacity:
             used, limit = n.account.allocated.v + eq_class.vector * count, n.real_capability.v
             out += above(self._cluster, "queue-quota", n.queue, used, limit, eq_class.vector)
         return out
+
+    def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
+        """What each quota that holds for a queue has left, the queue's own first."""
+        if self._unusable(queue) is not None:
+            return [(f"{self.name}/unusable", np.zeros(len(self._cluster.dims)))]
+        return [
+            (f"{self.name}/{n.queue}", n.real_capability.v - n.account.allocated.v)
+            for n in self._chain(queue)
+        ]
 
     def _enqueueable(self, job: Job) -> int:
         unusable = self._unusable(job.queue)

@@ -53,6 +53,7 @@ class Proportion:
             ("overused", self._overused),
             ("queue_room", self._room),
             ("shortage", self._shortage),
+            ("quotas", self._quotas),
             ("preemptive", self._preemptive),
             ("job_enqueueable", self._enqueueable),
             ("job_enqueued", self._enqueued),
@@ -98,6 +99,11 @@ class Proportion:
         entry = self.entries[queue]
         used = entry.account.allocated.v + eq_class.vector * count
         return above(self._cluster, "queue-quota", queue, used, entry.deserved.v, eq_class.vector)
+
+    def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
+        """What the queue may hold whoever else waits: what it deserves moves with that."""
+        entry = self.entries[queue]
+        return [(f"{self.name}/{queue}", entry.real_capability.v - entry.account.allocated.v)]
 
     def _preemptive(self, queue: int, request: Vector) -> bool:
         if self._cluster.queues[queue].state != "Open":

@@ -1,119 +1,138 @@
-"""The first gang that cannot start yet keeps the nodes it will get; others fill in around it.
+"""Who waits is promised a place in time, and others start only where that delays nobody.
 
-EASY backfill, as Slurm does it. From declared run times follows when enough running tasks will have
-ended for the gang: its shadow time. Until then others may use its nodes if they end before it, or
-if what they take is not needed at that time. Where run times are unknown nothing is reserved.
+Whoever runs cycles lends a planner, as `shells["planner"]`: a plan spans more than one cycle, and
+takes in what plugins do not know of. From the plan follows who starts now, and where; who is held
+back until its time; and what nodes have to spare for tasks that no plan has, such as those above a
+gang's minimum. Where run times are unknown, nothing is reserved on what nobody knows when it ends.
+Source: EASY and conservative backfill (Mu'alem and Feitelson, 2001).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from phalanx.batch.accepted import WHOLE, Accepted
-from phalanx.batch.amounts import Counts, Flags
+from phalanx.batch.amounts import Counts, Flags, Vector
 from phalanx.batch.arguments import Arguments, whole
 from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.forecast import known_ends, rooms
 from phalanx.batch.jobs import Job
-from phalanx.batch.rows import Ask, Filter, Rows, touched
+from phalanx.batch.plan import Rejection
+from phalanx.batch.rows import Ask, Change, Filter, Rows, touched
 from phalanx.batch.session import Session
 
+PLANNER = "planner"
+"""The name under which a planner is lent."""
 
-def learnt(past_s: Sequence[float], quantile: float = 0.9) -> float | None:
-    """A run time in seconds to declare for work that has run before; None if it never has."""
-    if not past_s:
-        return None
-    ordered = sorted(past_s)
-    return ordered[min(len(ordered) - 1, int(quantile * len(ordered)))]
+
+class Promises(Protocol):
+    """What a planner says to one cycle."""
+
+    @property
+    def held_back(self) -> Mapping[str, float | None]:
+        """Podgroups that are not to start now, and when they are; None: nobody has said yet."""
+        ...
+
+    @property
+    def places(self) -> Mapping[str, Mapping[int, Counts]]:
+        """For podgroups that start now: by class of tasks how many go on each node."""
+        ...
+
+    def spare(self, length_s: float | None) -> Vector:
+        """What each node has left over for work of this length that begins now."""
+        ...
+
+
+class LentPlanner(Protocol):
+    """Plans for a session, before its actions have moved anything."""
+
+    def promises(self, session: Session, promised: int, minimum: int) -> Promises:
+        """`promised`: for so many podgroups of each queue places are kept, and for none that needs
+        fewer tasks than `minimum`."""
+        ...
 
 
 class Reservation:
-    """`minimum` 2: gangs of fewer tasks get no reservation. Podgroups tell their `run_time_s`."""
+    """`promised` 32: places are kept for so many podgroups of each queue, the first that wait;
+    `minimum` 1: not for gangs of fewer tasks. Podgroups tell their `run_time_s`."""
 
     name = "reservation"
-    accepts: ClassVar[Accepted] = {"minimum": WHOLE}
+    accepts: ClassVar[Accepted] = {"promised": WHOLE, "minimum": WHOLE}
 
     def __init__(self, arguments: Arguments) -> None:
-        self._least = whole(arguments, "minimum", 2)
+        self._promised = max(0, whole(arguments, "promised", 32))
+        self._minimum = whole(arguments, "minimum", 1)
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._made: Booking | None = None
-        self._looked = False
+        self._planner: LentPlanner | None = session.shells.get(PLANNER)
+        if self._planner is None:
+            session.warn("reservation keeps nothing: who runs this cycle has lent it no planner")
+            return
+        self._known: Promises | None = None
+        self._left: dict[tuple[str, int], Counts] = {}
+        self._before: Counts = session.cluster.future
+        """What was free when the plan was made."""
+        self._begun: Counts = session.cluster.future
+        """What those took since then that the plan had start now."""
+        session.add("held_back", self.name, self._held_back)
+        session.add("changed", self.name, self._changed)
         session.add(
             "filter",
             self.name,
             Filter(reason="reserved", passes=self._passes, changes=touched, scope="job"),
         )
 
+    def _promises(self) -> Promises:
+        """Made when first asked for: then all plugins are there."""
+        if self._known is None:
+            assert self._planner is not None
+            known = self._planner.promises(self._session, self._promised, self._minimum)
+            self._known = known
+            self._before = self._session.cluster.future.copy()
+            self._begun = np.zeros_like(self._before)
+            self._left = {
+                (uid, index): counts.copy()
+                for uid, by_class in known.places.items()
+                for index, counts in by_class.items()
+            }
+        return self._known
+
+    def _held_back(self, job: Job) -> Rejection | None:
+        held_back = self._promises().held_back
+        if job.uid not in held_back:
+            return None
+        at_s = held_back[job.uid]
+        if at_s is None:
+            return Rejection(reason="no-room-yet")
+        return Rejection(reason="promised", detail={"in_s": round(at_s - self._session.now)})
+
+    def _changed(self, change: Change) -> None:
+        left = self._left.get((change.job.uid, change.eq_class.index))
+        if left is None:
+            return
+        for node in change.nodes:
+            if left[node] or change.sign < 0:
+                left[node] -= change.sign
+                self._begun[node] += change.eq_class.request * change.sign
+
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        booking = self._booking()
+        promises = self._promises()
+        left = self._left.get((ask.job.uid, ask.eq_class.index))
+        if left is not None and left.any():
+            return self._within(rows, ask.eq_class, left[rows.index])
+        spare = promises.spare(ask.job.spec.run_time_s)[rows.index]
+        taken = self._before[rows.index] - self._begun[rows.index]
         good = np.ones(len(rows), dtype=np.bool_)
-        if booking is None or ask.job is booking.job:
-            return good
-        length = ask.job.spec.run_time_s
-        if length is not None and self._session.now + length <= booking.shadow_time:
-            return good
         for r in ask.eq_class.asked:
-            left = rows.free(r) + booking.freed[rows.index, r] - booking.kept[rows.index, r]
-            good &= left >= ask.eq_class.request[r]
-        return np.asarray(good | ~booking.held[rows.index], dtype=np.bool_)
+            free = rows.free(r) - taken[:, r] + spare[:, r]
+            good &= free >= ask.eq_class.request[r]
+        return good
 
-    def _booking(self) -> Booking | None:
-        if not self._looked:
-            self._looked = True
-            self._made = self._book()
-        return self._made
-
-    def _book(self) -> Booking | None:
-        session, cluster = self._session, self._session.cluster
-        for job in sorted(cluster.jobs, key=session.job_key):
-            if job.is_pending() or job.is_ready() or job.min_available < self._least:
-                continue
-            if not session.job_valid(job):
-                continue
-            pending = session.sort_tasks(session.pending(job))
-            if not pending:
-                continue
-            need, eq_class = job.shortfall(), cluster.eq_class[pending[0]]
-            if int(rooms(cluster.future, eq_class).sum()) < need:
-                return self._when(job, eq_class, need)
-        return None
-
-    def _when(self, job: Job, eq_class: EquivalenceClass, need: int) -> Booking | None:
-        """The earliest end of running work after which the gang fits."""
-        session, cluster = self._session, self._session.cluster
-        freed = np.zeros_like(cluster.future)
-        fits = rooms(cluster.future, eq_class)
-        total = int(fits.sum())
-        for end, t in known_ends(session):
-            node = cluster.node_of[t]
-            freed[node] += cluster.eq_class[t].request
-            now = int(rooms((cluster.future[node] + freed[node])[None], eq_class)[0])
-            total += now - int(fits[node])
-            fits[node] = now
-            if total >= need:
-                return Booking(job, end, eq_class, need, fits, freed)
-        return None
-
-
-class Booking:
-    """Which nodes are kept for a job from when on, and how much of each."""
-
-    def __init__(
-        self, job: Job, shadow_time: float, eq_class: EquivalenceClass, need: int, *columns: Counts
-    ) -> None:
-        fits, self.freed = columns
-        self.job = job
-        self.shadow_time = shadow_time
-        self.kept = np.zeros_like(self.freed)
-        for node in np.argsort(-fits, kind="stable"):
-            take = min(need, int(fits[node]))
-            if take <= 0:
-                break
-            self.kept[node] = eq_class.request * take
-            need -= take
-        self.held: Flags = np.any(self.kept, axis=1)
+    def _within(self, rows: Rows, eq_class: EquivalenceClass, left: Counts) -> Flags:
+        """Rows on which no more of the class lie than the plan puts there."""
+        r = eq_class.asked[-1]
+        on_top = (self._session.cluster.future[rows.index, r] - rows.free(r)) // eq_class.request[r]
+        return np.asarray(on_top < left)

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from phalanx.batch.cycle import run_cycle
 from phalanx.batch.explain import main_reason
-from phalanx.batch.inquiry import explain_snapshot
 from phalanx.batch.specs import Snapshot
 from phalanx.batch.writing import as_data
 from phalanx.errors import JobNotFoundError
@@ -25,10 +23,15 @@ from phalanx.head.gangs.member_states import (
 )
 from phalanx.head.gangs.set_aside import SetAside
 from phalanx.model.nearest import nearest
-from phalanx.model.rows.explanation import Explanation, Reason
+from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
+from phalanx.model.rows.plan import TimePlan
+from phalanx.plan.inquiry import decide_and_expect, explain_snapshot, plan_snapshot
+from phalanx.plan.run_times import LearntRunTimes
 
 Picture = Callable[[Iterable[Gang]], Snapshot]
 """Everything that a cycle could look at, with these gangs, and with what others take of nodes."""
+PLANNED = 500
+"""Of so many that wait, the first in order, people are told when they start."""
 
 
 class Explanations:
@@ -40,8 +43,10 @@ class Explanations:
         picture: Picture,
         show_next: Callable[[], None],
         set_aside: SetAside,
+        learnt: LearntRunTimes,
     ) -> None:
-        """`show_next` has those gangs seen whose turn it is."""
+        """`show_next` has those gangs seen whose turn it is. `learnt`: how long such work ran."""
+        self._learnt = learnt
         self._set_aside = set_aside
         self._registry = registry
         self._picture = picture
@@ -60,23 +65,24 @@ class Explanations:
             return _of_defect(gang, self._set_aside.errors[gang.group])
         seen = self._seen()
         gangs = seen if gang in seen else [*seen, gang]
-        found = explain_snapshot(self._picture(gangs), gang.uid)[0]
+        found = explain_snapshot(self._picture(gangs), gang.uid, self._learnt)[0]
         position = self._position(gang) if gang.waits else msgspec.UNSET
         state = msgspec.UNSET if gang.waits else _state(gang)
         return msgspec.structs.replace(found, waits=gang.waits, position=position, state=state)
 
-    def reasons(self) -> dict[str, tuple[str, int]]:
-        """(why it waits, position in its queue) of all that wait, by name, in few words."""
+    def reasons(self) -> dict[str, tuple[str, int, ExpectedStart | None]]:
+        """(why it waits, position in its queue, expected start) of all that wait, by name, in few
+        words."""
         gangs = list(self._registry.waiting.values())
         if not gangs:
             return {}
-        plan = run_cycle(self._picture(self._seen()))
+        plan, starts = decide_and_expect(self._picture(self._seen()), PLANNED, self._learnt)
         counts: dict[str, int] = {}
-        found = {}
+        found: dict[str, tuple[str, int, ExpectedStart | None]] = {}
         for gang in sorted(gangs, key=_order):
             position = counts[gang.queue] = counts.get(gang.queue, 0) + 1
             if gang in self._set_aside:
-                found[gang.uid] = (_DEFECT + self._set_aside.errors[gang.group], position)
+                found[gang.uid] = (_DEFECT + self._set_aside.errors[gang.group], position, None)
                 continue
             waiting = [gang.task(i) for i in gang.among(WAITING)]
             rejections = plan.rejections.get(waiting[0], ())
@@ -87,7 +93,7 @@ class Explanations:
                 reason = main_reason(rejections)
             else:
                 reason = "others that ask for the same are ahead of it"
-            found[gang.uid] = (reason, position)
+            found[gang.uid] = (reason, position, starts.get(gang.uid))
         return found
 
     def find(self, name: str) -> Gang | None:
@@ -110,6 +116,12 @@ class Explanations:
     def _seen(self) -> list[Gang]:
         self._show_next()
         return [g for g in self._registry.window.seen.values() if g not in self._set_aside]
+
+    def plan(self) -> TimePlan:
+        """Who starts when, of the first that wait, and until when what runs holds its places."""
+        self._show_next()
+        living = (g for g in self._registry.gangs.values() if g not in self._set_aside)
+        return plan_snapshot(self._picture(living), PLANNED, self._learnt)
 
     def snapshot(self) -> bytes:
         """Everything that a cycle could look at, as a snapshot file in JSON."""

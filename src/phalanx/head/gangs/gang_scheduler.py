@@ -40,6 +40,7 @@ from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.jobs.job_gangs import JobGangs, JobRow
 from phalanx.head.jobs.logs import Logs
+from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.requests import JobRequests
@@ -62,7 +63,7 @@ from phalanx.protocol.bundle_messages import (
     Prepared,
 )
 from phalanx.protocol.cluster_messages import QueueWeights
-from phalanx.protocol.requests.gangs import TakeSnapshot
+from phalanx.protocol.requests.gangs import ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
 from phalanx.protocol.requests.request import RequestHandlers
 from phalanx.resources.ports import RandomSource
@@ -141,12 +142,13 @@ class GangScheduler:
         if self._skips_tried:
             live.tried = self._refusals.of
         self.logs = Logs(outbox, nodes, self.jobs)
+        past = PastJobs(self.jobs.table.get)
         self.explanations = Explanations(
-            registry, self._picture, self.cycles.show_next, self.set_aside
+            registry, self._picture, self.cycles.show_next, self.set_aside, past.learnt
         )
         self.job_requests = JobRequests(
             state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
-            self.domains, self.explanations, defects,
+            self.domains, self.explanations, past, defects,
         )  # fmt: skip
         gang_requests = GangRequests(
             clock, nodes, registry, self.queues, self.domains, self.reservations,
@@ -158,6 +160,7 @@ class GangScheduler:
             *gang_requests.entries(),
             ReadJobLog.handled_by(self.logs.read),
             TakeSnapshot.handled_by(lambda _, request: self.explanations.snapshot()),
+            ShowPlan.handled_by(lambda _, request: self.explanations.plan()),
             on_defect=defects.in_request,
         )
 

@@ -24,6 +24,7 @@ from phalanx.head.jobs.explaining import (
 )
 from phalanx.head.jobs.flows import Flows
 from phalanx.head.jobs.job_gangs import JobGangs
+from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
@@ -93,8 +94,10 @@ class JobRequests:
         priorities: Priorities,
         domains: Domains,
         explanations: Explanations,
+        past: PastJobs,
         defects: Defects,
     ) -> None:
+        self._past = past
         self._defects = defects
         self._clock = clock
         self._nodes = nodes
@@ -113,6 +116,7 @@ class JobRequests:
             self.flows.job_changed(job)
         with self._defects.kept_apart("cron", job.uid):
             self.crons.job_changed(job)
+        self._past.job_changed(job)
 
     def tick(self) -> None:
         """Time has passed."""
@@ -321,9 +325,12 @@ class JobRequests:
         reasons = self._explanations.reasons()
         explained = []
         for row in rows:
-            reason, position = reasons.get(f"{row.namespace}/{row.name}", ("", None))
-            reason = reason or row.reason
-            explained.append(msgspec.structs.replace(row, reason=reason, position=position))
+            reason, position, start = reasons.get(f"{row.namespace}/{row.name}", ("", None, None))
+            explained.append(
+                msgspec.structs.replace(
+                    row, reason=reason or row.reason, position=position, expected_start=start
+                )
+            )
         return explained
 
     def description(self, name: str) -> JobDescription:

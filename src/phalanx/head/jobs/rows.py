@@ -42,6 +42,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         retries=job.retries,
         priority=priority,
         position=None,
+        expected_start=None,
         submitted=job.submitted,
         started=job.started,
         finished=job.finished,

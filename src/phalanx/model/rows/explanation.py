@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from phalanx.model.rows.plan import Basis
+
 _SHOWN = 3
 """So many names of tasks are written out."""
 
@@ -32,11 +34,15 @@ class AlikeTasks(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
     """When a podgroup starts if run times hold: the time of day in seconds, in how many seconds,
-    and how many tasks end before."""
+    how many tasks end before, and what that rests on. `earliest_s` as in PlannedStart."""
 
     at_s: float
     in_s: float
     after_tasks: int
+    basis: Basis
+    is_promised: bool
+    """Cycles keep its places for it; else others may fill them, and it starts later."""
+    earliest_s: float | None = None
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,9 +100,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 def _when(expected: ExpectedStart) -> str:
     count = expected.after_tasks
     ends = "1 task has" if count == 1 else f"{count} tasks have"
+    early = ""
+    if expected.earliest_s is not None:
+        first_s = max(expected.in_s - (expected.at_s - expected.earliest_s), 0.0)
+        early = f"{first_s:g} to "
+    held = "" if expected.is_promised else ", and nobody fills in before it"
     return (
-        f"expected to start in {expected.in_s:g} s (at {expected.at_s:g}), once {ends} ended, if "
-        "run times hold"
+        f"expected to start in {early}{expected.in_s:g} s (at {expected.at_s:g}), once {ends} "
+        f"ended, if run times hold ({expected.basis}){held}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phalanx.model.rows.explanation import ExpectedStart
 from phalanx.model.rows.row import Row
 
 Amounts = dict[str, float]
@@ -103,6 +104,8 @@ class JobInfo(Row, frozen=True):
     """How often its gang ran before, whatever ended it."""
     annotations: dict[str, str]
     """What its manifest, or who submitted it, has noted of it."""
+    expected_start: ExpectedStart | None
+    """Of one that waits, where run times tell."""
 
 
 class LogFile(Row, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from phalanx.model.rows.explanation import Explanation
+from phalanx.model.rows.plan import TimePlan
 from phalanx.model.rows.work import GangInfo
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -68,5 +69,14 @@ class TakeSnapshot(Request[bytes]):
     """Everything that a scheduling cycle looks at, as a snapshot file in JSON."""
 
     kind: ClassVar[int] = 64
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+
+class ShowPlan(Request[TimePlan]):
+    """Who of those that wait starts when and where, and until when what runs holds its places, as
+    far as run times are known."""
+
+    kind: ClassVar[int] = 65
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY

@@ -15,6 +15,7 @@ import msgspec
 
 from phalanx.batch.config import Configuration
 from phalanx.batch.specs import NodeSpec, QueueSpec
+from phalanx.plan.planner import lent
 from phalanx.sim.timed.fragmentation import Fragmentation, typical
 from phalanx.sim.timed.progress import Run, Work
 from phalanx.sim.timed.recorder import Recorder
@@ -52,7 +53,8 @@ def simulate(
     """Run the jobs on the machines until all that can has finished, or until `until_s`.
 
     `clock` (seconds) measures decisions a second; `shells` lends the outside to plugins that need
-    it; `progress` is called after every cycle. Raises WorkloadError for what cannot be simulated.
+    it (they have a planner in time already); `progress` is called after every cycle. Raises
+    WorkloadError for what cannot be simulated.
     """
     check(jobs, nodes, queues)
     return _Simulation(
@@ -83,7 +85,10 @@ class _Simulation:
         self._finishes: list[tuple[float, int, int, Run]] = []
         self._sequence = 0
         self._time = VirtualClock()
-        self._scheduler = SimulatedScheduler(nodes, queues, config, rules, self._time, shells)
+        lent_to_plugins = {**lent(), **(shells or {})}
+        self._scheduler = SimulatedScheduler(
+            nodes, queues, config, rules, self._time, lent_to_plugins
+        )
         self._turns = turns_of(config)
         cluster = self._scheduler.cluster()
         gpus = cluster.dims.index.get(GPU)

@@ -14,7 +14,7 @@ PARTS = (
     "phalanx.batch.session",
     "phalanx.batch.cycle",
     "phalanx.batch.kept",
-    "phalanx.batch.inquiry",
+    "phalanx.plan.inquiry",
     "phalanx.batch.actions.preempt",
     "phalanx.batch.actions.reclaim",
     "phalanx.batch.actions.allocate",

@@ -1,25 +1,29 @@
-"""Why tasks and podgroups of a snapshot wait, and what would have to change."""
+"""Why tasks and podgroups of a snapshot wait, what would have to change, and when they start."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import UNSET, structs
 
 from phalanx.batch.cycle import decide
 from phalanx.batch.explain import sentence
-from phalanx.batch.forecast import expected_starts
 from phalanx.batch.plan import Plan, Rejection
 from phalanx.batch.remedies import remedy
 from phalanx.batch.specs import Snapshot
 from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
+from phalanx.model.rows.plan import PlannedStart, TimePlan
+from phalanx.plan.planner import Planner, lent
+from phalanx.plan.run_times import LearntRunTimes
 
 
-def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explanation]:
+def explain_snapshot(
+    snapshot: Snapshot, full: str | None = None, learnt: LearntRunTimes | None = None
+) -> list[Explanation]:
     """Decide a snapshot; an answer for `full` (namespace/name), or for each podgroup that waits
     and each task that waits without a podgroup. A podgroup's answer has those of its tasks."""
-    session, plan = decide(snapshot)
-    starts = expected_starts(session)
+    plan, starts = decide_and_expect(snapshot, learnt=learnt)
     groups = {g.uid: g for g in snapshot.podgroups}
     members: dict[str, list[str]] = {uid: [] for uid in groups}
     alone = []
@@ -32,7 +36,7 @@ def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explan
         start = starts.get(uid)
         return structs.replace(
             _explanation(snapshot, plan, uid, "podgroup"),
-            expected_start=UNSET if start is None else ExpectedStart(**structs.asdict(start)),
+            expected_start=UNSET if start is None else start,
             queue=groups[uid].queue,
             tasks=_alike(plan, waiting),
         )
@@ -46,6 +50,31 @@ def explain_snapshot(snapshot: Snapshot, full: str | None = None) -> list[Explan
     waiting = [u for u in groups if u in rejected or any(t in rejected for t in members[u])]
     lone = [_explanation(snapshot, plan, t, "task") for t in alone if t in rejected]
     return [of_group(u) for u in waiting] + lone
+
+
+def decide_and_expect(
+    snapshot: Snapshot, most: int | None = None, learnt: LearntRunTimes | None = None
+) -> tuple[Plan, dict[str, ExpectedStart]]:
+    """Decide a snapshot; the plan, and when podgroups start that wait after it, of the first
+    `most`."""
+    planner = Planner(learnt)
+    session, plan = decide(snapshot, shells=lent(planner))
+    is_kept = "reservation" in snapshot.config.plugin_names()
+    return plan, {
+        one.podgroup: _expected(one, session.now, is_kept)
+        for one in planner.plan(session, most).starts
+        if one.at_s > session.now  # who might start now was turned away for what plans do not see
+    }
+
+
+def plan_snapshot(
+    snapshot: Snapshot, most: int | None = None, learnt: LearntRunTimes | None = None
+) -> TimePlan:
+    """When all that waits starts, of the first `most`: those that can now, now."""
+    nothing = msgspec.structs.replace(snapshot.config, actions=())
+    idle = msgspec.structs.replace(snapshot, config=nothing)
+    planner = Planner(learnt)
+    return planner.plan(decide(idle, shells=lent(planner), explains=False)[0], most)
 
 
 def names(snapshot: Snapshot) -> set[str]:
@@ -66,6 +95,17 @@ def _explanation(snapshot: Snapshot, plan: Plan, uid: str, kind: str) -> Explana
         reasons=_reasons(found),
         node=UNSET if node is None else node,
         evicted=True if uid in plan.evicted else UNSET,
+    )
+
+
+def _expected(start: PlannedStart, now: float, is_kept: bool) -> ExpectedStart:
+    return ExpectedStart(
+        at_s=start.at_s,
+        in_s=start.at_s - now,
+        after_tasks=start.after_tasks,
+        basis=start.basis,
+        is_promised=is_kept and start.is_promised,
+        earliest_s=start.earliest_s,
     )
 
 

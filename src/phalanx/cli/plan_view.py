@@ -1,0 +1,110 @@
+"""A plan in time as text: what each node holds over time, and who starts when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from phalanx.cli.job_view import age
+from phalanx.cli.table import table
+from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
+
+COLUMNS = 60
+"""The axis is cut into so many parts."""
+_LEGEND = (
+    "Each place on the axis is the number of devices (of tasks, on a node that gives none) that a "
+    "node holds then: '.' none, '+' more than nine."
+)
+_HEAD = ("PODGROUP", "QUEUE", "START", "ENDS", "HOW", "PLACES", "BASIS")
+
+
+def plan_text(plan: TimePlan) -> str:
+    """The axis of each node on which anything runs or is promised, then a row a podgroup."""
+    if not plan.starts and not plan.unknown and not plan.running:
+        return "Nothing runs, and nothing waits."
+    lines = list(_axis(plan))
+    if plan.starts:
+        lines += ["", table(_HEAD, [_row(plan, one) for one in plan.starts])]
+    if plan.unknown:
+        several = len(plan.unknown) > 1
+        who = f"{len(plan.unknown)} podgroups wait" if several else "1 podgroup waits"
+        lines += [
+            "",
+            f"{who} for what nobody knows when it ends, or for more than there is: "
+            f"{', '.join(plan.unknown[:5])}{' ...' if len(plan.unknown) > 5 else ''}",
+        ]
+    return "\n".join(lines)
+
+
+def _axis(plan: TimePlan) -> Iterator[str]:
+    spans: dict[str, list[tuple[float, float, Place]]] = {}
+    for node, span in _spans(plan):
+        spans.setdefault(node, []).append(span)
+    if not spans:
+        return
+    known = [t for all_of in spans.values() for span in all_of for t in span[:2] if t < _NEVER]
+    length_s = max(max(known, default=plan.now) - plan.now, 1.0)
+    width = max(len(node) for node in spans)
+    with_devices = {
+        node for node, all_of in spans.items() if any(place.devices for *_, place in all_of)
+    }
+    marks = f"now{f'in {age(length_s)}'.rjust(COLUMNS - 3)}"
+    yield f"{'NODE'.ljust(width)}  {marks}"
+    for node, all_of in sorted(spans.items()):
+        cells = []
+        for column in range(COLUMNS):
+            at = plan.now + (column + 0.5) * length_s / COLUMNS
+            here = [place for begin, end, place in all_of if begin <= at < end]
+            held = (
+                sum(sum(place.devices.values()) for place in here)
+                if node in with_devices
+                else float(sum(place.tasks for place in here))
+            )
+            cells.append(_digit(held))
+        yield f"{node.ljust(width)}  {''.join(cells)}"
+    yield _LEGEND
+
+
+_NEVER = float("inf")
+
+
+def _spans(plan: TimePlan) -> Iterator[tuple[str, tuple[float, float, Place]]]:
+    for one in plan.running:
+        ends_s = _NEVER if one.ends_s is None else one.ends_s
+        yield one.place.node, (plan.now, ends_s, one.place)
+    for start in plan.starts:
+        ends_s = _NEVER if start.ends_s is None else start.ends_s
+        for place in start.places:
+            yield place.node, (start.at_s, ends_s, place)
+
+
+def _digit(held: float) -> str:
+    if held <= 0:
+        return "."
+    return "+" if held > 9 else str(max(1, round(held)))
+
+
+def _row(plan: TimePlan, one: PlannedStart) -> list[str]:
+    start = "now" if one.at_s <= plan.now else f"in {age(one.at_s - plan.now)}"
+    if one.earliest_s is not None:
+        start = f"in {age(max(one.earliest_s - plan.now, 0.0))} to {age(one.at_s - plan.now)}"
+    how = "fills" if one.fills else "promised" if one.is_promised else "after those"
+    return [
+        one.podgroup,
+        one.queue,
+        start,
+        "?" if one.ends_s is None else f"in {age(one.ends_s - plan.now)}",
+        how,
+        _places(one.places),
+        str(one.basis),
+    ]
+
+
+def _places(places: Iterable[Place]) -> str:
+    shown = []
+    for place in places:
+        devices = " ".join(
+            f"{name.rpartition('/')[2]}:{count:g}" for name, count in place.devices.items()
+        )
+        shown.append(f"{place.node} {devices}" if devices else f"{place.node} x{place.tasks}")
+    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+    return ", ".join(shown[:3]) + more

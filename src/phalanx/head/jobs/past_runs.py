@@ -1,0 +1,50 @@
+"""How long jobs ran that completed, for when those of the same kind will.
+
+Jobs are of one kind if they run the same commands in the same queue, with as many members. What was
+learnt is in the head's memory alone: one that starts again learns anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from phalanx.batch.specs import PodGroupSpec
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import JobRecord
+from phalanx.model.jobs.spec import JobSpec
+from phalanx.plan.run_times import LearntRunTimes
+
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+
+
+class PastJobs:
+    """Past runs of jobs, by kind."""
+
+    def __init__(self, job_of: Callable[[str], JobRecord | None]) -> None:
+        """`job_of` finds a job by its uid, which its podgroup has, too."""
+        self._job_of = job_of
+        self.learnt = LearntRunTimes(self._kind_of)
+        self._last: tuple[str, float] | None = None
+
+    def job_changed(self, job: JobRecord) -> None:
+        """A job has another state than before, or says something else of itself."""
+        if job.state != st.COMPLETED or job.started is None or job.finished is None:
+            return
+        this = (job.uid, job.finished)
+        if this != self._last and job.finished > job.started:
+            self._last = this
+            self.learnt.add(_kind(job.spec), job.finished - job.started)
+
+    def _kind_of(self, group: PodGroupSpec) -> bytes | None:
+        job = self._job_of(group.uid)
+        return None if job is None else _kind(job.spec)
+
+
+def _kind(spec: JobSpec) -> bytes:
+    groups = [
+        (group.replicas, [p.command + p.args for p in group.template.processes])
+        for group in spec.groups
+    ]
+    return _encode((spec.queue, spec.namespace, groups))

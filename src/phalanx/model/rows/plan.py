@@ -1,0 +1,75 @@
+"""A plan in time, as data: who starts when and where, and what that rests on."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Basis(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What an expected start rests on: so many jobs that end first, by their limits, and by what
+    was learnt from past runs, of which there were `past_runs`."""
+
+    by_limit: int = 0
+    by_past_runs: int = 0
+    past_runs: int = 0
+
+    def __str__(self) -> str:
+        said = []
+        if self.by_limit:
+            said.append(f"limits of {_several(self.by_limit, 'job')}")
+        if self.by_past_runs:
+            past = _several(self.past_runs, "past run")
+            said.append(f"{_several(self.by_past_runs, 'job')} learnt from {past}")
+        return ", ".join(said)
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """So many tasks on a node, and so many devices of each kind for them together."""
+
+    node: str
+    tasks: int
+    devices: dict[str, float]
+
+
+class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """When a podgroup that waits starts, in seconds as the snapshot's `now`, and when it will have
+    ended (None: nobody knows)."""
+
+    podgroup: str
+    queue: str
+    at_s: float
+    ends_s: float | None
+    after_tasks: int
+    """So many tasks that run now, or will by then, end first."""
+    basis: Basis
+    is_promised: bool
+    """It is one of the first of its queue: its places are kept for it."""
+    fills: bool
+    """It starts before somebody who is ahead of it, in room that they do not need."""
+    places: tuple[Place, ...]
+    earliest_s: float | None = None
+    """Where run times were learnt: it starts so early if what runs takes as short as one in ten
+    did, and nobody else waits. `at_s` then says when it starts if all take as long as nine in ten
+    did, and nobody behind it goes first."""
+
+
+class RunningPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Tasks of a podgroup that run on a node until `ends_s` (None: nobody knows)."""
+
+    podgroup: str
+    place: Place
+    ends_s: float | None
+
+
+class TimePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is planned, in the order in which it was."""
+
+    now: float
+    starts: tuple[PlannedStart, ...]
+    unknown: tuple[str, ...]
+    """Podgroups that wait for what nobody knows when it ends, or for what never comes."""
+    running: tuple[RunningPlace, ...]

@@ -1,0 +1,52 @@
+"""The times at which a plan may change: every second soon, and ever fewer later on.
+
+Slurm's backfill groups ends of running work in steps that double, too. Here steps are multiples of
+a power of two since the epoch, at most 1/32 of the time that lies between. So the times of a later
+grid have all those of an earlier one in them: what was rounded up once is never rounded up further.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+
+import numpy as np
+
+from phalanx.batch.amounts import Vector
+from phalanx.batch.rows import Indexes
+
+STEPS = 32
+"""So many steps, or more, lie between now and any time at which the step has doubled."""
+HORIZON_S = 2.0**22
+"""A plan looks ahead so far: 48 days. What ends later never ends, for a plan."""
+
+
+class Grid:
+    """Times in seconds, `now` the first of them."""
+
+    def __init__(self, now: float) -> None:
+        pieces = [np.array([now])]
+        step, begin = 1.0, math.floor(now) + 1.0
+        while begin - now < HORIZON_S:
+            count = math.ceil((now + 2.0 * STEPS * step - begin) / step)
+            pieces.append(begin + step * np.arange(max(count, 0)))
+            step *= 2
+            begin = math.ceil((begin + step / 2 * max(count, 0)) / step) * step
+        self.now = now
+        self.times: Vector = np.concatenate(pieces)
+        self._listed: list[float] = self.times.tolist()
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+    def at(self, index: int) -> float:
+        """The time in seconds at an index."""
+        return self._listed[index]
+
+    def rounded_up(self, time: float) -> int:
+        """The index of the first time that is no earlier; the length of the grid for none."""
+        return bisect_left(self._listed, time)
+
+    def ends(self, length_s: float) -> Indexes:
+        """For work that begins at each of the times: the index at which it has ended."""
+        return np.searchsorted(self.times, self.times + length_s, side="left")

@@ -1,0 +1,203 @@
+"""What a plan is made of, read from a session: nodes and quotas, what runs, and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.amounts import PODS, Counts, Flags, Vector
+from phalanx.batch.equivalence_class import EquivalenceClass
+from phalanx.batch.jobs import Job
+from phalanx.batch.rows import Indexes
+from phalanx.batch.session import Session
+from phalanx.batch.specs import PodGroupSpec
+from phalanx.plan.grid import Grid
+from phalanx.plan.run_times import LATE, LearntRunTimes
+from phalanx.plan.timetable import UNLIMITED, Demand, Part, Timetable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Length:
+    """How long work runs in seconds from its start, None where nobody knows; and of how many past
+    runs that was learnt, 0 where a limit says it."""
+
+    seconds: float | None
+    past_runs: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """Tasks of a job that run on a node until a time (in seconds; None: nobody knows)."""
+
+    job: Job
+    node: int
+    eq_class: EquivalenceClass
+    count: int
+    end_s: float | None
+    past_runs: int
+
+
+class Picture:
+    """A session, as a plan sees it. `quantile` says which of the past runs stands for the length of
+    work that has no limit."""
+
+    def __init__(
+        self, session: Session, learnt: LearntRunTimes | None = None, quantile: float = LATE
+    ) -> None:
+        self._session = session
+        self._learnt = learnt
+        self._quantile = quantile
+        cluster = session.cluster
+        self.grid = Grid(session.now)
+        self._quotas: dict[str, int] = {}
+        self._quota_rows: list[Vector] = []
+        self._of_queue: dict[int, tuple[int, ...]] = {}
+        self._quotas_of: dict[int, tuple[int, ...]] = {}
+        self._masks: dict[bytes, Flags] = {}
+        self.endings = [ending for job in cluster.jobs for ending in self._endings(job)]
+        self.rests_on_learnt = any(ending.past_runs for ending in self.endings)
+        """Whether some length was learnt from past runs."""
+
+    # ---- lengths -----------------------------------------------------------------------------
+
+    def length(self, group: PodGroupSpec, ran_s: float = 0.0) -> Length:
+        """How long a podgroup runs, of which this much has passed."""
+        if group.run_time_s is not None:
+            return Length(seconds=group.run_time_s)
+        past = None if self._learnt is None else self._learnt.of(group)
+        if past is None:
+            return Length(seconds=None)
+        seconds = past.quantile(self._quantile, ran_s)
+        if seconds is None:
+            return Length(seconds=None)
+        self.rests_on_learnt = True
+        return Length(seconds=seconds, past_runs=len(past))
+
+    def _endings(self, job: Job) -> Iterator[Ending]:
+        cluster, now = self._session.cluster, self._session.now
+        if not job.holding_count():
+            return
+        together: dict[tuple[int, int, float | None], int] = {}
+        for t in job.tasks:
+            if cluster.status[t] not in j.HOLDING or cluster.node_of[t] < 0:
+                continue
+            started = cluster.started[t]
+            if started is None:
+                started = now if t in self._session.binds else job.spec.started
+            key = (cluster.node_of[t], cluster.eq_class[t].index, started)
+            together[key] = together.get(key, 0) + 1
+        for (node, index, started), count in together.items():
+            length = Length(seconds=None)
+            if started is not None:
+                length = self.length(job.spec, max(now - started, 0.0))
+            known = started is not None and length.seconds is not None
+            yield Ending(
+                job=job,
+                node=node,
+                eq_class=cluster.eq_classes[index],
+                count=count,
+                end_s=max(started + length.seconds, now) if known else None,  # type: ignore[operator]
+                past_runs=length.past_runs,
+            )
+
+    # ---- room --------------------------------------------------------------------------------
+
+    def timetable(self) -> Timetable:
+        """What is free over time, as long as nothing starts. What runs over its time, or leaves,
+        holds its place until the next time of the grid."""
+        cluster = self._session.cluster
+        nodes = len(cluster.nodes)
+        for job in cluster.jobs:
+            self.quotas(job.queue)
+        quotas = np.array(self._quota_rows, dtype=np.float64).reshape(-1, len(cluster.dims))
+        ends: list[tuple[int, int, Vector]] = []
+        for one in self.endings:
+            at = len(self.grid) if one.end_s is None else max(1, self.grid.rounded_up(one.end_s))
+            if at < len(self.grid):
+                load = one.eq_class.vector * one.count
+                ends.append((at, one.node, load))
+                ends += ((at, nodes + line, load) for line in self._lines(one.job.queue))
+        return Timetable(
+            self.grid,
+            np.vstack((np.minimum(cluster.idle, cluster.future), quotas)),
+            np.vstack((cluster.future, quotas)),
+            _filling_order(cluster.capacity),
+            ends,
+        )
+
+    def quotas(self, queue: int) -> tuple[int, ...]:
+        """The timetable's lines of the quotas that what runs in a queue counts against."""
+        found = self._quotas_of.get(queue)
+        if found is None:
+            nodes = len(self._session.cluster.nodes)
+            found = self._quotas_of[queue] = tuple(nodes + line for line in self._lines(queue))
+        return found
+
+    def _lines(self, queue: int) -> tuple[int, ...]:
+        found = self._of_queue.get(queue)
+        if found is None:
+            lines = []
+            for fn in self._session.hooks.all("quotas"):
+                for name, left in fn(queue):
+                    if name not in self._quotas:
+                        self._quotas[name] = len(self._quota_rows)
+                        row = np.floor(np.minimum(left, UNLIMITED))
+                        row[PODS] = UNLIMITED  # quotas do not count slots
+                        self._quota_rows.append(row)
+                    lines.append(self._quotas[name])
+            found = self._of_queue[queue] = tuple(dict.fromkeys(lines))
+        return found
+
+    # ---- what waits --------------------------------------------------------------------------
+
+    def demand(self, job: Job, length: Length) -> Demand | None:
+        """What a job needs to start, or to go on once it has its minimum; None where it asks for
+        nothing."""
+        session, cluster = self._session, self._session.cluster
+        least = max(job.shortfall(), 1)
+        if job.eq_class is not None:
+            counts = {job.eq_class.index: min(least, job.counts[j.PENDING])}
+            examples = {job.eq_class.index: job.tasks[0]}
+        else:
+            counts, examples = {}, {}
+            for t in session.sort_tasks(session.pending(job))[:least]:
+                index = cluster.eq_class[t].index
+                counts[index] = counts.get(index, 0) + 1
+                examples[index] = t
+        parts = tuple(
+            Part(
+                eq_class=index,
+                request=cluster.eq_classes[index].vector,
+                asked=cluster.eq_classes[index].asked,
+                nodes=self._nodes_for(job, examples[index]),
+                count=count,
+            )
+            for index, count in counts.items()
+        )
+        if not parts:
+            return None
+        return Demand(parts=parts, length_s=length.seconds, quotas=self.quotas(job.queue))
+
+    def kind(self, job: Job) -> object:
+        """Jobs of one kind ask for the same, of the same nodes; None for one that has none."""
+        group, eq_class = job.spec, job.eq_class
+        if eq_class is None or (group.run_time_s is None and self._learnt is not None):
+            return None
+        key = self._session.placer.static_key(eq_class, job, job.tasks[0])
+        return (key, job.queue, max(job.shortfall(), 1), group.run_time_s)
+
+    def _nodes_for(self, job: Job, t: int) -> Flags:
+        """Nodes that may ever take a task: its labels, taints and the like allow it. Equal answers
+        are one object."""
+        placer = self._session.placer
+        mask = placer.static(placer.ask(t))
+        return self._masks.setdefault(mask.tobytes(), mask)
+
+
+def _filling_order(capacity: Counts) -> Indexes:
+    """Nodes with fewer kinds and numbers of devices are filled first, then by name."""
+    devices = capacity[:, PODS + 1 :]
+    return np.lexsort((np.arange(len(capacity)), devices.sum(axis=1), (devices > 0).sum(axis=1)))

@@ -1,0 +1,65 @@
+"""How long work runs: at most its limit, or as long as the same work ran before."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Callable
+
+from phalanx.batch.specs import PodGroupSpec
+
+EARLY, LATE = 0.1, 0.9
+"""Between these parts of all past runs lie 80 % of them."""
+RUNS = 64
+"""So many past runs of one kind of work are remembered, the last ones."""
+KINDS = 1_000
+"""So many kinds of work are remembered, those that ended last."""
+
+
+class PastRuns:
+    """Run times in seconds of work that has ended, of one kind."""
+
+    def __init__(self) -> None:
+        self._by_age: list[float] = []
+        self._ordered: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._ordered)
+
+    def add(self, run_time_s: float) -> None:
+        """Such work has run so long; of more than RUNS the oldest is forgotten."""
+        if len(self._by_age) == RUNS:
+            self._ordered.remove(self._by_age.pop(0))
+        self._by_age.append(run_time_s)
+        insort(self._ordered, run_time_s)
+
+    def quantile(self, part: float, ran_s: float = 0.0) -> float | None:
+        """So long ran this part of those that ran longer than `ran_s`; None if none did."""
+        begin = bisect_right(self._ordered, ran_s)
+        count = len(self._ordered) - begin
+        if not count:
+            return None
+        return self._ordered[begin + min(count - 1, int(part * count))]
+
+
+KindOf = Callable[[PodGroupSpec], bytes | None]
+
+
+class LearntRunTimes:
+    """Past runs by kind of work: `kind_of` says of which kind a podgroup is; None: of none."""
+
+    def __init__(self, kind_of: KindOf) -> None:
+        self._kind_of = kind_of
+        self._runs: dict[bytes, PastRuns] = {}
+
+    def add(self, kind: bytes, run_time_s: float) -> None:
+        """Work of this kind has ended well, so long after its start."""
+        runs = self._runs.pop(kind, None) or PastRuns()
+        self._runs[kind] = runs  # the last of all
+        runs.add(run_time_s)
+        if len(self._runs) > KINDS:
+            del self._runs[next(iter(self._runs))]
+
+    def of(self, group: PodGroupSpec) -> PastRuns | None:
+        """Past runs of such work; None if there were none."""
+        kind = self._kind_of(group)
+        return None if kind is None else self._runs.get(kind)

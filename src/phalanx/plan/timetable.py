@@ -1,0 +1,230 @@
+"""What is free from now on: a row of amounts for each time, a column for each node and quota.
+
+Work is promised room by taking its amounts out of the rows in which it runs. Looking for room is
+arithmetic on whole blocks of rows: sums over all nodes first, which rule most times out, then the
+least that each node has between start and end. Amounts are whole numbers below 2**53, on which
+doubles are exact, and faster to divide than integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phalanx.batch.amounts import Counts, Flags, Vector
+from phalanx.batch.rows import Indexes
+from phalanx.plan.grid import Grid
+
+UNLIMITED = 2.0**52
+"""As much as this counts as no limit."""
+_BLOCK = 64
+"""So many rows are looked at in one go."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Part:
+    """`count` equal tasks: what each asks for, of which resources, and the nodes that may take
+    one, room aside."""
+
+    eq_class: int
+    request: Vector
+    asked: Sequence[int]
+    nodes: Flags
+    count: int
+
+
+class Demand:
+    """Tasks that start together, for so long; None: nobody knows how long.
+
+    `quotas` are the lines of the quotas that they count against; `load` is what they ask for
+    together."""
+
+    __slots__ = ("asked", "length_s", "load", "parts", "quotas")
+
+    def __init__(
+        self, parts: Sequence[Part], length_s: float | None, quotas: Sequence[int]
+    ) -> None:
+        self.parts = parts
+        self.length_s = length_s
+        self.quotas = quotas
+        self.load: Vector = sum(
+            (part.request * part.count for part in parts[1:]), parts[0].request * parts[0].count
+        )
+        self.asked = sorted({r for part in parts for r in part.asked})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Taking:
+    """Room that was found, at times `first` to `last` of the grid: for each part of the demand
+    the nodes, and how many of its tasks go on each."""
+
+    demand: Demand
+    first: int
+    last: int
+    places: tuple[tuple[Indexes, Counts], ...]
+
+
+class Timetable:
+    """Free amounts over time. `soon` and `later` have a row for each node, then one for each
+    quota: what is free now, and from the next time of the grid on. `order` is the order in which
+    nodes are filled: it never changes, so that a plan made again finds the same places."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        soon: Vector,
+        later: Vector,
+        order: Indexes,
+        ends: Iterable[tuple[int, int, Vector]],
+    ) -> None:
+        """`ends`: (time of the grid, line, amounts) that become free then."""
+        self.grid = grid
+        self.nodes = len(order)
+        self._order = order
+        free = np.zeros((len(grid), *later.shape))
+        for at, line, amounts in ends:
+            free[at, line] += amounts
+        free[1] += np.minimum(later, UNLIMITED)
+        np.cumsum(free[1:], axis=0, out=free[1:])
+        free[0] = np.minimum(soon, UNLIMITED)
+        nodes = free[:, : self.nodes]
+        np.maximum(nodes, 0, out=nodes)
+        self._free = free
+        self._total: Vector = nodes.sum(axis=1)
+        # Such sums may be beyond what doubles are exact on; they only rule out.
+        self._total += self._total.max(axis=0) * 2.0**-36
+        self._lasts: dict[float | None, Indexes] = {}
+
+    # ---- looking -----------------------------------------------------------------------------
+
+    def last(self, length_s: float | None, first: int) -> int:
+        """The time of the grid at which work of this length has ended that begins at `first`."""
+        return int(self._ends(length_s)[first])
+
+    def earliest(self, demand: Demand, begin: int = 0, end: int | None = None) -> Taking | None:
+        """Room for a demand at the earliest time from `begin` on, and before `end`; None if there
+        is none within the grid."""
+        lasts = self._ends(demand.length_s)
+        end = len(self.grid) if end is None else end
+        candidates = self._candidates(demand, lasts, begin, end)
+        at = 0
+        while at < len(candidates):
+            first = int(candidates[at])
+            last = int(lasts[first])
+            taking = self._fit(demand, first, last)
+            if taking is not None:
+                return taking
+            blocked = self._last_blocked(demand, first, last)
+            at = int(np.searchsorted(candidates, max(blocked, first) + 1))
+        return None
+
+    def at(
+        self, demand: Demand, time: float, places: tuple[tuple[Indexes, Counts], ...]
+    ) -> Taking | None:
+        """These places from a time on (now, if that has passed); None if they are not free."""
+        first = self.grid.rounded_up(time)
+        if first == len(self.grid):
+            return None
+        last = self.last(demand.length_s, first)
+        low: Vector = self._free[first:last].min(axis=0)
+        for part, (nodes, counts) in zip(demand.parts, places, strict=True):
+            if not part.nodes[nodes].all():
+                return None
+            low[nodes] -= counts[:, None] * part.request
+            if (low[nodes] < 0).any():
+                return None
+        if any((low[quota] < demand.load)[demand.asked].any() for quota in demand.quotas):
+            return None
+        return Taking(demand=demand, first=first, last=last, places=places)
+
+    def spare(self, length_s: float | None) -> Vector:
+        """What each node has left over for work of this length that begins now."""
+        low: Vector = self._free[: self.last(length_s, 0), : self.nodes].min(axis=0)
+        return low
+
+    def _ends(self, length_s: float | None) -> Indexes:
+        found = self._lasts.get(length_s)
+        if found is None:
+            rows = len(self.grid)
+            if length_s is None:
+                found = np.full(rows, rows, dtype=np.intp)
+            else:
+                found = np.maximum(self.grid.ends(length_s), np.arange(1, rows + 1))
+            self._lasts[length_s] = found
+        return found
+
+    def _candidates(self, demand: Demand, lasts: Indexes, begin: int, end: int) -> Indexes:
+        """Times at which all nodes together, and all quotas, have enough until the end."""
+        rows = slice(begin, int(lasts[end - 1]))
+        bad = np.zeros(rows.stop - begin + 1, dtype=np.bool_)
+        for r in demand.asked:
+            bad[1:] |= self._total[rows, r] < demand.load[r]
+            for quota in demand.quotas:
+                bad[1:] |= self._free[rows, quota, r] < demand.load[r]
+        before = np.cumsum(bad)
+        starts = np.arange(begin, end)
+        good = before[lasts[begin:end] - begin] == before[: end - begin]
+        return np.asarray(starts[good])
+
+    def _fit(self, demand: Demand, first: int, last: int) -> Taking | None:
+        low: Vector = self._free[first:last, : self.nodes].min(axis=0)
+        places: list[tuple[Indexes, Counts]] = []
+        for part in demand.parts:
+            if places:
+                nodes, counts = places[-1]
+                low[nodes] -= counts[:, None] * demand.parts[len(places) - 1].request
+            room = _rooms(low, part)[self._order]
+            taken = np.minimum(room, np.maximum(part.count - (np.cumsum(room) - room), 0))
+            if int(taken.sum()) < part.count:
+                return None
+            used = np.flatnonzero(taken)
+            places.append((self._order[used], taken[used]))
+        return Taking(demand=demand, first=first, last=last, places=tuple(places))
+
+    def _last_blocked(self, demand: Demand, first: int, last: int) -> int:
+        """The last of these times from which on, until the end, a part has no room even by itself;
+        -1 for none. Whoever begins then or before, and ends no earlier, has none either."""
+        low: Vector | None = None
+        for end in range(last, first, -_BLOCK):
+            rows = self._free[max(first, end - _BLOCK) : end, : self.nodes][::-1]
+            least = np.minimum.accumulate(rows, axis=0)
+            if low is not None:
+                np.minimum(least, low, out=least)
+            low = least[-1]
+            for part in demand.parts:
+                short = np.flatnonzero(_rooms(least, part).sum(axis=1) < part.count)
+                if len(short):
+                    return end - 1 - int(short[0])
+        return -1
+
+    # ---- taking ------------------------------------------------------------------------------
+
+    def take(self, taking: Taking) -> None:
+        """The room is promised from now on."""
+        self._enter(taking, 1)
+
+    def give_back(self, taking: Taking) -> None:
+        """Undo `take`."""
+        self._enter(taking, -1)
+
+    def _enter(self, taking: Taking, sign: int) -> None:
+        rows = slice(taking.first, taking.last)
+        for part, (nodes, counts) in zip(taking.demand.parts, taking.places, strict=True):
+            self._free[rows, nodes] -= counts[:, None] * (sign * part.request)
+        load = sign * taking.demand.load
+        self._total[rows] -= load
+        for quota in taking.demand.quotas:
+            self._free[rows, quota] -= load
+
+
+def _rooms(free: Vector, part: Part) -> Counts:
+    """How many tasks of the part each node has room for, as far as it has to be known."""
+    least: Vector | None = None
+    for r in part.asked:
+        times = free[..., r] / part.request[r]
+        least = times if least is None else np.minimum(least, times, out=least)
+    assert least is not None, "every task asks for a place"
+    np.minimum(least, part.count, out=least)
+    return np.where(part.nodes, least, 0.0).astype(np.int64)
