@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from phalanx.cli import jobs, queues, ray_command
+from phalanx.cli import jobs, queues, ray_command, state
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
@@ -115,6 +115,10 @@ def explain(
 for command in (start, stop, status, nodes, drain):
     app.command()(command)
 app.command("set-resource")(set_resource)
+app.command("list")(state.list_)
+app.command()(state.get)
+app.command("summary")(state.summary_)
+app.command()(state.memory)
 app.command()(jobs.submit)
 app.command()(jobs.run)
 app.command()(jobs.jobs)

@@ -33,8 +33,9 @@ class NodeEvents:
         self._prefix = prefix
         self._wall = wall
         self._ring = EventRing()
-        self.runs: deque[Run] = deque(maxlen=_KEEP_RUNS)
-        """Finished tasks of workers' own, as their owners reported them."""
+        self.runs: deque[tuple[bytes, Run]] = deque(maxlen=_KEEP_RUNS)
+        """Finished work by its owners: what workers submitted, and what drivers have done lately
+        or have left behind."""
 
     def handle_in(self, table: PeerMessageTable) -> None:
         """Take the events that processes have recorded."""
@@ -45,7 +46,7 @@ class NodeEvents:
         self._ring.extend(message.rows)
 
     def _ran(self, peer: Peer, message: Events) -> None:
-        self.runs += message.rows
+        self.runs.extend((peer.peer, run) for run in message.rows)
 
     def rows(self) -> list[dict[str, Any]]:
         """The cluster events that are remembered, oldest first."""

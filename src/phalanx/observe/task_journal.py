@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from phalanx.model.lifecycle import FAILED, FINISHED, RUNNING, TASK, IllegalTransition
 
 KEEP_TRANSITIONS = 50_000
@@ -18,8 +20,24 @@ class Tracked(Protocol):
     state: str
 
 
+class About(msgspec.Struct, array_like=True, frozen=True):
+    """What attempts of tasks or calls have in common, for listings."""
+
+    actor: bytes = b""
+    """Whose methods they call; empty for tasks."""
+    function: str = ""
+    """Empty where it is what they are called."""
+    resources: tuple[tuple[str, float], ...] = ()
+    group: str = ""
+    """The placement group in which they run, in hex."""
+
+
+TASK_ALONE = About()
+
+
 class Run(NamedTuple):
-    """One finished attempt: times are seconds since the epoch, `worker` a process's id."""
+    """One finished attempt: times are seconds since the epoch, `worker` a process's id. One that
+    failed without having run began when it failed, and has no worker."""
 
     number: int
     name: str
@@ -28,6 +46,13 @@ class Run(NamedTuple):
     ended: float
     worker: bytes
     attempt: int
+    about: About = TASK_ALONE
+    created: float = 0.0
+    """When it was submitted; 0 where that is not known."""
+    parent: bytes = b""
+    """The id of the task that submitted it; empty for what a driver did."""
+    error: str = ""
+    """The kind of its failure under Ray's names."""
 
 
 class TaskJournal:
@@ -58,8 +83,18 @@ class TaskJournal:
         self._runs.append(run)
 
     def add_run(self, run: Run) -> None:
-        """Record a finished call of an actor, which has no queue of its own here."""
+        """Record a finished call of an actor, which has no queue of its own here, or an attempt
+        that failed without having run."""
         self._runs.append(run)
+
+    def runs_after(self, last: Run | None, at_most: int) -> list[Run]:
+        """The latest attempts that finished after `last` (None: all), oldest first."""
+        found: list[Run] = []
+        for run in reversed(self._runs):
+            if run is last or len(found) >= at_most:
+                break
+            found.append(run)
+        return found[::-1]
 
     def runs(self) -> list[Run]:
         """Finished attempts, oldest first."""

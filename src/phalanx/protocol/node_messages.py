@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.observe.task_journal import Run
 from phalanx.protocol.wire_errors import WireError
 
@@ -253,6 +254,21 @@ class ReadersReported(msgspec.Struct, array_like=True, tag=58):
     prefix: bytes
 
 
+class GatherRows(msgspec.Struct, array_like=True, tag=59):
+    """Node to process: what it has for a listing; answered by RowsReported. `ip`: of the node."""
+
+    number: int
+    query: StateQuery
+    ip: str = ""
+
+
+class RowsReported(msgspec.Struct, array_like=True, tag=62):
+    """Process to node."""
+
+    number: int
+    part: StatePart
+
+
 NodeMessage = (
     Ask
     | Reply
@@ -283,4 +299,6 @@ NodeMessage = (
     | Claimed
     | Settled
     | ReadersReported
+    | GatherRows
+    | RowsReported
 )

@@ -24,7 +24,7 @@ from phalanx.owner.objects.results import Results
 from phalanx.owner.objects.streams import Streams
 from phalanx.owner.objects.table import ObjectTable
 from phalanx.owner.peers.connections import Peers
-from phalanx.owner.tasks.failures import error_of
+from phalanx.owner.tasks.failures import error_kind, error_of
 from phalanx.owner.tasks.leased_workers import LeasedWorkers, read_strategy
 from phalanx.owner.tasks.leases import TaskMachine
 from phalanx.owner.tasks.locality import Locality
@@ -46,6 +46,9 @@ from phalanx.protocol.messages import (
     Value,
 )
 from phalanx.protocol.node_messages import Granted, Refused
+
+_FAILED_IN = {SUBMITTED: "WORKER_DIED", INFEASIBLE: "TASK_UNSCHEDULABLE_ERROR"}
+"""Ray's names for how tasks fail that did not run to an end, by the state in which they were."""
 
 
 class Submission:
@@ -104,8 +107,10 @@ class Submission:
         """Have a new task run, a child of the task `parent` if there is one."""
         if stream is not None:
             self._streams.begin(stream, task, task.template.backpressure)
-        self.journal.begin(task, self._wall())
+        task.created = now = self._wall()
+        self.journal.begin(task, now)
         if parent is not None:
+            task.parent = parent
             self._children.add(parent, task.number)
         self.start(task)
 
@@ -244,6 +249,10 @@ class Submission:
             refusal = self._refusals.get(self.machine.class_of(task.key).number, "")
         self.end(task, failures.failed(error_of(task, self._me, kind, reason, refusal)))
 
+    def attempt_lost(self, task: PendingTask) -> None:
+        """See Effects."""
+        self._record_failure(task, "WORKER_DIED")
+
     def requeued(self, task: PendingTask, reason: str) -> None:
         """See Effects."""
         self.journal.move(task, PENDING_NODE, self._wall(), reason)
@@ -362,16 +371,14 @@ class Submission:
             self._timeouts.forget(number)
 
     def _record(self, task: PendingTask, state: str, message: Done | Failed, worker: bytes) -> None:
-        run = Run(
-            task.number,
-            task.template.name,
-            state,
-            message.started,
-            message.ended,
-            worker,
-            task.attempt,
-        )
+        error = "" if state == FINISHED else error_kind(message)
+        run = _run(task, state, message.started, message.ended, worker, error)
         self.journal.ran(task, run)
+
+    def _record_failure(self, task: PendingTask, error: str) -> None:
+        """An attempt failed without an answer."""
+        now = self._wall()
+        self.journal.add_run(_run(task, STATE_FAILED, now, now, b"", error))
 
     # ---- time and ends -----------------------------------------------------------------------
 
@@ -407,5 +414,26 @@ class Submission:
 
     def _end(self, task: PendingTask, error: Value) -> None:
         if task.state != STATE_FAILED:
+            kind = "TASK_CANCELLED" if task.cancelled else _FAILED_IN.get(task.state, "")
+            self._record_failure(task, kind or "TASK_EXECUTION_EXCEPTION")
             self.journal.move(task, STATE_FAILED, self._wall())
         self._results.fail(task, error)
+
+
+def _run(
+    task: PendingTask, state: str, started: float, ended: float, worker: bytes, error: str
+) -> Run:
+    template, parent = task.template, task.parent
+    return Run(
+        task.number,
+        template.name,
+        state,
+        started,
+        ended,
+        worker,
+        task.attempt,
+        template.about,
+        task.created,
+        b"" if parent is None else task_id_bytes(*parent),
+        error,
+    )

@@ -27,7 +27,8 @@ from phalanx.engines.processes.session import Session
 from phalanx.engines.processes.shared_memory import SharedStore
 from phalanx.errors import AuthenticationError
 from phalanx.objects import reference
-from phalanx.objects.reference import forget_process
+from phalanx.objects.file_hold import living_holds
+from phalanx.objects.reference import forget_process, living_references
 from phalanx.objects.stand_ins import stand_in
 from phalanx.owner.core import LocalWork, OwnerCore
 from phalanx.protocol.frames import Unsendable
@@ -90,6 +91,8 @@ class Runtime:
             warn=on_warning or (lambda text: None),
         )
         owner = self.owner
+        owner.state.pid = os.getpid()
+        owner.state.living, owner.state.living_holds = living_references, living_holds
         self.requests = NodeRequests(owner.requests, self.node, self.reactor, self.flush)
         self.values = Values(
             process_id, self.store, owner.objects, self.node, self.requests, self.lock
