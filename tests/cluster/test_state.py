@@ -198,3 +198,28 @@ def phalanx_command(cluster):
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     return run
+
+
+@phalanx.remote(num_cpus=0)
+def a_function_that_waits(pipe):
+    with open(pipe) as reading:
+        reading.read()
+
+
+def test_stacks_of_all_processes(cluster, phalanx_command, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    node = cluster.list_all_nodes()[-1]
+    ref = a_function_that_waits.options(scheduling_strategy=on(node)).remote(str(pipe))
+    waiting = [("name", "=", "a_function_that_waits"), ("state", "=", "RUNNING")]
+
+    def stack():
+        (task,) = state.list_tasks(filters=waiting) or [None]
+        return task and phalanx_command("stack", str(task.worker_pid), "--node", node.node_id)
+
+    eventually(lambda: "a_function_that_waits" in (stack() or ""))
+    assert "MainThread" in stack()
+    everybody = json.loads(phalanx_command("stack", "--json"))["rows"]
+    assert os.getpid() in {row["pid"] for row in everybody}
+    pipe.write_text("go on")
+    phalanx.get(ref)

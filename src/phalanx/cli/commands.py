@@ -15,6 +15,7 @@ from phalanx.cli import jobs, queues, ray_command, state
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
+from phalanx.cli.stacks import stack
 from phalanx.cli.start import start, stop
 from phalanx.cli.table import drop_output, say
 from phalanx.cli.validate import validate
@@ -119,6 +120,7 @@ app.command("list")(state.list_)
 app.command()(state.get)
 app.command("summary")(state.summary_)
 app.command()(state.memory)
+app.command()(stack)
 app.command()(jobs.submit)
 app.command()(jobs.run)
 app.command()(jobs.jobs)

@@ -14,6 +14,7 @@ import typer
 from phalanx.cli import cluster, ray_jobs, state
 from phalanx.cli import start as ours
 from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.stacks import stack
 from phalanx.cli.table import say, table
 from phalanx.observe.state.columns import COLUMNS
 from phalanx.observe.state.query import DEFAULT_LIMIT, Value, lets_through
@@ -256,6 +257,13 @@ def summary_(
 def memory(address: state.Address = None, timeout: state.Timeout = state.TIMEOUT_S) -> None:
     """Show who holds which objects."""
     state.memory(timeout=timeout, address=address)
+
+
+@app.command("stack", context_settings=_OTHERS)
+def stack_(context: typer.Context, address: state.Address = None) -> None:
+    """Print the Python stacks of all drivers and workers."""
+    _check_others(context.args)
+    stack(address=address)
 
 
 def _listed(columns: list[str], rows: list[dict[str, Any]]) -> str:

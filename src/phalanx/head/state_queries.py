@@ -85,6 +85,8 @@ class StateQueries:
                 message = GatherState(number, query, within_s, record.host or "127.0.0.1")
                 self._outbox.send(record.prefix, message)
 
+        pids: dict[str, int] = {}
+
         def finish(answers: dict[bytes, StateReported], unheard: list[bytes]) -> None:
             silent = [_named(record, "it is not connected") for record in away]
             for prefix in unheard:
@@ -94,8 +96,9 @@ class StateQueries:
             for report in answers.values():
                 selection.add(report.part)
                 silent += report.silent
+                pids.update(report.pids)
             part = selection.part()
-            self._complete(part.rows)
+            self._complete(part.rows, pids)
             asker.reply(StateAnswer(part, silent))
 
         asked = [record.prefix for record in there]
@@ -114,13 +117,15 @@ class StateQueries:
         """Time has passed."""
         self._rounds.tick(now)
 
-    def _complete(self, rows: list[Row]) -> None:
-        """Owners know of other nodes the beginnings of their ids."""
+    def _complete(self, rows: list[Row], pids: dict[str, int]) -> None:
+        """Put in what owners do not know of other nodes: their ids, and the pids of workers."""
         known = {record.prefix.hex(): record.node_id for record in self._nodes.all()}
         for row in rows:
             short = row.get("node_id")
             if isinstance(short, str) and len(short) == _PREFIX_DIGITS:
                 row["node_id"] = known.get(short, short)
+            if row.get("worker_pid", 0) is None:
+                row["worker_pid"] = pids.get(str(row.get("worker_id")))
 
     # ---- the head's own ----------------------------------------------------------------------
 

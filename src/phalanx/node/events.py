@@ -22,7 +22,7 @@ from phalanx.observe.task_journal import Run
 from phalanx.protocol.cluster_messages import Happened
 from phalanx.protocol.node_messages import Events
 
-_KEEP_RUNS = 40_000
+KEEP_RUNS = 40_000
 
 
 class NodeEvents:
@@ -33,7 +33,7 @@ class NodeEvents:
         self._prefix = prefix
         self._wall = wall
         self._ring = EventRing()
-        self.runs: deque[tuple[bytes, Run]] = deque(maxlen=_KEEP_RUNS)
+        self.runs: deque[tuple[bytes, Run]] = deque(maxlen=KEEP_RUNS)
         """Finished work by its owners: what workers submitted, and what drivers have done lately
         or have left behind."""
 

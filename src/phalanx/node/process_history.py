@@ -55,6 +55,10 @@ class ProcessHistory:
         """One of them, ended or not."""
         return self._living.get(process) or self._ended.get(process)
 
+    def living(self) -> list[ProcessRecord]:
+        """Those that live."""
+        return list(self._living.values())
+
     def all(self) -> list[ProcessRecord]:
         """Those that live, and those that ended lately."""
         return [*self._living.values(), *self._ended.values()]

@@ -79,7 +79,9 @@ class StateReports:
             for row in part.rows:
                 self._complete(row, pids)
             unheard = [self._named(process) for process in silent]
-            self._control.report(StateReported(message.number, part, unheard))
+            living = self._history.living() if query.kind == "tasks" and part.rows else []
+            theirs = {worker_id_of(record.process): record.pid for record in living}
+            self._control.report(StateReported(message.number, part, unheard, theirs))
 
         if query.kind == "workers":
             selection.offer_all(self._worker_rows(message.ip))

@@ -51,6 +51,8 @@ class StateRows:
         """The references that this process holds; without a shell those to its files."""
         self.living_holds: Callable[[], Iterable[FileHold]] = list
         """What keeps files because of this process."""
+        self.stacks: Callable[[], Iterable[tuple[str, str]]] = list
+        """The stacks of this process's threads: (thread, stack)."""
         self._begun: dict[int, frozenset[int]] = {}
         """While tasks are listed: the calls that run, by the id of their actor's client."""
         self.call_site: Callable[[ObjectRef[Any]], str] = lambda ref: ""
@@ -65,6 +67,9 @@ class StateRows:
             selection.offer_all(self._object_rows(ip))
         elif query.kind == "files":
             selection.offer_all(self._file_rows())
+        elif query.kind == "stacks":
+            for thread, stack in self.stacks():
+                selection.offer({**self._process(), "thread": thread, "stack": stack})
         return selection.part()
 
     # ---- tasks -------------------------------------------------------------------------------
@@ -165,14 +170,15 @@ class StateRows:
         own = {hold.name: hold.size for hold in self.living_holds()}
         read = {name: 0 for ref in self.living() if (name := _file(ref._value)) is not None}
         for name, size in {**read, **own}.items():
-            yield {
-                "file": name,
-                "object_size": size,
-                "process_id": self._me.hex(),
-                "type": self._type,
-                "pid": self.pid,
-                "node_id": self._me[:PREFIX_BYTES].hex(),
-            }
+            yield {"file": name, "object_size": size, **self._process()}
+
+    def _process(self) -> Row:
+        return {
+            "process_id": self._me.hex(),
+            "type": self._type,
+            "pid": self.pid,
+            "node_id": self._me[:PREFIX_BYTES].hex(),
+        }
 
     def _making(self, ref: ObjectRef[Any]) -> tuple[str, int]:
         """The state and attempt of the task that makes an object of ours."""

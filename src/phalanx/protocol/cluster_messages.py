@@ -319,6 +319,8 @@ class StateReported(msgspec.Struct, array_like=True, tag=114):
     number: int
     part: StatePart
     silent: list[str] = []
+    pids: dict[str, int] = {}
+    """Of a listing of tasks: the living workers here, by the hex of their ids."""
 
 
 ClusterMessage = (

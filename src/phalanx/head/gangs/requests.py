@@ -97,7 +97,8 @@ class GangRequests:
     def _end_members(self, asker: Asker[None], request: EndMembers) -> None:
         gang = self._registry.gangs.get(request.group)
         if gang is not None:
-            self._reservations.end(gang, request.indexes)
+            there = range(len(gang.members))
+            self._reservations.end(gang, [index for index in request.indexes if index in there])
 
     def rows(self) -> list[GangInfo]:
         """Gangs that have not ended, for people."""

@@ -61,6 +61,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "object_id object_size task_status attempt_number reference_type call_site type pid ip",
         "node_id process_id owner_id borrowers* file",
     ),
+    "stacks": _columns("process_id type pid node_id thread stack*"),
     "stores": _columns(
         "node_id objects shared_bytes spilled_objects spilled_bytes capacity_bytes",
         "files*",
@@ -83,7 +84,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 OF_HEAD = frozenset({"actors", "drivers", "gangs", "groups", "jobs", "nodes"})
 """What the head knows by itself. All else is gathered from nodes, and of tasks and objects from
 the processes that own them or refer to them."""
-OF_PROCESSES = frozenset({"files", "objects", "tasks"})
+OF_PROCESSES = frozenset({"files", "objects", "stacks", "tasks"})
 """What nodes ask their processes for."""
 
 _OVER = frozenset({"FINISHED", "FAILED"})
@@ -105,6 +106,8 @@ def order_of(kind: str, row: Row) -> tuple[Any, ...]:
         return (not row.get("is_alive"), own)
     if kind in ("files", "objects"):
         return (own, str(row.get("pid")))
+    if kind == "stacks":
+        return (str(row.get("type")), own, row.get("thread") != "MainThread")
     return (row.get("state") == "DEAD", own)
 
 

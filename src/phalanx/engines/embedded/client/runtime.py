@@ -25,6 +25,7 @@ from phalanx.engines.embedded.client.waiting import Waiting, WaitingTask
 from phalanx.engines.processes.connection import Connection, listen, same_user
 from phalanx.engines.processes.session import Session
 from phalanx.engines.processes.shared_memory import SharedStore
+from phalanx.engines.processes.stacks import thread_stacks
 from phalanx.errors import AuthenticationError
 from phalanx.objects import reference
 from phalanx.objects.file_hold import living_holds
@@ -92,6 +93,7 @@ class Runtime:
         )
         owner = self.owner
         owner.state.pid = os.getpid()
+        owner.state.stacks = thread_stacks
         owner.state.living, owner.state.living_holds = living_references, living_holds
         self.requests = NodeRequests(owner.requests, self.node, self.reactor, self.flush)
         self.values = Values(
