@@ -10,7 +10,7 @@ from tests.fuzz.test_messages import ID, PREFIX, Place
 from phalanx.model.ids import process_id, worker_id_of
 from phalanx.node.process_history import KEEP_ENDED, ProcessHistory
 from phalanx.observe.state.query import StatePart, StateQuery
-from phalanx.observe.task_journal import About, Run
+from phalanx.observe.task_journal import About, Run, encode_runs
 from phalanx.protocol.cluster_messages import GatherState, StateReported
 from phalanx.protocol.node_messages import Events, GatherRows, RowsReported
 
@@ -44,7 +44,7 @@ class World:
             Run(n, name, "FINISHED", 1.0, 2.0, self.worker.peer, 0, About())
             for n, name in enumerate(names)
         ]
-        self.place.node.on_message(peer, Events(runs))
+        self.place.node.on_message(peer, Events(len(runs), encode_runs(runs)))
 
     def report(self):
         (found,) = [m for m in self.place.head.sent if isinstance(m, StateReported)]

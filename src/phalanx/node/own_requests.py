@@ -88,7 +88,7 @@ class OwnRequests:
 
     def _list_runs(self, asker: Asker[list[Run]], request: ListRuns) -> list[Run]:
         me = asker.process
-        runs = self._events.runs
+        runs = self._events.runs()
         return [run for owner, run in runs if owner[_JOB] == me[_JOB] and owner != me]
 
     def _get_store_counts(

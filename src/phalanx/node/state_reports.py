@@ -115,7 +115,7 @@ class StateReports:
     def _left_tasks(self, answers: dict[bytes, StatePart]) -> Iterator[Row]:
         """What owners have finished that did not answer for it: workers leave that to their node,
         and drivers have ended, or are silent."""
-        for owner, run in self._events.runs:
+        for owner, run in self._events.runs():
             record = self._history.get(owner)
             is_worker = record is not None and record.kind == "WORKER"
             if is_worker or owner not in answers:

@@ -15,7 +15,7 @@ from phalanx.model.ids import INDEX_BITS
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
 from phalanx.observe.cluster_events import EventRing
-from phalanx.observe.task_journal import KEEP_RUNS, Run, TaskJournal
+from phalanx.observe.task_journal import KEEP_RUNS, Run, TaskJournal, encode_runs
 from phalanx.owner.actors.calls import Calls
 from phalanx.owner.actors.client import PendingCall
 from phalanx.owner.actors.registration import Registration
@@ -129,8 +129,6 @@ class OwnerCore:
         self.events = EventRing()
         """What concerns other nodes and was not reported to this one yet."""
         self.journal = TaskJournal()
-        self._reported_run: Run | None = None
-        """The latest finished attempt that this driver's node knows of."""
         self._report_runs_at = 0.0
         self._unsettled: set[bytes] = set()
         """Workers that died and whose last messages are still to come."""
@@ -338,26 +336,19 @@ class OwnerCore:
         """A worker's finished work is kept by its node. A driver keeps its own, and lets the node
         know the latest of it now and then, in case that it is killed."""
         if self._kind == "worker":
-            runs = self.journal.drain_runs()
-        elif now < self._report_runs_at:
-            return
-        else:
+            self._post_runs(self.journal.drain_runs())
+        elif now >= self._report_runs_at:
             self._report_runs_at = now + _REPORT_RUNS_EVERY_S
-            runs = self._unreported_runs(_RUNS_OF_A_REPORT)
-        if runs:
-            self._node.post(Events(runs))
+            self._post_runs(self.journal.unreported_runs(_RUNS_OF_A_REPORT))
 
-    def _unreported_runs(self, at_most: int) -> list[Run]:
-        runs = self.journal.runs_after(self._reported_run, at_most)
+    def _post_runs(self, runs: list[Run]) -> None:
         if runs:
-            self._reported_run = runs[-1]
-        return runs
+            self._node.post(Events(len(runs), encode_runs(runs)))
 
     def leave_runs(self) -> None:
         """This driver is about to leave: its node keeps what it has finished."""
-        runs = self._unreported_runs(KEEP_RUNS)
-        if runs and not self.peers.is_closed:
-            self._node.post(Events(runs))
+        if not self.peers.is_closed:
+            self._post_runs(self.journal.unreported_runs(KEEP_RUNS))
 
     def report_events(self) -> None:
         """Let the node keep what this process recorded of other nodes."""

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from phalanx.observe.state.query import StatePart, StateQuery
-from phalanx.observe.task_journal import Run
 from phalanx.protocol.wire_errors import WireError
 
 PREEMPTED = "preempted"
@@ -230,9 +229,11 @@ class JobSetup(msgspec.Struct, array_like=True, tag=53):
 
 
 class Events(msgspec.Struct, array_like=True, tag=54):
-    """Process to node: attempts that have finished, for timelines."""
+    """Process to node: so many attempts that have finished (`observe.task_journal.encode_runs`),
+    for timelines and listings."""
 
-    rows: list[Run]
+    count: int
+    runs: bytes
 
 
 class Claimed(msgspec.Struct, array_like=True, tag=55):

@@ -22,7 +22,7 @@ from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
-from phalanx.observe.task_journal import Run, TaskJournal
+from phalanx.observe.task_journal import RunFields, TaskJournal
 from phalanx.owner.actors.client import ActorClient, PendingCall
 from phalanx.owner.actors.clients import ActorClients
 from phalanx.owner.children import Children, Parent
@@ -343,21 +343,11 @@ class Calls:
 
 def _run(
     call: PendingCall, state: str, started: float, ended: float, worker: bytes, error: str
-) -> Run:
-    actor, parent = call.actor, call.parent
-    return Run(
-        call.number,
-        f"{actor.name}.{call.method}",
-        state,
-        started,
-        ended,
-        worker,
-        call.attempt,
-        actor.about,
-        0.0,
-        b"" if parent is None else task_id_bytes(*parent),
-        error,
-    )
+) -> RunFields:
+    actor = call.actor
+    name = f"{actor.name}.{call.method}"
+    attempt, about, parent = call.attempt, actor.about, call.parent
+    return (call.number, name, state, started, ended, worker, attempt, about, 0.0, parent, error)
 
 
 def _error_of(call: PendingCall, actor: ActorClient) -> PhalanxError:

@@ -17,7 +17,7 @@ from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_ARGS, PENDING_
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
-from phalanx.observe.task_journal import Run, TaskJournal
+from phalanx.observe.task_journal import TaskJournal
 from phalanx.owner.children import Children, Parent
 from phalanx.owner.objects.inputs import Inputs
 from phalanx.owner.objects.results import Results
@@ -371,14 +371,32 @@ class Submission:
             self._timeouts.forget(number)
 
     def _record(self, task: PendingTask, state: str, message: Done | Failed, worker: bytes) -> None:
-        error = "" if state == FINISHED else error_kind(message)
-        run = _run(task, state, message.started, message.ended, worker, error)
-        self.journal.ran(task, run)
+        template = task.template
+        self.journal.ran(
+            task,
+            (
+                task.number,
+                template.name,
+                state,
+                message.started,
+                message.ended,
+                worker,
+                task.attempt,
+                template.about,
+                task.created,
+                task.parent,
+                "" if state == FINISHED else error_kind(message),
+            ),
+        )
 
     def _record_failure(self, task: PendingTask, error: str) -> None:
         """An attempt failed without an answer."""
-        now = self._wall()
-        self.journal.add_run(_run(task, STATE_FAILED, now, now, b"", error))
+        now, template = self._wall(), task.template
+        name, about, created = template.name, template.about, task.created
+        attempt, parent = task.attempt, task.parent
+        self.journal.add_run(
+            (task.number, name, STATE_FAILED, now, now, b"", attempt, about, created, parent, error)
+        )
 
     # ---- time and ends -----------------------------------------------------------------------
 
@@ -418,22 +436,3 @@ class Submission:
             self._record_failure(task, kind or "TASK_EXECUTION_EXCEPTION")
             self.journal.move(task, STATE_FAILED, self._wall())
         self._results.fail(task, error)
-
-
-def _run(
-    task: PendingTask, state: str, started: float, ended: float, worker: bytes, error: str
-) -> Run:
-    template, parent = task.template, task.parent
-    return Run(
-        task.number,
-        template.name,
-        state,
-        started,
-        ended,
-        worker,
-        task.attempt,
-        template.about,
-        task.created,
-        b"" if parent is None else task_id_bytes(*parent),
-        error,
-    )
