@@ -29,7 +29,7 @@ from phalanx.owner.children import Children, Parent
 from phalanx.owner.objects.inputs import Inputs, failed_input
 from phalanx.owner.objects.results import Results
 from phalanx.owner.objects.streams import Streams
-from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.objects.table import NoteMade, ObjectTable
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.requests import Requests
 from phalanx.owner.tasks.failures import error_kind
@@ -76,6 +76,8 @@ class Calls:
         self._children = children
         self._journal = journal
         self._wall = wall
+        self.note_made: NoteMade | None = None
+        """See objects.table.NoteMade."""
         self.clients = ActorClients(peers, self._watch, self._dead)
         self.by_number: dict[int, PendingCall] = {}
         """Calls that have not ended."""
@@ -138,6 +140,8 @@ class Calls:
         call.backpressure = backpressure
         for ref in refs:
             ref._task = number
+        if self.note_made is not None:
+            self.note_made(refs, "actor call")
         return call
 
     def submit(

@@ -22,7 +22,7 @@ from phalanx.owner.children import Children, Parent
 from phalanx.owner.objects.inputs import Inputs
 from phalanx.owner.objects.results import Results
 from phalanx.owner.objects.streams import Streams
-from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.objects.table import NoteMade, ObjectTable
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.tasks.failures import error_kind, error_of
 from phalanx.owner.tasks.leased_workers import LeasedWorkers, read_strategy
@@ -98,6 +98,8 @@ class Submission:
         """The code of the error with which the node refused each class, by its number."""
         self._ending: deque[tuple[PendingTask, Value]] = deque()
         self._is_closed = False
+        self.note_made: NoteMade | None = None
+        """See objects.table.NoteMade."""
 
     # ---- submitting --------------------------------------------------------------------------
 
@@ -138,6 +140,8 @@ class Submission:
             refs = [make_ref(me, base + i) for i in range(1, returns + 1)]
         for ref in refs:
             ref._task = number
+        if self.note_made is not None:
+            self.note_made(refs, "task call")
         return PendingTask(number, template, args, inputs, pins, refs)
 
     def run_again(self, task: PendingTask) -> None:

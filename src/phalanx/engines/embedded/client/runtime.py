@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from phalanx.engines.embedded.client import handles
+from phalanx.engines.embedded.client import call_sites, handles
 from phalanx.engines.embedded.client.incoming import Executor, Incoming
 from phalanx.engines.embedded.client.reactor import Reactor
 from phalanx.engines.embedded.client.reference_hooks import ReferenceHooks
@@ -94,6 +94,10 @@ class Runtime:
         owner = self.owner
         owner.state.pid = os.getpid()
         owner.state.stacks = thread_stacks
+        if call_sites.are_recorded():
+            sites = call_sites.CallSites()
+            owner.state.call_site = sites.of
+            owner.tasks.note_made = owner.calls.note_made = owner.objects.note_made = sites.note
         owner.state.living, owner.state.living_holds = living_references, living_holds
         self.requests = NodeRequests(owner.requests, self.node, self.reactor, self.flush)
         self.values = Values(
