@@ -214,10 +214,11 @@ def test_stacks_of_all_processes(cluster, phalanx_command, tmp_path):
     waiting = [("name", "=", "a_function_that_waits"), ("state", "=", "RUNNING")]
 
     def stack():
-        (task,) = state.list_tasks(filters=waiting) or [None]
-        return task and phalanx_command("stack", str(task.worker_pid), "--node", node.node_id)
+        running = state.list_tasks(filters=waiting)
+        pids = [str(task.worker_pid) for task in running if task.worker_pid]
+        return phalanx_command("stack", *pids, "--node", node.node_id) if pids else ""
 
-    eventually(lambda: "a_function_that_waits" in (stack() or ""))
+    eventually(lambda: "a_function_that_waits" in stack())
     assert "MainThread" in stack()
     everybody = json.loads(phalanx_command("stack", "--json"))["rows"]
     assert os.getpid() in {row["pid"] for row in everybody}

@@ -29,7 +29,7 @@ class World:
         for node_id, prefix in NODES.items():
             total = {"CPU": 1.0}
             row = ViewRow(node_id, prefix, "10.0.0.1", 7, "ALIVE", total, dict(total), labels={})
-            self.hear(prefix, Join(row, "host", 0, {}, BundleInventory({}, {})))
+            self.hear(prefix, Join(row, "host", 0, {}, BundleInventory([], {})))
         self.box.clear()
 
     def hear(self, prefix, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -108,7 +109,7 @@ def test_what_runs_is_listed_before_what_is_over_and_the_last_attempt_first():
 )
 def test_parts_of_several_sources_are_the_same_as_one(tasks, sources, limit, is_filtered):
     rows = [task(number, state, attempt) for attempt, (number, state) in enumerate(tasks)]
-    filters = [("state", "=", "failed")] if is_filtered else []
+    filters: list[Any] = [("state", "=", "failed")] if is_filtered else []
     for query in (
         StateQuery("tasks", filters, limit, True),
         StateQuery("tasks", filters, count_by=["state"], sum_of="attempt_number"),
@@ -138,7 +139,7 @@ def test_counts_are_bounded():
 
 def test_rows_of_who_says_nonsense_are_listed_and_harm_nobody():
     selection = Selection(StateQuery("tasks", limit=10))
-    odd = [{}, {"task_id": None, "attempt_number": "x"}, {"state": 7, "task_id": 3}]
+    odd: list[Any] = [{}, {"task_id": None, "attempt_number": "x"}, {"state": 7, "task_id": 3}]
     selection.add(StatePart(odd, 3, 3))
     selection.offer(task(1))
     assert len(selection.part().rows) == 4

@@ -63,8 +63,8 @@ RunFields = tuple[int, str, str, float, float, bytes, int, About, float, Parent 
 
 
 def _run_of(fields: RunFields) -> Run:
-    *others, parent, error = fields
-    return Run(*others, b"" if parent is None else task_id_bytes(*parent), error)
+    parent = fields[9]
+    return Run(*fields[:9], b"" if parent is None else task_id_bytes(*parent), fields[10])
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import phalanx
 from phalanx.objects.reference import ObjectRef
 
 VARIABLES = ("PHALANX_RECORD_CALL_SITES", "RAY_record_ref_creation_sites")
 """Set to 1, or to anything but 0 and nothing, they ask for it. Ray's name counts, too."""
 FRAMES = 3
 """So many of the program's frames are noted, the innermost first."""
-_OURS = os.path.dirname(os.path.abspath(phalanx.__file__)) + os.sep
+_OURS = str(Path(__file__).resolve().parents[3]) + os.sep
+"""The files of this package: frames in them are not the program's."""
 
 
 def are_recorded() -> bool:
