@@ -203,7 +203,7 @@ def memory(
 
     objects, stores = rows("objects"), rows("stores")
     suspects = _suspects(rows, stores)
-    listed = sorted(objects.part.rows, key=lambda row: -int(row["object_size"] or 0))[:limit]
+    listed = objects.part.rows[:limit]
     if json:
         data = {
             "format": "phalanx-memory/1",

@@ -64,7 +64,7 @@ class StateRows:
         if query.kind == "tasks":
             self._select_tasks(selection)
         elif query.kind == "objects":
-            selection.offer_all(self._object_rows(ip))
+            self._select_objects(selection, ip)
         elif query.kind == "files":
             selection.offer_all(self._file_rows())
         elif query.kind == "stacks":
@@ -133,18 +133,25 @@ class StateRows:
 
     # ---- objects -----------------------------------------------------------------------------
 
-    def _object_rows(self, ip: str) -> Iterator[Row]:
+    def _select_objects(self, selection: Selection, ip: str) -> None:
+        living = [ref for ref in self.living() if not ref.is_nil() and ref._number >= 0]
+        first = living
+        if selection.takes_any and len(living) > selection.limit:
+            first = heapq.nsmallest(selection.limit, living, key=_largest_first)
+        selection.offer_all(self._object_rows(first, living, ip))
+        selection.count_unseen(len(living) - len(first))
+
+    def _object_rows(
+        self, shown: list[ObjectRef[Any]], living: list[ObjectRef[Any]], ip: str
+    ) -> Iterator[Row]:
         used = {
             id(ref)
             for work in self._pending()
             for ref in (*(work.inputs or ()), *_inside(work.pins))
         }
         self._begun.clear()
-        living = list(self.living())
         inner = {id(one) for ref in living for one in ref._inner or ()}
-        for ref in living:
-            if ref.is_nil() or ref._number < 0:
-                continue
+        for ref in shown:
             number, is_own = ref._number, ref._owner == self._me
             status, attempt = self._making(ref) if is_own else ("NIL", 0)
             value = ref._value
@@ -239,6 +246,10 @@ def _size(value: Payload | None) -> int:
     if isinstance(value, Value):
         return value.size if value.kind == SHARED else len(value.data)
     return len(value)
+
+
+def _largest_first(ref: ObjectRef[Any]) -> tuple[int, bytes, int]:
+    return (-_size(ref._value), ref._owner, ref._number)
 
 
 def _file(value: Payload | None) -> str | None:

@@ -96,8 +96,8 @@ def id_column(kind: str) -> str:
 
 
 def order_of(kind: str, row: Row) -> tuple[Any, ...]:
-    """Rows are listed by this: what is alive before what is over, then by id. Of a task the latest
-    attempt comes first."""
+    """Rows are listed by this: what is alive before what is over, the largest objects first, then
+    by id. Of a task the latest attempt comes first."""
     own = str(row.get(id_column(kind)))  # rows come from other processes: nothing is certain
     if kind == "tasks":
         attempt = row.get("attempt_number")
@@ -105,7 +105,8 @@ def order_of(kind: str, row: Row) -> tuple[Any, ...]:
     if kind == "workers":
         return (not row.get("is_alive"), own)
     if kind in ("files", "objects"):
-        return (own, str(row.get("pid")))
+        size = row.get("object_size")
+        return (-size if isinstance(size, int) else 0, own, str(row.get("pid")))
     if kind == "stacks":
         return (str(row.get("type")), own, row.get("thread") != "MainThread")
     return (row.get("state") == "DEAD", own)
