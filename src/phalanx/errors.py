@@ -380,6 +380,10 @@ class QueueUnavailableError(PhalanxError, ValueError):
     """There is no such queue, or it takes no jobs now."""
 
 
+class StateQueryError(PhalanxError, ValueError):
+    """A listing of the cluster's state cannot be had, or is not whole."""
+
+
 class GangInfeasibleError(PhalanxError, ValueError):
     """No node or no cluster of this size holds the gang, ever; says how large it could be."""
 

@@ -224,7 +224,7 @@ def test_an_unchanged_program_runs(tmp_path):
         (BY_ITSELF, "False\n(True, 1) True\nTrue []\nTrue\nTrue\nTrue\n[] {}\n"),
         (SPAWNING, "(False, '2.60.0', 41, [])\n"),
         (UTILITIES, "2 [3, 3]\n0\n[1.0, 2] ('who',)\n[3] [[1, 1, 2]]\n"),
-        (WAITING_CALLS, "2\n3\n2 0\n"),
+        (WAITING_CALLS, "2\n3\n2 1\n"),
         (ON_A_CLUSTER, "2 3.0\n2 3.0\n2\n"),
     ],
 )

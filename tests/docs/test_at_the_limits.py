@@ -28,6 +28,7 @@ from phalanx.manifests.queue_rules import KnownQueue, QueueTree, queue_faults
 from phalanx.model.options import check_amounts, check_task_options
 from phalanx.objects import failures
 from phalanx.objects.serialization import dumps_definition
+from phalanx.observe.state.query import StateQuery, check_query
 from phalanx.owner import requests
 from phalanx.protocol import frames
 from phalanx.protocol.node_messages import Ask
@@ -249,6 +250,12 @@ TRIED: dict[str, list[Limit]] = {
         Limit(lambda n: check_task_options({"priority": n}), "priority.*{limit}", way="task"),
         Limit(_weight, "a weight is at most {limit}, not {value}", way="weight"),
     ],
+    "observe.state.query.MAX_LIMIT": [
+        Limit(
+            lambda n: check_query(StateQuery("tasks", limit=n)),
+            "limit {value} exceeds the supported limit {limit}",
+        )
+    ],
     "model.jobs.timing.LONGEST_S": [
         Limit(lambda n: Job("true", time_limit_s=n), "time_limit_s={value}: it is .* to {limit}"),
         Limit(lambda n: Job("true", time=f"{n:.0f}s"), "more than 0 and at most {limit} s"),
@@ -258,6 +265,9 @@ TRIED: dict[str, list[Limit]] = {
 ELSEWHERE = {
     "engines.processes.job_files.LOG_BYTES": "tests/gangs/test_members_on_node.py",
     "engines.embedded.gateway.guard.FAILURES": "tests/gateway/test_guard.py",
+    "observe.state.query.MAX_COUNTED": "tests/observe/test_state_queries.py",
+    "head.state_queries.MAX_ROUNDS": "tests/head/test_state_queries.py",
+    "node.process_history.KEEP_ENDED": "tests/node/test_state_reports.py",
     "head.nodes.KEEP_DEAD": "tests/head/test_nodes.py",
     "head.groups.table.KEEP_REMOVED": "tests/head/test_groups.py",
     "model.jobs.records.KEEP_TRANSITIONS": "tests/head/jobs/test_lifecycle.py",
@@ -289,6 +299,7 @@ NOT_TRIED = {
     "head.actors.table.KEEP_DEAD": _OLDEST_GO,
     "observe.cluster_events.KEEP_EVENTS": _OLDEST_GO,
     "observe.task_journal.KEEP_RUNS": _OLDEST_GO,
+    "node.events.KEEP_RUNS": _OLDEST_GO,
     "engines.embedded.daemons.KEEP_LOGS": _OLDEST_GO,
     "api.gangs.DEFAULT_GRACE_S": _CLOCK,
     "model.jobs.spec.DEFAULT_GRACE_S": _CLOCK,

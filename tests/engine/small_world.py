@@ -34,6 +34,7 @@ from phalanx.protocol.messages import (
 )
 from phalanx.protocol.node_messages import (
     Claimed,
+    Events,
     Granted,
     LeaseDue,
     LeaseReturned,
@@ -354,7 +355,7 @@ class World:
             self.machine.returned(message.lease, message.reusable, now)
             return
         if not isinstance(message, LeaseWanted):
-            assert isinstance(message, Claimed | Settled), message
+            assert isinstance(message, Claimed | Settled | Events), message
             return
         request = ResourceSet.from_mapping(message.resources)
         self.machine.want(

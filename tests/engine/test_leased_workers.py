@@ -69,6 +69,9 @@ class Owner:
     def fail(self, task, kind, reason):
         self.log.append(f"fail {task.number}: {reason}")
 
+    def attempt_lost(self, task):
+        pass
+
     def requeued(self, task, reason):
         self.log.append(f"again {task.number}: {reason}")
 

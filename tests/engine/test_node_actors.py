@@ -11,6 +11,7 @@ from phalanx.node.drivers import Drivers
 from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.peers import Peers
+from phalanx.node.process_history import ProcessHistory
 from phalanx.node.workers import WorkerPool
 from phalanx.protocol.cluster_messages import (
     ActorPlaced,
@@ -46,7 +47,17 @@ class Node:
         self.leases = LeaseMachine(resources, self, WorkerPool(4, self.make_id), "n1", {})
         self.actors = NodeActors(self.clock, self.leases, groups, self, self.peers, jobs, control)
         self.drivers = Drivers(
-            self.leases, self, self.peers, jobs, store, control, self.make_id, "0" * 56, "", 0
+            self.leases,
+            self,
+            self.peers,
+            jobs,
+            store,
+            control,
+            self.make_id,
+            "0" * 56,
+            "",
+            0,
+            ProcessHistory(self.clock),
         )
 
     def make_id(self, job):

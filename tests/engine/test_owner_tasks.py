@@ -57,6 +57,9 @@ class Script:
     def fail(self, task, kind, reason):
         self.log.append(f"fail {task.number} {kind}")
 
+    def attempt_lost(self, task):
+        pass
+
     def requeued(self, task, reason):
         if task.attempt != self.attempts.get(task.number, 0):
             self.attempts[task.number] = task.attempt

@@ -119,7 +119,7 @@ def ends_in_order(lines: list[Line]) -> None:
             raise Endless
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("phalanx.cli.reach._daemons", lambda address: [(None, None)])
+            patch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
             patch.setattr("phalanx.engines.embedded.visitor.ask_daemon", answer)
             patch.setattr("time.sleep", wait)
             patch.setattr(Path, "write_bytes", write_inside)

@@ -10,6 +10,7 @@ import pytest
 from tests.fuzz.test_messages import Place
 from tests.fuzz.values import Maker
 from tests.fuzz.world import World, bystander
+from tests.gangs.head_world import World as HeadWorld
 from typer.testing import CliRunner
 
 from phalanx.cli.commands import app
@@ -174,7 +175,7 @@ def test_errors_print_no_escapes(
     def answer(*asked: Any) -> None:
         raise ValueError("there is no job \x1b[2Jj")
 
-    monkeypatch.setattr("phalanx.cli.reach._daemons", lambda address: [(None, None)])
+    monkeypatch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
     monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", answer)
     done = CliRunner().invoke(app, ["job", "j"])
     assert done.stderr == "there is no job \\x1b[2Jj\n"
@@ -211,3 +212,16 @@ def test_a_job_prints_no_escapes() -> None:
     bad = replace(job, name="\x1b[2J", queue="\x08", state="\x07")
     assert "\x1b" not in job_text(bad)
     assert "\x08" not in job_text(bad)
+
+
+def test_the_end_of_a_member_that_no_gang_has_ends_nobody():
+    world = HeadWorld(2)
+    world.queue("q")
+    world.gang("g", "q", 2, 1)
+    world.rounds()
+    world.ask(EndMembers(b"g".ljust(18), [-1, 2, 1 << 40]))
+    world.rounds()
+    assert len(world.held) == 2
+    world.ask(EndMembers(b"g".ljust(18), [1]))
+    world.rounds()
+    assert len(world.held) == 1

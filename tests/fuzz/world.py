@@ -18,6 +18,7 @@ import phalanx
 from phalanx.errors import SystemFailureError
 from phalanx.head.state_store import read_state
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
+from phalanx.observe.state.query import StatePart
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
@@ -36,10 +37,12 @@ from phalanx.protocol.cluster_messages import (
     ActorPlaced,
     EventsReported,
     GatherEvents,
+    GatherState,
     Join,
     Joined,
     NodeReport,
     PlaceActor,
+    StateReported,
     ViewRow,
 )
 from phalanx.protocol.requests.jobs import ApplyManifests, Manifest
@@ -232,6 +235,8 @@ class World:
                 self.hear(prefix, LogRead(message.token, b"", 0))
             case GatherEvents():
                 self.hear(prefix, EventsReported(message.number, []))
+            case GatherState():
+                self.hear(prefix, StateReported(message.number, StatePart([], 0, 0)))
 
     # ---- other people ------------------------------------------------------------------------
 

@@ -11,11 +11,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from phalanx.cli import job_changes, jobs, queues, ray_command
+from phalanx.cli import job_changes, jobs, queues, ray_command, state
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.planning import plan
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
+from phalanx.cli.stacks import stack
 from phalanx.cli.start import start, stop
 from phalanx.cli.table import drop_output, say
 from phalanx.cli.validate import validate
@@ -116,6 +117,11 @@ def explain(
 for command in (start, stop, status, nodes, drain):
     app.command()(command)
 app.command("set-resource")(set_resource)
+app.command("list")(state.list_)
+app.command()(state.get)
+app.command("summary")(state.summary_)
+app.command()(state.memory)
+app.command()(stack)
 app.command()(jobs.submit)
 app.command()(jobs.run)
 app.command()(jobs.jobs)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import json as json_module
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from phalanx.cli import cluster, ray_jobs
+from phalanx.cli import cluster, ray_jobs, state
 from phalanx.cli import start as ours
-from phalanx.cli.reach import FAILED, USAGE, ask, fail
+from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.stacks import stack
 from phalanx.cli.table import say, table
-from phalanx.model.lifecycle import DEAD
-from phalanx.model.rows.cluster import NodeInfo
+from phalanx.observe.state.columns import COLUMNS
+from phalanx.observe.state.query import DEFAULT_LIMIT, Value, lets_through
 
 app = typer.Typer(
     name="ray",
@@ -172,87 +173,100 @@ def status(context: typer.Context, address: Address = None) -> None:
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(help="nodes, actors, jobs or placement-groups.")],
-    address: Address = None,
-    filters: Annotated[
-        list[str] | None, typer.Option("--filter", "-f", help="KEY=VALUE or KEY!=VALUE.")
-    ] = None,
-    limit: Annotated[int, typer.Option(help="So many at most.")] = 100,
-    format: Annotated[str, typer.Option(help="table, json or yaml.")] = "table",
+    what: Annotated[
+        str, typer.Argument(help="actors, jobs, nodes, objects, placement-groups, tasks, workers.")
+    ],
+    address: state.Address = None,
+    filters: state.Filters = None,
+    limit: Annotated[int, typer.Option(help="So many at most.")] = DEFAULT_LIMIT,
+    format: Annotated[str, typer.Option(help="default, table, json or yaml.")] = "default",
     detail: Annotated[bool, typer.Option("--detail", help="All fields.")] = False,
+    timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:
-    """List what a cluster has. Tasks, objects and workers are known to their owners alone."""
-    from phalanx.compat.ray_modules.state_api import chosen
-
+    """List what a cluster has and does."""
     kind = what.replace("_", "-")
-    if kind in ("tasks", "objects", "workers"):
-        fail(
-            f"ray list {kind}: no process of a cluster knows them all. In a program, "
-            f"ray.util.state lists what it has started.",
-            FAILED,
-        )
-    if kind not in _COLUMNS:
-        fail(f"ray list {what}: there are {', '.join(_COLUMNS)}.", USAGE)
-    pairs = []
-    for text in filters or ():
-        key, sign, value = text.partition("!=" if "!=" in text else "=")
-        if not sign:
-            fail(f"--filter takes KEY=VALUE or KEY!=VALUE, not {text!r}.", USAGE)
-        pairs.append((key.strip(), sign, value.strip()))
-    rows = [dict(row) for row in chosen(_rows(kind, address), pairs, limit)]
-    if format == "json":
-        typer.echo(json_module.dumps(rows, indent=1, default=str))
-    elif format == "yaml":
-        import yaml
-
-        plain = json_module.loads(json_module.dumps(rows, default=str))
-        typer.echo(yaml.safe_dump_all(plain, sort_keys=False), nl=False)
+    if kind not in _KINDS:
+        fail(f"ray list {what}: there are {', '.join(_KINDS)}.", USAGE)
+    if kind == "jobs":
+        rows = _submissions(address, state.parse_filters(filters), limit)
+        columns: list[str] = list(_JOB_COLUMNS)
     else:
-        typer.echo(_listed(kind, rows, detail))
+        ours = _KINDS[kind]
+        found = state.listing(ours, address, filters, limit, timeout, detail)
+        rows, columns = found.part.rows, [c.name for c in COLUMNS[ours] if not c.is_detail]
+    form = format if format != "default" else "yaml" if detail else "table"
+    if form == "table":
+        say(_listed(columns, rows))
+    elif form in ("json", "yaml"):
+        state.echo_data(rows, form)
+    else:
+        fail(f"--format takes default, table, json or yaml, not {format!r}.", USAGE)
 
 
-_COLUMNS = {
-    "nodes": ("node_id", "node_ip", "is_head_node", "state", "state_message", "node_name"),
-    "actors": ("actor_id", "class_name", "state", "job_id", "name", "node_id", "pid"),
-    "jobs": ("submission_id", "entrypoint", "type", "status", "message", "start_time"),
-    "placement-groups": ("placement_group_id", "name", "state", "creator_job_id"),
+_KINDS = {
+    "actors": "actors",
+    "jobs": "",
+    "nodes": "nodes",
+    "objects": "objects",
+    "placement-groups": "groups",
+    "tasks": "tasks",
+    "workers": "workers",
 }
-"""What a table shows of each kind; more with --detail."""
+"""Ray's kinds, and the listing of ours behind each but jobs."""
+_JOB_COLUMNS = ("submission_id", "entrypoint", "type", "status", "message", "start_time")
 
 
-def _rows(kind: str, address: str | None) -> list[dict[str, Any]]:
+def _submissions(
+    address: str | None, filters: Sequence[tuple[str, str, Value]], limit: int
+) -> list[dict[str, Any]]:
     from phalanx.compat.jobs.client import JobSubmissionClient
-    from phalanx.protocol.requests.actors import ListActors
-    from phalanx.protocol.requests.cluster import GetStatus
-    from phalanx.protocol.requests.groups import ListGroups
 
-    if kind == "nodes":
-        return [_node(row) for row in ask(address, GetStatus()).nodes]
-    if kind == "actors":
-        return [dict(row) for row in ask(address, ListActors())]
-    if kind == "placement-groups":
-        return ask(address, ListGroups())
     try:
-        return [row.dict() for row in JobSubmissionClient(address).list_jobs()]
+        rows = [row.dict() for row in JobSubmissionClient(address).list_jobs()]
     except (RuntimeError, OSError) as error:
         fail(str(error))
+    return [row for row in rows if lets_through(filters, row)][:limit]
 
 
-def _node(row: NodeInfo) -> dict[str, Any]:
-    return {
-        "node_id": row.node_id,
-        "node_ip": row.host,
-        "is_head_node": "node:__internal_head__" in row.total,
-        "state": "DEAD" if row.state == DEAD else "ALIVE",
-        "state_message": row.reason,
-        "node_name": row.host,
-        "resources_total": row.total,
-        "labels": row.labels,
-    }
+@app.command()
+def get(
+    what: Annotated[str, typer.Argument(help="actors, nodes, tasks ... as `ray list` has them.")],
+    id: Annotated[str, typer.Argument(help="As `ray list` shows it.")],
+    address: state.Address = None,
+    timeout: state.Timeout = state.TIMEOUT_S,
+) -> None:
+    """Show all about one thing."""
+    ours = _KINDS.get(what.replace("_", "-"))
+    if not ours:
+        fail(f"ray get {what}: there are {', '.join(k for k in _KINDS if _KINDS[k])}.", USAGE)
+    rows = state.rows_with_id(ours, id, timeout, address)
+    state.echo_data(rows, "yaml")
 
 
-def _listed(kind: str, rows: list[dict[str, Any]], detail: bool) -> str:
-    columns = list(rows[0]) if detail and rows else list(_COLUMNS[kind])
+@app.command("summary")
+def summary_(
+    what: Annotated[str, typer.Argument(help="tasks, actors or objects.")],
+    address: state.Address = None,
+    timeout: state.Timeout = state.TIMEOUT_S,
+) -> None:
+    """Count tasks, actors or objects."""
+    state.summary_(what, timeout=timeout, address=address)
+
+
+@app.command()
+def memory(address: state.Address = None, timeout: state.Timeout = state.TIMEOUT_S) -> None:
+    """Show who holds which objects."""
+    state.memory(timeout=timeout, address=address)
+
+
+@app.command("stack", context_settings=_OTHERS)
+def stack_(context: typer.Context, address: state.Address = None) -> None:
+    """Print the Python stacks of all drivers and workers."""
+    _check_others(context.args)
+    stack(address=address)
+
+
+def _listed(columns: list[str], rows: list[dict[str, Any]]) -> str:
     cells = [[str(n), *(str(row.get(c, "")) for c in columns)] for n, row in enumerate(rows)]
     now = time.strftime("%Y-%m-%d %H:%M:%S")
     head = f"======== List: {now} ========\nStats:\n------------------------------\n"

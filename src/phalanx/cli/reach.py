@@ -49,11 +49,17 @@ def json_object(option: str, text: str | None, example: str) -> dict[str, Any] |
     return found
 
 
-def ask(address: str | None, request: Request[R]) -> R:
+def ask(
+    address: str | None,
+    request: Request[R],
+    timeout_s: float = ANSWER_S,
+    with_programs: bool = False,
+) -> R:
     """The answer of a cluster's head, through whichever daemon of it runs on this machine.
 
-    `address` None takes PHALANX_ADDRESS, else the only cluster that runs here; one that begins
-    with `ray:` is a Ray cluster's. Ends the command when there is none.
+    `address` None takes PHALANX_ADDRESS, else the only cluster that runs here, or (`with_programs`)
+    the only session of a program; one that begins with `ray:` is a Ray cluster's. Ends the command
+    when there is none.
     """
     named = address or os.environ.get("PHALANX_ADDRESS") or ""
     if named.startswith(RAY):
@@ -61,9 +67,9 @@ def ask(address: str | None, request: Request[R]) -> R:
     from phalanx.engines.embedded.visitor import ask_daemon
 
     troubles = []
-    for session, daemon in _daemons(address):
+    for session, daemon in _daemons(address, with_programs):
         try:
-            return _answered(partial(ask_daemon, session, daemon, request, ANSWER_S))
+            return _answered(partial(ask_daemon, session, daemon, request, timeout_s))
         except ConnectionError as error:
             troubles.append(str(error))
     fail(f"The head gives no answer: {'; '.join(troubles)}.")
@@ -102,28 +108,12 @@ def _ask_ray(address: str, request: Request[R]) -> R:
         fail(str(error))
 
 
-def _daemons(address: str | None) -> list[tuple[Any, Any]]:
-    from phalanx.engines.embedded.daemons import local_daemons, numeric_address
+def _daemons(address: str | None, with_programs: bool) -> list[tuple[Any, Any]]:
+    from phalanx.engines.embedded.finding import find_daemons
 
-    address = address or os.environ.get("PHALANX_ADDRESS") or None
     try:
-        wanted = None if address in (None, "auto", "local") else numeric_address(str(address))
-    except ValueError as error:
-        fail(str(error), USAGE)
+        return find_daemons(address, with_programs)
     except ConnectionError as error:
         fail(str(error))
-    found = local_daemons(wanted)
-    if not found:
-        of = f" of the cluster at {wanted}" if wanted else ""
-        fail(
-            f"No head and no node{of} runs on this machine under this user. `phalanx start --head` "
-            "starts a cluster, `phalanx start --address HOST:PORT` joins one."
-        )
-    clusters = sorted({one.address for _, one in found})
-    if len(clusters) > 1:
-        fail(
-            f"Nodes of {len(clusters)} clusters run here: say which is meant by --address, one of "
-            f"{', '.join(clusters)}.",
-            USAGE,
-        )
-    return found
+    except ValueError as error:
+        fail(str(error), USAGE)

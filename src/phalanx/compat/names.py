@@ -28,16 +28,10 @@ SAME_MODULE = {
 """Ray's modules that are a module of ours: the same object under both names."""
 
 _LISTINGS = (
-    "get_actor",
-    "get_node",
-    "get_objects",
-    "get_placement_group",
-    "get_task",
-    "list_actors",
-    "list_nodes",
-    "list_objects",
-    "list_placement_groups",
-    "list_tasks",
+    *("get_actor", "get_job", "get_node", "get_objects", "get_placement_group", "get_task"),
+    *("get_worker", "list_actors", "list_jobs", "list_nodes", "list_objects"),
+    *("list_placement_groups", "list_tasks", "list_workers"),
+    *("summarize_actors", "summarize_objects", "summarize_tasks"),
 )
 
 _VERBS = ("cancel", "get", "init", "is_initialized", "kill", "put", "shutdown", "wait")
@@ -97,6 +91,12 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         )
     },
     "ray.util.state": {f"{_OURS}.state_api": _LISTINGS},
+    "ray.util.state.api": {f"{_OURS}.state_api": _LISTINGS},
+    "ray.util.state.common": {
+        f"{_OURS}.state_api": (
+            *("DEFAULT_LIMIT", "DEFAULT_RPC_TIMEOUT", "RAY_MAX_LIMIT_FROM_API_SERVER"),
+        )
+    },
     "ray.util.state.exception": {f"{_OURS}.state_api": ("RayStateApiException",)},
     "ray.experimental.state": {},
     "ray.experimental.state.api": {f"{_OURS}.state_api": _LISTINGS},
@@ -161,19 +161,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
 }
 """Ray's modules that gather names of ours: from which module, and which ("*": all public ones)."""
 
-_NO_LISTINGS = (
-    "get_job",
-    "get_log",
-    "get_worker",
-    "list_cluster_events",
-    "list_jobs",
-    "list_logs",
-    "list_runtime_envs",
-    "list_workers",
-    "summarize_actors",
-    "summarize_objects",
-    "summarize_tasks",
-)
+_NO_LISTINGS = ("get_log", "list_cluster_events", "list_logs", "list_runtime_envs")
 
 REFUSED: Mapping[str, Sequence[str]] = {
     "ray.autoscaler.sdk": ("request_resources",),
@@ -190,6 +178,7 @@ REFUSED: Mapping[str, Sequence[str]] = {
         *("from_actors", "from_items", "from_iterators", "from_range"),
     ),
     "ray.util.state": _NO_LISTINGS,
+    "ray.util.state.api": _NO_LISTINGS,
     "ray.experimental.state.api": _NO_LISTINGS,
     "ray.util.client": ("RayAPIStub", "ray"),
 }

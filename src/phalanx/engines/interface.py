@@ -10,6 +10,7 @@ import msgspec
 if TYPE_CHECKING:
     from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
     from phalanx.model.rows.explanation import Explanation
+    from phalanx.observe.state.query import StateAnswer, StateQuery
     from phalanx.policies.placement_policy import PlacementPolicy
     from phalanx.protocol.node_messages import LogLine
     from phalanx.protocol.requests.request import Request
@@ -290,9 +291,8 @@ class Engine(Protocol):
         """Finished tasks as trace events, times in microseconds since the epoch."""
         ...
 
-    def tasks(self) -> list[dict[str, Any]]:
-        """This process's tasks and calls, by the names of Ray's state API: those under way, and
-        those that have ended of late."""
+    def state(self, query: StateQuery) -> StateAnswer:
+        """A listing of the cluster. Raises ValueError for what cannot be asked."""
         ...
 
     def cluster_events(self) -> list[dict[str, Any]]:

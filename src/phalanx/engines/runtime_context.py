@@ -8,7 +8,15 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from phalanx.model.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, task_id_bytes
+from phalanx.model.ids import (
+    ActorID,
+    JobID,
+    NodeID,
+    PlacementGroupID,
+    TaskID,
+    task_id_bytes,
+    worker_id_of,
+)
 from phalanx.model.jobs.gang_view import GangView
 from phalanx.model.options import ACCELERATORS
 from phalanx.objects.handle import ActorHandle
@@ -134,7 +142,7 @@ class RuntimeContext:
 
     def get_worker_id(self) -> str:
         """This process's id."""
-        return (self._process_id + bytes(12)).hex()
+        return worker_id_of(self._process_id)
 
     def get_task_id(self) -> str | None:
         """The task's id; None in a driver."""

@@ -6,7 +6,7 @@ nodes by messages alone, and never unpickles.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import StaleNodeError
@@ -23,8 +23,10 @@ from phalanx.head.groups.control import GroupControl
 from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.requests import ControlRequests
+from phalanx.head.state_queries import StateQueries
 from phalanx.head.state_store import StateStore, StoredState
 from phalanx.model.lifecycle import DEAD
+from phalanx.model.rows.row import Row
 from phalanx.observe import cluster_events
 from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundlesGone, Committed, LogRead, MemberNews, Prepared
@@ -45,6 +47,7 @@ from phalanx.protocol.cluster_messages import (
     NodeReport,
     ProcessEnded,
     Reported,
+    StateReported,
     Via,
     View,
     ViewRow,
@@ -122,6 +125,15 @@ class ControlPlane:
         )
         self.actor_table = self.actors.table
         self.events = EventGathering(outbox, clock)
+        self.state = StateQueries(
+            outbox,
+            clock,
+            self.nodes,
+            self.drivers,
+            self.actor_table,
+            self.group_table,
+            self._gang_rows,
+        )
         self.gangs: GangEvents = GangsNotInUse()
         self.gangs_if_used: GangScheduler | None = None
         self.requests = ControlRequests(
@@ -134,6 +146,7 @@ class ControlPlane:
             self.events,
             self._whereabouts,
             lambda: {} if self.gangs_if_used is None else self.gangs_if_used.counts(),
+            self.state,
             self.defects,
         )
         self.answering = Answering(
@@ -197,7 +210,8 @@ class ControlPlane:
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
-        for part in (self.nodes, self.events, self.actor_table, self.group_table, self.gangs):
+        watching = (self.nodes, self.events, self.state)
+        for part in (*watching, self.actor_table, self.group_table, self.gangs):
             with self.defects.kept_apart("tick"):
                 part.tick(now)
         is_due, self._resources_changed = self._resources_changed, False
@@ -263,6 +277,8 @@ class ControlPlane:
                 attempts = self.group_table.attempts
                 attempts.committed(node, message.group, message.attempt, message.ok, now)
                 self.gangs.committed(node, message, now)
+            case StateReported():
+                self.state.reported(prefix, message)
             case EventsReported():
                 self.events.reported(prefix, message)
             case MemberNews():
@@ -273,6 +289,13 @@ class ControlPlane:
                 node = self._node_id(prefix)
                 self.group_table.returned(node, message.group, message.attempt)
                 self.gangs.returned(node, message, now)
+
+    def _gang_rows(self, kind: str) -> Sequence[Row]:
+        """Gangs or jobs, for people."""
+        if self.gangs_if_used is None:
+            return []
+        scheduler = self.gangs_if_used
+        return (scheduler.gang_requests if kind == "gangs" else scheduler.job_requests).rows()
 
     def _whereabouts(self) -> tuple[str, str, list[str]]:
         """The addresses of the head and of its store, and what is not well with it, for people."""
@@ -381,6 +404,7 @@ class ControlPlane:
         self.outbox.send(record.prefix, Expelled(reason, is_stale=True))
         self.outbox.disconnect(record.prefix)
         self.events.node_gone(record.prefix)
+        self.state.node_dead(record.prefix)
         self.events.record(
             cluster_events.NodeDied(at=self.clock.wall(), node=record.prefix.hex(), reason=reason)
         )

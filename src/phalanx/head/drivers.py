@@ -12,6 +12,8 @@ from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.rows.cluster import DriverInfo
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
 
+KEEP_ENDED = 1_000
+
 
 class DriverEffects(Protocol):
     """What drivers' ends ask for."""
@@ -39,6 +41,8 @@ class Drivers:
         self._known: dict[bytes, JobKnown] = {}
         self._started: dict[bytes, float] = {}
         self._ended: dict[bytes, float] = {}
+        self._described: dict[bytes, JobKnown] = {}
+        """The latest jobs that ended, for people."""
         self.environments: dict[bytes, EnvironmentKnown] = {}
         self._introduced: dict[bytes, set[bytes]] = {}
 
@@ -87,6 +91,11 @@ class Drivers:
         if job in self._ended:
             return
         self._ended[job] = self._clock.wall()
+        if job in self._known:
+            self._described[job] = self._known[job]
+        if len(self._described) > KEEP_ENDED:
+            oldest = next(iter(self._described))
+            del self._described[oldest]
         self._end(job, driver, self._effects.detached_actors(job))
 
     def actor_gone(self, job: bytes) -> None:
@@ -108,10 +117,31 @@ class Drivers:
         if known is not None:
             self._outbox.post(known.driver, message)
 
-    def rows(self) -> list[DriverInfo]:
-        """For people: the jobs that run."""
-        return [
-            DriverInfo(job_id=job.hex(), number=int.from_bytes(job, "big"), start_time=started)
-            for job, started in self._started.items()
-            if job not in self._ended
-        ]
+    def rows(self, with_ended: bool = False) -> list[DriverInfo]:
+        """For people: the jobs that run, and on demand those that ended lately."""
+        rows = [self._row(job, 0.0) for job in self._started if job not in self._ended]
+        if with_ended:
+            rows += [self._row(job, when) for job, when in self._ended.items()]
+        return rows
+
+    def _row(self, job: bytes, ended: float) -> DriverInfo:
+        known = self._known.get(job) or self._described.get(job)
+        described: dict[str, Any] = {}
+        if known is not None:
+            described = {
+                "pid": known.pid,
+                "node_id": known.driver[:PREFIX_BYTES].hex(),
+                "driver_id": known.driver.hex(),
+                "entrypoint": known.entrypoint,
+                "namespace": known.namespace,
+                "queue": known.queue,
+                "priority": known.priority,
+            }
+        return DriverInfo(
+            job_id=job.hex(),
+            number=int.from_bytes(job, "big"),
+            start_time=self._started.get(job, 0.0),
+            end_time=ended,
+            state="ENDED" if ended else "RUNNING",
+            **described,
+        )

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
 from typing import Any
 
 from phalanx.head.clock import Clock
 from phalanx.head.outbox import Outbox
 from phalanx.observe.cluster_events import Event, EventRing
+from phalanx.observe.state.gathering import Gathering
 from phalanx.protocol.cluster_messages import EventsReported, GatherEvents
 from phalanx.protocol.requests.request import Asker
 
 _PATIENCE_S = 5.0
 """A node that has not answered by then is left out."""
-
-
-@dataclass
-class _Round:
-    asker: Asker[list[dict[str, Any]]]
-    waits_for: set[bytes]
-    rows: list[dict[str, Any]]
-    until: float
+Rows = list[dict[str, Any]]
 
 
 class EventGathering:
@@ -32,8 +24,7 @@ class EventGathering:
         self._clock = clock
         self._own = EventRing()
         self._of_gangs = EventRing()  # of their own: there are many, and they crowd out no others
-        self._numbers = itertools.count(1)
-        self._rounds: dict[int, _Round] = {}
+        self._rounds: Gathering[Rows] = Gathering()
 
     def record(self, event: Event) -> None:
         """Something happened to a node."""
@@ -43,38 +34,29 @@ class EventGathering:
         """Something happened to members of a gang."""
         self._of_gangs.record(event)
 
-    def gather(self, asker: Asker[list[dict[str, Any]]]) -> None:
+    def gather(self, asker: Asker[Rows]) -> None:
         """Ask all nodes, and reply once all have said what they know."""
-        number = next(self._numbers)
-        until = self._clock.now() + _PATIENCE_S
-        rows = self._of_gangs.rows() + self._own.rows()
-        self._rounds[number] = _Round(asker, set(self._outbox.connected), rows, until)
-        self._outbox.broadcast(GatherEvents(number))
-        self._look(number)
+
+        def finish(answers: dict[bytes, Rows], silent: list[bytes]) -> None:
+            rows = own + [row for answer in answers.values() for row in answer]
+            asker.reply(sorted(rows, key=lambda row: float(row["at"])))
+
+        own = self._of_gangs.rows() + self._own.rows()
+        self._rounds.begin(
+            self._outbox.connected,
+            self._clock.now() + _PATIENCE_S,
+            lambda number: self._outbox.broadcast(GatherEvents(number)),
+            finish,
+        )
 
     def reported(self, prefix: bytes, message: EventsReported) -> None:
         """A node has answered."""
-        found = self._rounds.get(message.number)
-        if found is not None and prefix in found.waits_for:
-            found.waits_for.discard(prefix)
-            found.rows += message.rows
-            self._look(message.number)
+        self._rounds.answered(prefix, message.number, message.rows)
 
     def node_gone(self, prefix: bytes) -> None:
         """A node will not answer."""
-        for number, found in list(self._rounds.items()):
-            found.waits_for.discard(prefix)
-            self._look(number)
+        self._rounds.gone(prefix)
 
     def tick(self, now: float) -> None:
         """Time has passed."""
-        for number, found in list(self._rounds.items()):
-            if now > found.until:
-                found.waits_for.clear()
-                self._look(number)
-
-    def _look(self, number: int) -> None:
-        found = self._rounds[number]
-        if not found.waits_for:
-            del self._rounds[number]
-            found.asker.reply(sorted(found.rows, key=lambda row: float(row["at"])))
+        self._rounds.tick(now)

@@ -19,6 +19,7 @@ from phalanx.head.groups.control import GroupControl
 from phalanx.head.groups.record import Group
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
+from phalanx.head.state_queries import StateQueries
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.model.options import check_amounts
 from phalanx.model.rows.actors import ActorInfo
@@ -60,6 +61,7 @@ from phalanx.protocol.requests.groups import (
     WatchGroup,
 )
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
+from phalanx.protocol.requests.state import QueryState
 from phalanx.protocol.wire_errors import to_wire
 from phalanx.resources.sets import ResourceSet
 from phalanx.scheduling.strategies import check_strategy
@@ -82,6 +84,7 @@ class ControlRequests:
         events: EventGathering,
         whereabouts: Callable[[], tuple[str, str, list[str]]],
         gang_counts: Callable[[], dict[str, int]],
+        state: StateQueries,
         defects: Defects,
     ) -> None:
         """`whereabouts` gives the addresses of the head and of its store, empty where there is
@@ -107,6 +110,7 @@ class ControlRequests:
             DrainNode.handled_by(self._drain_node),
             ChangeTotals.handled_by(self._change_totals),
             ListClusterEvents.handled_by(self._list_cluster_events),
+            QueryState.handled_by(state.answer),
             GetStatus.handled_by(self._get_status),
             RegisterActor.handled_by(self._register_actor),
             AnnounceActor.handled_by(self._announce_actor),

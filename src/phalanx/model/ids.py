@@ -12,6 +12,8 @@ from abc import ABCMeta
 from typing import ClassVar, TypeVar
 
 PROCESS_ID_BYTES = 16
+WORKER_PADDING = 12
+"""Zero bytes that make a process's id a WorkerID."""
 PREFIX_BYTES = 6
 """Of a process's id, and of its node's: they name the node."""
 CONTROL = bytes(PROCESS_ID_BYTES)
@@ -174,6 +176,11 @@ def node_process_id(prefix: bytes) -> bytes:
 def node_prefix(node_id: str) -> bytes:
     """The prefix of a node's processes, which begins its id."""
     return bytes.fromhex(node_id[: 2 * PREFIX_BYTES])
+
+
+def worker_id_of(process: bytes) -> str:
+    """The hex of a process's WorkerID."""
+    return (process + bytes(WORKER_PADDING)).hex()
 
 
 def task_id_bytes(owner: bytes, sequence: int) -> bytes:

@@ -12,6 +12,7 @@ from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import DRIVER, Peers
+from phalanx.node.process_history import ProcessHistory
 from phalanx.node.requests import NodeAsker
 from phalanx.node.workers import WorkerRecord
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
@@ -47,6 +48,7 @@ class Drivers:
         node_id: str,
         address: str,
         prestart: int,
+        history: ProcessHistory,
     ) -> None:
         """`new_process(job)`: an id for a process of this node that no other has. `address`: of the
         head, for people. `prestart`: so many workers are started when a driver comes."""
@@ -58,6 +60,7 @@ class Drivers:
         self._control = control
         self._new_process = new_process
         self._prestart = prestart
+        self._history = history
         self._node_id = node_id
         self._node = node_process_id(node_prefix(node_id))
         self._address = address
@@ -92,8 +95,11 @@ class Drivers:
                 request.log_to_driver,
                 request.queue,
                 request.priority,
+                request.pid,
+                request.entrypoint,
             )
             self._jobs.job_known(known)
+            self._history.began(driver, "DRIVER", request.pid)
             self._control.notify(known)
             for _ in range(self._prestart):
                 self._workers.start_worker(self._leases.workers.prestart(job))

@@ -18,11 +18,11 @@ from phalanx.observe.cluster_events import (
     LeaseLent,
     NodeChosen,
 )
-from phalanx.observe.task_journal import Run
+from phalanx.observe.task_journal import Run, decode_runs
 from phalanx.protocol.cluster_messages import Happened
 from phalanx.protocol.node_messages import Events
 
-_KEEP_RUNS = 40_000
+KEEP_RUNS = 40_000
 
 
 class NodeEvents:
@@ -33,8 +33,8 @@ class NodeEvents:
         self._prefix = prefix
         self._wall = wall
         self._ring = EventRing()
-        self.runs: deque[Run] = deque(maxlen=_KEEP_RUNS)
-        """Finished tasks of workers' own, as their owners reported them."""
+        self._runs: deque[tuple[bytes, Events]] = deque()
+        self._run_count = 0
 
     def handle_in(self, table: PeerMessageTable) -> None:
         """Take the events that processes have recorded."""
@@ -45,7 +45,15 @@ class NodeEvents:
         self._ring.extend(message.rows)
 
     def _ran(self, peer: Peer, message: Events) -> None:
-        self.runs += message.rows
+        self._runs.append((peer.peer, message))
+        self._run_count += max(message.count, 1)
+        while self._run_count > KEEP_RUNS:
+            self._run_count -= max(self._runs.popleft()[1].count, 1)
+
+    def runs(self) -> list[tuple[bytes, Run]]:
+        """Finished work by its owners: what workers submitted, and what drivers have done lately
+        or have left behind."""
+        return [(owner, run) for owner, one in self._runs for run in decode_runs(one.runs)]
 
     def rows(self) -> list[dict[str, Any]]:
         """The cluster events that are remembered, oldest first."""

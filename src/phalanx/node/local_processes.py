@@ -15,6 +15,7 @@ from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import Connections, NodeLinks
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import DRIVER, WORKER, Peer, Peers
+from phalanx.node.process_history import ProcessHistory
 from phalanx.node.worker_processes import WorkerProcesses
 from phalanx.protocol.cluster_messages import ActorLost, ProcessEnded
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
@@ -52,6 +53,7 @@ class LocalProcesses:
         control: ControlLink,
         logs: WorkerLogs,
         note: Callable[[str], None],
+        history: ProcessHistory,
     ) -> None:
         """`note`: something that a person who reads the node's log wants to know."""
         self._clock = clock
@@ -68,6 +70,7 @@ class LocalProcesses:
         self._control = control
         self._logs = logs
         self._note = note
+        self._history = history
 
     # ---- coming ------------------------------------------------------------------------------
 
@@ -83,6 +86,7 @@ class LocalProcesses:
         else:
             connection.peer, connection.tag = process, WORKER
             self._peers.add(connection)
+            self._history.began(process, "WORKER", message.pid)
             self._leases.worker_ready(process, message.pid, self._clock())
             self._drivers.first_worker(process[12:])
 
@@ -107,6 +111,8 @@ class LocalProcesses:
         if not connection.peer or self._peers.get(connection.peer) is not connection:
             return
         self._peers.remove(connection.peer)
+        if connection.tag == DRIVER:
+            self._history.ended(connection.peer, "EXITED", "its connection to the node has ended")
         self._process_ended(connection.peer, connection.tag == DRIVER)
 
     def _process_ended(self, process: bytes, is_driver: bool = False) -> None:
@@ -140,6 +146,7 @@ class LocalProcesses:
         self._drivers.first_worker(worker[12:])
         if not is_known:
             return
+        self._history.ended(worker, kind.upper(), reason)
         died = WorkerDied(worker, reason, kind)
         holder = self._report_to_holder(lease, died)
         self._process_ended(worker)

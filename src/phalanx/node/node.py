@@ -34,8 +34,10 @@ from phalanx.node.other_nodes import OtherNodes
 from phalanx.node.own_requests import OwnRequests
 from phalanx.node.peers import DRIVER, NODE, Peer, Peers
 from phalanx.node.planning import Planner, PlanRequests, ViewRefresh
+from phalanx.node.process_history import ProcessHistory
 from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.requests import NodeRequests
+from phalanx.node.state_reports import StateReports
 from phalanx.node.waiting_tasks import WaitingTasks
 from phalanx.node.worker_processes import WorkerProcesses
 from phalanx.node.workers import WorkerPool
@@ -204,6 +206,7 @@ class Node(Generic[M_co]):
             self.links,
             self.events,
         )
+        self.history = ProcessHistory(effects.wall)
         self.drivers = Drivers(
             self.leases,
             self.workers,
@@ -215,6 +218,7 @@ class Node(Generic[M_co]):
             setup.node_id,
             setup.address,
             setup.prestart,
+            self.history,
         )
         self.others = OtherNodes(
             prefix,
@@ -249,6 +253,17 @@ class Node(Generic[M_co]):
             control,
             effects.logs,
             effects.note,
+            self.history,
+        )
+        self.state = StateReports(
+            setup.node_id,
+            clock,
+            control,
+            self.peers,
+            self.leases,
+            self.store,
+            self.events,
+            self.history,
         )
         self.membership = make_membership(self)
         own = OwnRequests(
@@ -295,6 +310,7 @@ class Node(Generic[M_co]):
         self.owners.handle_in(table)
         self.store.handle_in(table)
         self.events.handle_in(table)
+        self.state.handle_in(self.from_head, table)
         table.on(Stop, lambda peer, message: self._connections.lose(peer))
 
     def _pass_on(self, message: Via) -> None:
@@ -341,6 +357,7 @@ class Node(Generic[M_co]):
             self.store.tick,
             self.groups.tick,
             self.members.tick,
+            self.state.tick,
             lambda now: self.groups.settle(),
             self.reports.tick,
             self.membership.tick,

@@ -24,6 +24,8 @@ from phalanx.protocol.requests.node import (
 )
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
 
+_JOB = slice(12, 16)
+
 
 class OwnRequests:
     """The handlers of these requests."""
@@ -85,7 +87,9 @@ class OwnRequests:
         return LATER
 
     def _list_runs(self, asker: Asker[list[Run]], request: ListRuns) -> list[Run]:
-        return list(self._events.runs)
+        me = asker.process
+        runs = self._events.runs()
+        return [run for owner, run in runs if owner[_JOB] == me[_JOB] and owner != me]
 
     def _get_store_counts(
         self, asker: Asker[dict[str, int]], request: GetStoreCounts

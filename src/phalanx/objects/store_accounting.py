@@ -121,6 +121,16 @@ class StoreAccounting:
         """A process ended: what it was promised and did not write is free."""
         self._credit.pop(process, None)
 
+    def files(self) -> dict[str, tuple[int, str, str]]:
+        """Of each object here, in memory or on disk: its bytes, and the hex of the processes that
+        wrote and own it."""
+        sizes = {name: (size, writer) for name, (size, writer) in self._shared.items()}
+        sizes |= {name: (size, b"") for name, size in self._spilled.items()}
+        return {
+            name: (size, writer.hex(), self._claimed.get(name, writer).hex())
+            for name, (size, writer) in sizes.items()
+        }
+
     def counts(self) -> dict[str, int]:
         """Figures for people."""
         return {

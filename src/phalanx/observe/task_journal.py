@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple, Protocol
 
+import msgspec
+
+from phalanx.model.ids import task_id_bytes
 from phalanx.model.lifecycle import FAILED, FINISHED, RUNNING, TASK, IllegalTransition
 
 KEEP_TRANSITIONS = 50_000
@@ -18,8 +21,24 @@ class Tracked(Protocol):
     state: str
 
 
+class About(msgspec.Struct, array_like=True, frozen=True):
+    """What attempts of tasks or calls have in common, for listings."""
+
+    actor: bytes = b""
+    """Whose methods they call; empty for tasks."""
+    function: str = ""
+    """Empty where it is what they are called."""
+    resources: tuple[tuple[str, float], ...] = ()
+    group: str = ""
+    """The placement group in which they run, in hex."""
+
+
+TASK_ALONE = About()
+
+
 class Run(NamedTuple):
-    """One finished attempt: times are seconds since the epoch, `worker` a process's id."""
+    """One finished attempt: times are seconds since the epoch, `worker` a process's id. One that
+    failed without having run began when it failed, and has no worker."""
 
     number: int
     name: str
@@ -28,6 +47,41 @@ class Run(NamedTuple):
     ended: float
     worker: bytes
     attempt: int
+    about: About = TASK_ALONE
+    created: float = 0.0
+    """When it was submitted; 0 where that is not known."""
+    parent: bytes = b""
+    """The id of the task that submitted it; empty for what a driver did."""
+    error: str = ""
+    """The kind of its failure under Ray's names."""
+
+
+Parent = tuple[bytes, int]
+"""(owner, number) of the task that has submitted another."""
+RunFields = tuple[int, str, str, float, float, bytes, int, About, float, Parent | None, str]
+"""The fields of a Run, with the parent not yet made an id: tasks end often, and few are shown."""
+
+
+def _run_of(fields: RunFields) -> Run:
+    parent = fields[9]
+    return Run(*fields[:9], b"" if parent is None else task_id_bytes(*parent), fields[10])
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Run]).decode
+
+
+def encode_runs(runs: list[Run]) -> bytes:
+    """Attempts as they travel and are kept: whoever keeps them reads few."""
+    return _encode(runs)
+
+
+def decode_runs(data: bytes) -> list[Run]:
+    """Attempts again; none for bytes that are none."""
+    try:
+        return _decode(data)
+    except msgspec.MsgspecError:
+        return []
 
 
 class TaskJournal:
@@ -35,7 +89,9 @@ class TaskJournal:
 
     def __init__(self) -> None:
         self._transitions: deque[tuple[float, int, str, str]] = deque(maxlen=KEEP_TRANSITIONS)
-        self._runs: deque[Run] = deque(maxlen=KEEP_RUNS)
+        self._runs: deque[RunFields] = deque(maxlen=KEEP_RUNS)
+        self._reported: RunFields | None = None
+        """The last attempt that `unreported_runs` gave."""
 
     def move(self, task: Tracked, state: str, when: float, note: str = "") -> None:
         """Record that `task` goes into `state`. Raises IllegalTransition with its story."""
@@ -51,23 +107,35 @@ class TaskJournal:
         """Record that `task` was submitted; its state is its first."""
         self._transitions.append((when, task.number, task.state, ""))
 
-    def ran(self, task: Tracked, run: Run) -> None:
+    def ran(self, task: Tracked, run: RunFields) -> None:
         """Record an attempt that ended: it was running, and it finished or failed."""
-        self.move(task, RUNNING, run.started)
-        self.move(task, FINISHED if run.state == FINISHED else FAILED, run.ended)
+        self.move(task, RUNNING, run[3])
+        self.move(task, FINISHED if run[2] == FINISHED else FAILED, run[4])
         self._runs.append(run)
 
-    def add_run(self, run: Run) -> None:
-        """Record a finished call of an actor, which has no queue of its own here."""
+    def add_run(self, run: RunFields) -> None:
+        """Record a finished call of an actor, which has no queue of its own here, or an attempt
+        that failed without having run."""
         self._runs.append(run)
+
+    def unreported_runs(self, at_most: int) -> list[Run]:
+        """The latest attempts since the last call, oldest first; they stay."""
+        found: list[RunFields] = []
+        for run in reversed(self._runs):
+            if run is self._reported or len(found) >= at_most:
+                break
+            found.append(run)
+        if found:
+            self._reported = found[0]
+        return [_run_of(run) for run in reversed(found)]
 
     def runs(self) -> list[Run]:
         """Finished attempts, oldest first."""
-        return list(self._runs)
+        return [_run_of(run) for run in self._runs]
 
     def drain_runs(self) -> list[Run]:
         """Finished attempts since the last call, which are forgotten here."""
-        runs = list(self._runs)
+        runs = self.runs()
         self._runs.clear()
         return runs
 

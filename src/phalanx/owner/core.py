@@ -15,7 +15,7 @@ from phalanx.model.ids import INDEX_BITS
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
 from phalanx.observe.cluster_events import EventRing
-from phalanx.observe.task_journal import TaskJournal
+from phalanx.observe.task_journal import KEEP_RUNS, Run, TaskJournal, encode_runs
 from phalanx.owner.actors.calls import Calls
 from phalanx.owner.actors.client import PendingCall
 from phalanx.owner.actors.registration import Registration
@@ -31,6 +31,7 @@ from phalanx.owner.peers.connections import Peers
 from phalanx.owner.peers.reconnection import Reconnection
 from phalanx.owner.peers.redialling import DIAL_AGAIN_S
 from phalanx.owner.requests import Requests
+from phalanx.owner.state_rows import StateRows
 from phalanx.owner.tasks.gangs import OwnedGangs
 from phalanx.owner.tasks.locality import Locality
 from phalanx.owner.tasks.records import PendingTask
@@ -60,11 +61,13 @@ from phalanx.protocol.messages import (
 from phalanx.protocol.node_messages import (
     ActorUpdate,
     Events,
+    GatherRows,
     Granted,
     LeaseDue,
     ReadersReported,
     Refused,
     Reply,
+    RowsReported,
     Settled,
     Used,
     WorkerDied,
@@ -72,6 +75,9 @@ from phalanx.protocol.node_messages import (
 
 _BUSY_TICK_S = 0.02
 _IDLE_TICK_S = 1.0
+_REPORT_RUNS_EVERY_S = 1.0
+_RUNS_OF_A_REPORT = 1_000
+"""A driver that finishes more in that time leaves the older ones out: it still has them itself."""
 
 
 class LocalWork(Protocol):
@@ -123,6 +129,7 @@ class OwnerCore:
         self.events = EventRing()
         """What concerns other nodes and was not reported to this one yet."""
         self.journal = TaskJournal()
+        self._report_runs_at = 0.0
         self._unsettled: set[bytes] = set()
         """Workers that died and whose last messages are still to come."""
         self.requests = Requests(node)
@@ -170,8 +177,18 @@ class OwnerCore:
             results,
             self.children,
             self.journal,
+            wall,
         )
         self.actors = Registration(me, numbers, self.requests, objects, self.references, self.calls)
+        self.state = StateRows(
+            me,
+            kind,
+            self.tasks,
+            self.calls,
+            objects,
+            self.references.lending.borrowers,
+            self.journal,
+        )
         self.cancelling = Cancelling(self.tasks, self.calls, self.children, outbox, node)
         self.reconnection = Reconnection(
             me,
@@ -250,6 +267,9 @@ class OwnerCore:
                 self.calls.clients.updated(message)
             case Reply():
                 self.requests.on_reply(message)
+            case GatherRows():
+                part = self.state.part(message.query, message.ip)
+                self._node.post(RowsReported(message.number, part))
             case Fetch() | Recover() | Fetched() | Sync() | Synced():
                 self._on_object_message(connection, message)
             case Borrow() | Unborrow() | Holds():
@@ -306,14 +326,29 @@ class OwnerCore:
         self.gangs.tick(now)
         self.calls.clients.tick(now)
         self.reconnection.tick(now)
-        if self._kind == "worker":  # whose runs its node keeps for timelines
-            runs = self.journal.drain_runs()
-            if runs:
-                self._node.post(Events(runs))
+        self._report_runs(now)
         self.report_events()
         if has_workers:
             return _BUSY_TICK_S
         return DIAL_AGAIN_S if self.reconnection else _IDLE_TICK_S
+
+    def _report_runs(self, now: float) -> None:
+        """A worker's finished work is kept by its node. A driver keeps its own, and lets the node
+        know the latest of it now and then, in case that it is killed."""
+        if self._kind == "worker":
+            self._post_runs(self.journal.drain_runs())
+        elif now >= self._report_runs_at:
+            self._report_runs_at = now + _REPORT_RUNS_EVERY_S
+            self._post_runs(self.journal.unreported_runs(_RUNS_OF_A_REPORT))
+
+    def _post_runs(self, runs: list[Run]) -> None:
+        if runs:
+            self._node.post(Events(len(runs), encode_runs(runs)))
+
+    def leave_runs(self) -> None:
+        """This driver is about to leave: its node keeps what it has finished."""
+        if not self.peers.is_closed:
+            self._post_runs(self.journal.unreported_runs(KEEP_RUNS))
 
     def report_events(self) -> None:
         """Let the node keep what this process recorded of other nodes."""

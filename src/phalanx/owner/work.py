@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from phalanx.objects.reference import ObjectRef
+from phalanx.owner.children import Parent
 from phalanx.owner.transport import Connection
 from phalanx.protocol.messages import Payload
 
@@ -41,6 +42,7 @@ class PendingWork:
         "missing",
         "number",
         "on_ready",
+        "parent",
         "pins",
         "refs",
         "retries",
@@ -63,6 +65,8 @@ class PendingWork:
     """How many of the inputs are not there."""
     on_ready: Callable[[Any], None] | None
     """Called with this work once no input is missing any more."""
+    parent: Parent | None
+    """The work that submitted it; None for what a driver did."""
     stream: Any
     """Takes the items of a generator: a Stream, or a RemadeStream."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundleInventory, BundleMessage
 from phalanx.protocol.wire_errors import WireError
@@ -195,6 +196,9 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
     log_to_driver: bool
     queue: str = ""
     priority: int = 0
+    pid: int = 0
+    entrypoint: str = ""
+    """The driver's program and its arguments, for people."""
 
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
@@ -302,6 +306,26 @@ class Leave(msgspec.Struct, array_like=True, tag=112):
     reason: str
 
 
+class GatherState(msgspec.Struct, array_like=True, tag=113):
+    """Control to node: what it and its processes have for a listing; answered by StateReported
+    `within_s` seconds. `ip`: where the cluster knows the node."""
+
+    number: int
+    query: StateQuery
+    within_s: float
+    ip: str = ""
+
+
+class StateReported(msgspec.Struct, array_like=True, tag=114):
+    """Node to control. `silent`: its processes that did not answer in time, in words."""
+
+    number: int
+    part: StatePart
+    silent: list[str] = []
+    pids: dict[str, int] = {}
+    """Of a listing of tasks: the living workers here, by the hex of their ids."""
+
+
 ClusterMessage = (
     Via
     | ForwardedAsk
@@ -332,5 +356,7 @@ ClusterMessage = (
     | GatherEvents
     | EventsReported
     | QueueWeights
+    | GatherState
+    | StateReported
     | BundleMessage
 )

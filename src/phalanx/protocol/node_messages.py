@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.observe.task_journal import Run
+from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.wire_errors import WireError
 
 PREEMPTED = "preempted"
@@ -229,9 +229,11 @@ class JobSetup(msgspec.Struct, array_like=True, tag=53):
 
 
 class Events(msgspec.Struct, array_like=True, tag=54):
-    """Process to node: attempts that have finished, for timelines."""
+    """Process to node: so many attempts that have finished (`observe.task_journal.encode_runs`),
+    for timelines and listings."""
 
-    rows: list[Run]
+    count: int
+    runs: bytes
 
 
 class Claimed(msgspec.Struct, array_like=True, tag=55):
@@ -251,6 +253,21 @@ class ReadersReported(msgspec.Struct, array_like=True, tag=58):
     it has named by Used."""
 
     prefix: bytes
+
+
+class GatherRows(msgspec.Struct, array_like=True, tag=59):
+    """Node to process: what it has for a listing; answered by RowsReported. `ip`: of the node."""
+
+    number: int
+    query: StateQuery
+    ip: str = ""
+
+
+class RowsReported(msgspec.Struct, array_like=True, tag=62):
+    """Process to node."""
+
+    number: int
+    part: StatePart
 
 
 NodeMessage = (
@@ -283,4 +300,6 @@ NodeMessage = (
     | Claimed
     | Settled
     | ReadersReported
+    | GatherRows
+    | RowsReported
 )

@@ -23,6 +23,7 @@ class WireError(msgspec.Struct, array_like=True, frozen=True):
 ERROR_CLASSES: dict[str, type[Exception]] = {
     "phalanx": errors.PhalanxError,
     "cross_language": errors.CrossLanguageError,
+    "state_query": errors.StateQueryError,
     "task_cancelled": errors.TaskCancelledError,
     "task_killed": errors.TaskKilledError,
     "task_timeout": errors.TaskTimeoutError,

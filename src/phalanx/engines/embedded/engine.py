@@ -18,10 +18,7 @@ from phalanx.engines.embedded.client.handles import EmbeddedHandle
 from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.engines.embedded.client.records import (
     executed_elsewhere,
-    finished_row,
     node_row,
-    pending_call_rows,
-    pending_task_row,
     trace_event,
 )
 from phalanx.engines.embedded.client.requests import Asked
@@ -33,11 +30,12 @@ from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.runtime_context import HostedActor, RuntimeContext, visible_ids
 from phalanx.errors import LocalNodeDiedError, PhalanxError
-from phalanx.model.ids import PREFIX_BYTES, task_id_bytes
+from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef, forget_process
 from phalanx.objects.streams import ObjectRefGenerator
+from phalanx.observe.state.query import StateAnswer, StateQuery
 from phalanx.protocol.messages import CancelOwned
 from phalanx.protocol.node_messages import Stop
 from phalanx.protocol.requests.actors import (
@@ -62,6 +60,7 @@ from phalanx.protocol.requests.groups import (
 )
 from phalanx.protocol.requests.node import DrainOutput, GetNodeId, GetNodeLabels, ListRuns
 from phalanx.protocol.requests.request import Request
+from phalanx.protocol.requests.state import QueryState
 from phalanx.worker import context
 
 R = TypeVar("R")
@@ -188,6 +187,8 @@ class EmbeddedEngine:
             with contextlib.suppress(PhalanxError):  # what was printed should be seen
                 self._requests.ask(DrainOutput(), DRAIN_S)
             with contextlib.suppress(OSError):
+                with runtime.lock:
+                    runtime.owner.leave_runs()
                 runtime.node.send(Stop("the driver shut down"))
                 runtime.node.connection.drain_all(1.0)
         runtime.close()
@@ -437,18 +438,11 @@ class EmbeddedEngine:
     def timeline(self) -> list[dict[str, Any]]:
         """See Engine: of this process, and of its workers as far as their node knows."""
         runs = [*self.runtime.owner.journal.runs(), *self.ask(ListRuns())]
-        return [trace_event(run) for run in runs]
+        return [trace_event(run) for run in runs if run.worker]
 
-    def tasks(self) -> list[dict[str, Any]]:
-        """See Engine: of this process."""
-        owner = self.runtime.owner
-        with self.runtime.lock:
-            running = [pending_task_row(task) for task in owner.tasks.machine.pending.values()]
-            running += pending_call_rows(owner.calls.by_number.values())
-        rows = [finished_row(run) for run in owner.journal.runs()] + running
-        last = {row["number"]: row for row in rows}.values()  # an attempt hides those before it
-        me = self.runtime.process_id
-        return [{"task_id": task_id_bytes(me, row.pop("number")).hex(), **row} for row in last]
+    def state(self, query: StateQuery) -> StateAnswer:
+        """See Engine."""
+        return self.ask(QueryState(query))
 
     def cluster_events(self) -> list[dict[str, Any]]:
         """See Engine: what nodes, and the processes that own tasks, recorded of each other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import sys
 import time
 
@@ -16,6 +17,7 @@ from phalanx.protocol.requests.node import Introduction, RegisterDriver
 from phalanx.protocol.requests.request import encode_request, read_result
 
 ANSWER_TIMEOUT_S = 60.0
+ENTRYPOINT_CHARACTERS = 1_000
 
 
 class JobOptions(msgspec.Struct, kw_only=True):
@@ -38,6 +40,8 @@ def introduce(node: Connection, job: JobOptions) -> Introduction:
         hook=job.hook,
         queue=job.queue,
         priority=job.priority,
+        pid=os.getpid(),
+        entrypoint=shlex.join(sys.orig_argv)[:ENTRYPOINT_CHARACTERS],
     )
     node.send(Ask(1, request.kind, encode_request(request)))
     deadline = time.monotonic() + ANSWER_TIMEOUT_S

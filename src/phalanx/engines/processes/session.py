@@ -131,6 +131,13 @@ def read_session(directory: str) -> Session:
     )
 
 
+def owner_of(directory: str) -> int | None:
+    """The process with which a session ends; None when it is gone. Raises as `read_session`."""
+    with open(os.path.join(directory, "owner")) as file:
+        record = json.load(file)
+    return record["pid"] if started_at(record["pid"]) == record["started"] else None
+
+
 def remove(session: Session) -> None:
     """Delete everything of a session."""
     shutil.rmtree(session.shared, ignore_errors=True)

@@ -22,6 +22,7 @@ from phalanx.engines.ray.context import RayContext
 from phalanx.engines.ray.functions import NativeDefinitions
 from phalanx.engines.ray.gang_actor import GangActor, dismiss, first_handle
 from phalanx.engines.ray.gang_hub import GangHub
+from phalanx.engines.ray.listing import OF_SCHEDULER, ray_listing
 from phalanx.engines.ray.scheduler.client import SchedulerClient
 from phalanx.engines.ray.strategies import native_group
 from phalanx.engines.ray.task_batches import TaskBatches
@@ -29,10 +30,12 @@ from phalanx.errors import PhalanxError
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.rows.explanation import Explanation
+from phalanx.observe.state.query import StateAnswer, StateQuery
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.groups import WaitGroup
 from phalanx.protocol.requests.ray import LeaveScheduler
 from phalanx.protocol.requests.request import Request
+from phalanx.protocol.requests.state import QueryState
 
 R = TypeVar("R")
 
@@ -314,11 +317,9 @@ class RayEngine:
         """See Engine."""
         return list(ray.timeline())
 
-    def tasks(self) -> list[dict[str, Any]]:
-        """See Engine."""
-        from ray.util.state import list_tasks
-
-        return [dict(row) for row in list_tasks()]
+    def state(self, query: StateQuery) -> StateAnswer:
+        """See Engine: what is Ray's, Ray lists."""
+        return self.ask(QueryState(query)) if query.kind in OF_SCHEDULER else ray_listing(query)
 
     def cluster_events(self) -> list[dict[str, Any]]:
         """See Engine: Ray keeps its own."""

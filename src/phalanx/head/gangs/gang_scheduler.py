@@ -150,14 +150,14 @@ class GangScheduler:
             state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
             self.domains, self.explanations, past, defects,
         )  # fmt: skip
-        gang_requests = GangRequests(
+        self.gang_requests = GangRequests(
             clock, nodes, registry, self.queues, self.domains, self.reservations,
             self._request_cycle,
         )  # fmt: skip
         self.handlers = RequestHandlers(
             "the control store",
             *self.job_requests.entries(),
-            *gang_requests.entries(),
+            *self.gang_requests.entries(),
             ReadJobLog.handled_by(self.logs.read),
             TakeSnapshot.handled_by(lambda _, request: self.explanations.snapshot()),
             ShowPlan.handled_by(lambda _, request: self.explanations.plan()),

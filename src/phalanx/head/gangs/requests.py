@@ -64,7 +64,7 @@ class GangRequests:
             AdmitQueue.handled_by(self._admit_queue),
             CreateGang.handled_by(self._create_gang),
             EndMembers.handled_by(self._end_members),
-            ListGangs.handled_by(self._list_gangs),
+            ListGangs.handled_by(lambda _, request: self.rows()),
         ]
 
     def _admit_queue(self, asker: Asker[None], request: AdmitQueue) -> None:
@@ -105,7 +105,8 @@ class GangRequests:
             raise ValueError(f"gang {gang.name} has members 0 to {most}, and no {unknown[0]}")
         self._reservations.end(gang, request.indexes)
 
-    def _list_gangs(self, asker: Asker[list[GangInfo]], request: ListGangs) -> list[GangInfo]:
+    def rows(self) -> list[GangInfo]:
+        """Gangs that have not ended, for people."""
         return [
             GangInfo(
                 name=gang.name,

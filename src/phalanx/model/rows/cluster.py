@@ -37,6 +37,20 @@ class DriverInfo(Row, frozen=True):
     number: int
     start_time: float
     """In seconds since the epoch."""
+    end_time: float = 0.0
+    """0 while it runs."""
+    state: str = "RUNNING"
+    """RUNNING or ENDED."""
+    pid: int = 0
+    node_id: str = ""
+    """Of its node the id's beginning, which the ids of its processes have too."""
+    driver_id: str = ""
+    """The id of its process."""
+    entrypoint: str = ""
+    """The program and its arguments."""
+    namespace: str = ""
+    queue: str = ""
+    priority: int = 0
 
 
 class DefectInfo(Row, frozen=True):

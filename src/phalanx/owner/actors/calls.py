@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from phalanx.errors import (
@@ -22,16 +22,17 @@ from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
-from phalanx.observe.task_journal import Run, TaskJournal
+from phalanx.observe.task_journal import RunFields, TaskJournal
 from phalanx.owner.actors.client import ActorClient, PendingCall
 from phalanx.owner.actors.clients import ActorClients
 from phalanx.owner.children import Children, Parent
 from phalanx.owner.objects.inputs import Inputs, failed_input
 from phalanx.owner.objects.results import Results
 from phalanx.owner.objects.streams import Streams
-from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.objects.table import NoteMade, ObjectTable
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.requests import Requests
+from phalanx.owner.tasks.failures import error_kind
 from phalanx.owner.transport import Connection, NodeLink, Outbox
 from phalanx.owner.work import CANCELLED
 from phalanx.protocol.messages import FAILED, Call, Cancel, Done, Failed, Item, Payload, Value
@@ -60,6 +61,7 @@ class Calls:
         results: Results,
         children: Children,
         journal: TaskJournal,
+        wall: Callable[[], float],
     ) -> None:
         """`numbers`: the next number of a task, call or object."""
         self._me = me
@@ -73,6 +75,9 @@ class Calls:
         self._results = results
         self._children = children
         self._journal = journal
+        self._wall = wall
+        self.note_made: NoteMade | None = None
+        """See objects.table.NoteMade."""
         self.clients = ActorClients(peers, self._watch, self._dead)
         self.by_number: dict[int, PendingCall] = {}
         """Calls that have not ended."""
@@ -135,6 +140,8 @@ class Calls:
         call.backpressure = backpressure
         for ref in refs:
             ref._task = number
+        if self.note_made is not None:
+            self.note_made(refs, "actor call")
         return call
 
     def submit(
@@ -144,6 +151,7 @@ class Calls:
         if stream is not None:
             self._streams.begin(stream, call, call.backpressure)
         if parent is not None:
+            call.parent = parent
             self._children.add(parent, call.number)
         self.start(call)
 
@@ -169,6 +177,7 @@ class Calls:
     def _fail_with_input(self, call: PendingCall) -> bool:
         error = failed_input(call.inputs)
         if error is not None:
+            self._record_failure(call)
             self._end(call, error)
         return error is not None
 
@@ -201,6 +210,7 @@ class Calls:
 
     def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
         """See CallEffects."""
+        self._record_failure(call)
         self._end(call, failures.failed(_error_of(call, actor)))
 
     # ---- events ------------------------------------------------------------------------------
@@ -225,25 +235,26 @@ class Calls:
     def _record(
         self, call: PendingCall, state: str, message: Done | Failed, connection: Connection
     ) -> None:
-        name = f"{call.actor.name}.{call.method}"
-        run = Run(
-            call.number,
-            name,
-            state,
-            message.started,
-            message.ended,
-            connection.peer,
-            call.attempt,
-        )
+        error = "" if state == FINISHED else error_kind(message)
+        run = _run(call, state, message.started, message.ended, connection.peer, error)
         self._journal.add_run(run)
+
+    def _record_failure(self, call: PendingCall) -> None:
+        """It failed, and did not run or gave no answer."""
+        error = "TASK_CANCELLED" if call.cancelled else "ACTOR_DIED"
+        now = self._wall()
+        self._journal.add_run(_run(call, STATE_FAILED, now, now, b"", error))
 
     def failed(self, connection: Connection, message: Failed) -> bool:
         """A call raised, or did not run; False when the number is no call of ours."""
         call = self._answered(connection, message)
         if call is None:
             return False
-        if message.kind != "cancelled" or message.ended > message.started:  # it had begun
+        has_begun = message.kind != "cancelled" or message.ended > message.started
+        if has_begun and message.kind not in ("lost", "exit"):
             self._record(call, STATE_FAILED, message, connection)
+        elif message.kind == "cancelled":
+            self._record_failure(call)
         if message.kind == "cancelled":
             task = task_id_bytes(self._me, call.number).hex()
             self._end(call, failures.cancelled(task, f"{call.actor.name}.{call.method}"))
@@ -295,6 +306,7 @@ class Calls:
             return
         call.cancelled = CANCELLED
         if call.actor.withdraw(call):
+            self._record_failure(call)
             self._end(call, self._cancelled(call))
         elif call.actor.connection is not None:
             self._outbox.post(call.actor.connection, Cancel(number, recursive))
@@ -331,6 +343,15 @@ class Calls:
             actor = self.released.popleft()
             if actor and not self._is_closed:
                 self._node.post(ActorUnreferenced(actor))
+
+
+def _run(
+    call: PendingCall, state: str, started: float, ended: float, worker: bytes, error: str
+) -> RunFields:
+    actor = call.actor
+    name = f"{actor.name}.{call.method}"
+    attempt, about, parent = call.attempt, actor.about, call.parent
+    return (call.number, name, state, started, ended, worker, attempt, about, 0.0, parent, error)
 
 
 def _error_of(call: PendingCall, actor: ActorClient) -> PhalanxError:

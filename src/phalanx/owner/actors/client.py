@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.objects.reference import ObjectRef
+from phalanx.observe.task_journal import About
 from phalanx.owner.transport import Connection
 from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
@@ -81,6 +82,7 @@ class PendingCall(PendingWork):
         self.retry_exceptions: Any = False
         self.backpressure = -1
         self.attempt = 0
+        self.parent = None
         self.missing = 0
         self.cancelled = ""
         self.stream = None
@@ -114,6 +116,7 @@ class ActorClient:
     """What one process knows of one actor it calls."""
 
     __slots__ = (
+        "about",
         "actor",
         "code",
         "concurrency",
@@ -133,6 +136,7 @@ class ActorClient:
 
     def __init__(self, actor: bytes, effects: CallEffects) -> None:
         self.actor = actor
+        self.about = About(actor)
         self.effects = effects
         self.name = ""
         self.state = PENDING_CREATION

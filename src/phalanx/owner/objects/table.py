@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from phalanx.errors import ObjectLostError, OwnerDiedError
@@ -17,6 +17,9 @@ from phalanx.owner.peers.connections import Peers
 from phalanx.owner.transport import Connection, NodeLink, Outbox
 from phalanx.protocol.messages import FAILED, SHARED, Fetch, Fetched, Payload, Recover, Value
 from phalanx.protocol.node_messages import Claimed
+
+NoteMade = Callable[[Sequence[ObjectRef[Any]], str], None]
+"""Takes new objects, and by which kind of call the program makes them."""
 
 
 class Files(Protocol):
@@ -81,6 +84,8 @@ class ObjectTable:
         self._files = files
         self._references = references
         self._on_stored = on_stored
+        self.note_made: NoteMade | None = None
+        """None: nobody wants to know where objects are made."""
         self._fetching: dict[bytes, dict[int, ObjectRef[Any]]] = {}
         """Objects that were asked for and have not come, by owner and number."""
         self._stale: weakref.WeakKeyDictionary[ObjectRef[Any], Value] = weakref.WeakKeyDictionary()
@@ -100,6 +105,8 @@ class ObjectTable:
         ref._value = payload
         ref._hold = hold
         ref._inner = inner
+        if self.note_made is not None:
+            self.note_made([ref], "put object")
         if hold is not None:
             self.in_files[hold.name] = ref
         return ref

@@ -16,11 +16,18 @@ from phalanx.errors import (
 from phalanx.model.ids import task_id_bytes
 from phalanx.owner.tasks.records import PendingTask
 from phalanx.owner.work import FORCED, TIMED_OUT
+from phalanx.protocol.messages import Done, Failed
 from phalanx.protocol.wire_errors import code_of
 
 _REFUSALS: dict[str, type[PhalanxError]] = {
     code_of(error): error for error in (TaskPlacementGroupRemoved, QueueUnavailableError)
 }
+
+
+def error_kind(message: Done | Failed) -> str:
+    """Ray's name for how an attempt failed that ran."""
+    was_cancelled = isinstance(message, Failed) and message.kind == "cancelled"
+    return "TASK_CANCELLED" if was_cancelled else "TASK_EXECUTION_EXCEPTION"
 
 
 def error_of(

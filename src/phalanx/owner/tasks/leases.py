@@ -51,6 +51,10 @@ class Effects(Protocol):
         """The task will not run (again). `kind` is cancelled, refused, or how its worker ended."""
         ...
 
+    def attempt_lost(self, task: PendingTask) -> None:
+        """The worker died under the task, which is about to be tried again."""
+        ...
+
     def requeued(self, task: PendingTask, reason: str) -> None:
         """The task is queued once more: tried again, or not started where it was sent."""
         ...
@@ -368,6 +372,7 @@ class TaskMachine:
         elif head.retries != 0:
             if head.retries > 0:
                 head.retries -= 1
+            self._effects.attempt_lost(head)
             self.retry(head, reason)
         else:
             self.pending.pop(head.number, None)

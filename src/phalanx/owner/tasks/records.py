@@ -9,6 +9,7 @@ import msgspec
 
 from phalanx.model.lifecycle import PENDING_ARGS, PENDING_NODE
 from phalanx.objects.reference import ObjectRef
+from phalanx.observe.task_journal import TASK_ALONE, About
 from phalanx.owner.transport import Connection
 from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
@@ -76,6 +77,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     retry_exceptions: Any = False
     timeout_s: float | None = None
     backpressure: int = -1
+    about: About = TASK_ALONE
 
 
 class TaskRecipe:
@@ -104,7 +106,7 @@ class TaskRecipe:
 class PendingTask(PendingWork):
     """A task between submission and its last result."""
 
-    __slots__ = ("deadline", "key", "state", "template", "worker")
+    __slots__ = ("created", "deadline", "key", "state", "template", "worker")
 
     def __init__(
         self,
@@ -126,6 +128,9 @@ class PendingTask(PendingWork):
         self.retries = template.max_retries
         self.state = PENDING_NODE if inputs is None else PENDING_ARGS
         self.attempt = 0
+        self.created = 0.0
+        """When it was submitted, in seconds since the epoch."""
+        self.parent = None
         self.missing = 0
         self.worker: LeasedWorker | None = None
         self.cancelled = ""

@@ -17,14 +17,14 @@ from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_ARGS, PENDING_
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
-from phalanx.observe.task_journal import Run, TaskJournal
+from phalanx.observe.task_journal import TaskJournal
 from phalanx.owner.children import Children, Parent
 from phalanx.owner.objects.inputs import Inputs
 from phalanx.owner.objects.results import Results
 from phalanx.owner.objects.streams import Streams
-from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.objects.table import NoteMade, ObjectTable
 from phalanx.owner.peers.connections import Peers
-from phalanx.owner.tasks.failures import error_of
+from phalanx.owner.tasks.failures import error_kind, error_of
 from phalanx.owner.tasks.leased_workers import LeasedWorkers, read_strategy
 from phalanx.owner.tasks.leases import TaskMachine
 from phalanx.owner.tasks.locality import Locality
@@ -46,6 +46,9 @@ from phalanx.protocol.messages import (
     Value,
 )
 from phalanx.protocol.node_messages import Granted, Refused
+
+_FAILED_IN = {SUBMITTED: "WORKER_DIED", INFEASIBLE: "TASK_UNSCHEDULABLE_ERROR"}
+"""Ray's names for how tasks fail that did not run to an end, by the state in which they were."""
 
 
 class Submission:
@@ -95,6 +98,8 @@ class Submission:
         """The code of the error with which the node refused each class, by its number."""
         self._ending: deque[tuple[PendingTask, Value]] = deque()
         self._is_closed = False
+        self.note_made: NoteMade | None = None
+        """See objects.table.NoteMade."""
 
     # ---- submitting --------------------------------------------------------------------------
 
@@ -104,8 +109,10 @@ class Submission:
         """Have a new task run, a child of the task `parent` if there is one."""
         if stream is not None:
             self._streams.begin(stream, task, task.template.backpressure)
-        self.journal.begin(task, self._wall())
+        task.created = now = self._wall()
+        self.journal.begin(task, now)
         if parent is not None:
+            task.parent = parent
             self._children.add(parent, task.number)
         self.start(task)
 
@@ -133,6 +140,8 @@ class Submission:
             refs = [make_ref(me, base + i) for i in range(1, returns + 1)]
         for ref in refs:
             ref._task = number
+        if self.note_made is not None:
+            self.note_made(refs, "task call")
         return PendingTask(number, template, args, inputs, pins, refs)
 
     def run_again(self, task: PendingTask) -> None:
@@ -243,6 +252,10 @@ class Submission:
         if kind == "refused":
             refusal = self._refusals.get(self.machine.class_of(task.key).number, "")
         self.end(task, failures.failed(error_of(task, self._me, kind, reason, refusal)))
+
+    def attempt_lost(self, task: PendingTask) -> None:
+        """See Effects."""
+        self._record_failure(task, "WORKER_DIED")
 
     def requeued(self, task: PendingTask, reason: str) -> None:
         """See Effects."""
@@ -362,16 +375,32 @@ class Submission:
             self._timeouts.forget(number)
 
     def _record(self, task: PendingTask, state: str, message: Done | Failed, worker: bytes) -> None:
-        run = Run(
-            task.number,
-            task.template.name,
-            state,
-            message.started,
-            message.ended,
-            worker,
-            task.attempt,
+        template = task.template
+        self.journal.ran(
+            task,
+            (
+                task.number,
+                template.name,
+                state,
+                message.started,
+                message.ended,
+                worker,
+                task.attempt,
+                template.about,
+                task.created,
+                task.parent,
+                "" if state == FINISHED else error_kind(message),
+            ),
         )
-        self.journal.ran(task, run)
+
+    def _record_failure(self, task: PendingTask, error: str) -> None:
+        """An attempt failed without an answer."""
+        now, template = self._wall(), task.template
+        name, about, created = template.name, template.about, task.created
+        attempt, parent = task.attempt, task.parent
+        self.journal.add_run(
+            (task.number, name, STATE_FAILED, now, now, b"", attempt, about, created, parent, error)
+        )
 
     # ---- time and ends -----------------------------------------------------------------------
 
@@ -407,5 +436,7 @@ class Submission:
 
     def _end(self, task: PendingTask, error: Value) -> None:
         if task.state != STATE_FAILED:
+            kind = "TASK_CANCELLED" if task.cancelled else _FAILED_IN.get(task.state, "")
+            self._record_failure(task, kind or "TASK_EXECUTION_EXCEPTION")
             self.journal.move(task, STATE_FAILED, self._wall())
         self._results.fail(task, error)

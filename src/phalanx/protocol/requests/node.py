@@ -35,6 +35,9 @@ class RegisterDriver(Request[Introduction]):
     hook: bytes = b""
     queue: str = ""
     priority: int = 0
+    pid: int = 0
+    entrypoint: str = ""
+    """The program and its arguments, for people."""
 
 
 class ExplainTask(Request[Explanation]):
@@ -85,7 +88,7 @@ class DrainOutput(Request[None]):
 
 
 class ListRuns(Request[list[Run]]):
-    """The runs of tasks that workers of this node reported."""
+    """The runs of tasks that the asker's workers on this node have submitted, and reported."""
 
     kind: ClassVar[int] = 7
 

@@ -27,6 +27,7 @@ from phalanx.model.signatures import count_of
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import dumps_definition
 from phalanx.objects.streams import ObjectRefGenerator, Stream
+from phalanx.observe.task_journal import About
 from phalanx.owner.tasks.gangs import OwnedGangs
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.owner.tasks.submission import Submission
@@ -205,6 +206,9 @@ def _template(
         retry_exceptions=options.get("retry_exceptions") or False,
         timeout_s=timeout_s,
         backpressure=options.get("_generator_backpressure_num_objects") or -1,
+        about=About(
+            function=function.__name__, resources=key.resources, group=strategy.get("group", "")
+        ),
     )
 
 

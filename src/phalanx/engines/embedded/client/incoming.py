@@ -16,6 +16,7 @@ from phalanx.protocol.messages import Done, Hello, Message
 from phalanx.protocol.node_messages import (
     ActorUpdate,
     CreateActor,
+    GatherRows,
     Granted,
     JobSetup,
     LeaseDue,
@@ -32,6 +33,7 @@ _NODE_ONLY = frozenset(
     {
         ActorUpdate,
         CreateActor,
+        GatherRows,
         Granted,
         JobSetup,
         LeaseDue,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
 
 from phalanx.model.ids import PREFIX_BYTES, task_id_bytes
-from phalanx.model.lifecycle import DEAD, PENDING_ARGS, PENDING_NODE, RUNNING, SUBMITTED
+from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.observe.cluster_events import Executed
 from phalanx.observe.task_journal import Run
-from phalanx.owner.actors.client import PendingCall
-from phalanx.owner.tasks.records import PendingTask
 
 
 def trace_event(run: Run) -> dict[str, Any]:
@@ -28,55 +25,6 @@ def trace_event(run: Run) -> dict[str, Any]:
         "dur": max(run.ended - run.started, 0) * 1e6,
         "args": {"task": run.number, "state": run.state, "attempt": run.attempt},
         "cname": "terrible" if run.state == "FAILED" else "good",
-    }
-
-
-def finished_row(run: Run) -> dict[str, Any]:
-    """A run as `Engine.tasks` has it."""
-    return {
-        "number": run.number,
-        "name": run.name,
-        "state": run.state,
-        "attempt_number": run.attempt,
-        "worker_id": run.worker.hex(),
-        "start_time_ms": int(run.started * 1000),
-        "end_time_ms": int(run.ended * 1000),
-    }
-
-
-def pending_task_row(task: PendingTask) -> dict[str, Any]:
-    """A task that has not ended as `Engine.tasks` has it: it runs once a worker has it."""
-    return {
-        "number": task.number,
-        "name": task.template.name,
-        "state": RUNNING if task.state == SUBMITTED else task.state,
-        "attempt_number": task.attempt,
-        "worker_id": None if task.worker is None else task.worker.worker.hex(),
-        "type": "NORMAL_TASK",
-    }
-
-
-def pending_call_rows(calls: Collection[PendingCall]) -> list[dict[str, Any]]:
-    """Calls that have not ended as `Engine.tasks` has them."""
-    begun = {client: frozenset(client.begun()) for client in {call.actor for call in calls}}
-    return [_pending_call_row(call, call.number in begun[call.actor]) for call in calls]
-
-
-def _pending_call_row(call: PendingCall, has_begun: bool) -> dict[str, Any]:
-    if has_begun:
-        state = RUNNING
-    elif call.number in call.actor.inflight:
-        state = "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"
-    else:
-        state = PENDING_ARGS if call.missing else PENDING_NODE
-    return {
-        "number": call.number,
-        "name": f"{call.actor.name}.{call.method}",
-        "state": state,
-        "attempt_number": call.attempt,
-        "worker_id": call.actor.worker.hex() or None,
-        "actor_id": call.actor.actor.hex(),
-        "type": "ACTOR_TASK",
     }
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from phalanx.engines.embedded.client import handles
+from phalanx.engines.embedded.client import call_sites, handles
 from phalanx.engines.embedded.client.incoming import Executor, Incoming
 from phalanx.engines.embedded.client.reactor import Reactor
 from phalanx.engines.embedded.client.reference_hooks import ReferenceHooks
@@ -25,9 +25,11 @@ from phalanx.engines.embedded.client.waiting import Waiting, WaitingTask
 from phalanx.engines.processes.connection import Connection, listen, same_user
 from phalanx.engines.processes.session import Session
 from phalanx.engines.processes.shared_memory import SharedStore
+from phalanx.engines.processes.stacks import thread_stacks
 from phalanx.errors import AuthenticationError
 from phalanx.objects import reference
-from phalanx.objects.reference import forget_process
+from phalanx.objects.file_hold import living_holds
+from phalanx.objects.reference import forget_process, living_references
 from phalanx.objects.stand_ins import stand_in
 from phalanx.owner.core import LocalWork, OwnerCore
 from phalanx.protocol.frames import Unsendable
@@ -90,6 +92,13 @@ class Runtime:
             warn=on_warning or (lambda text: None),
         )
         owner = self.owner
+        owner.state.pid = os.getpid()
+        owner.state.stacks = thread_stacks
+        if call_sites.are_recorded():
+            sites = call_sites.CallSites()
+            owner.state.call_site = sites.of
+            owner.tasks.note_made = owner.calls.note_made = owner.objects.note_made = sites.note
+        owner.state.living, owner.state.living_holds = living_references, living_holds
         self.requests = NodeRequests(owner.requests, self.node, self.reactor, self.flush)
         self.values = Values(
             process_id, self.store, owner.objects, self.node, self.requests, self.lock

@@ -24,13 +24,16 @@ from phalanx.node.groups import NodeGroups
 from phalanx.node.job_members import JobMembers
 from phalanx.node.peers import Peer
 from phalanx.node.reports import Reports, view_row
+from phalanx.observe.state.query import StatePart
 from phalanx.protocol.cluster_messages import (
     Acked,
     EventsReported,
     ForwardedReply,
     GatherEvents,
+    GatherState,
     Join,
     NodeReport,
+    StateReported,
 )
 from phalanx.protocol.fork_messages import Began, Exited
 from phalanx.resources.instances import NodeResources
@@ -88,9 +91,14 @@ class NodeMachines:
         self.from_scheduler.on(Acked, self.control.acked)
         self.from_scheduler.on(ForwardedReply, self.control.replied)
         self.from_scheduler.on(GatherEvents, self._send_events)
+        self.from_scheduler.on(GatherState, self._send_state)
 
     def _send_events(self, message: GatherEvents) -> None:
         self.control.report(EventsReported(message.number, []))
+
+    def _send_state(self, message: GatherState) -> None:
+        """Ray has the tasks, objects and workers."""
+        self.control.report(StateReported(message.number, StatePart([], 0, 0)))
 
     # ---- what the agent hands in -------------------------------------------------------------
 

@@ -1,0 +1,78 @@
+"""`phalanx stack`: what each thread of drivers and workers does now."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from typing import Annotated
+
+import typer
+
+from phalanx.cli.reach import NOT_FOUND, fail
+from phalanx.cli.state import SHORT, TIMEOUT_S, Address, Json, Timeout, echo_data, query_state
+from phalanx.cli.table import say
+from phalanx.observe.state.query import MAX_LIMIT, StateQuery, Value
+
+PY_SPY_S = 60.0
+_SILENT = re.compile(r"(?:driver|worker) (\d+) of node ([0-9a-f]+)")
+
+
+def stack(
+    pids: Annotated[
+        list[int] | None, typer.Argument(help="Processes (default: all drivers and workers).")
+    ] = None,
+    node: Annotated[str | None, typer.Option(help="Only those of this node, by its id.")] = None,
+    timeout: Timeout = TIMEOUT_S,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Print the Python stacks of all threads of drivers and workers, which they say themselves.
+
+    One that gives no answer is stopped, or holds the interpreter: if it runs on this machine, its
+    stack is shown by py-spy, where that is installed and may look.
+    """
+    filters: list[tuple[str, str, Value]] = [] if node is None else [("node_id", "=", node)]
+    query = StateQuery("stacks", filters, MAX_LIMIT, True, timeout_s=timeout)
+    found = query_state(address, query)
+    rows = [row for row in found.part.rows if not pids or row["pid"] in pids]
+    silent = [match for text in found.silent if (match := _SILENT.match(text)) is not None]
+    here = _nodes_here(address) if silent else set()
+    seen = {
+        int(pid): _seen_by_py_spy(int(pid))
+        for pid, of_node in (match.groups() for match in silent)
+        if of_node in here and (not pids or int(pid) in pids)
+    }
+    if not rows and not seen:
+        fail("There is no such driver or worker: `phalanx list workers` shows them.", NOT_FOUND)
+    if json:
+        data = {"format": "phalanx-stack/1", "silent": found.silent, "rows": rows, "py_spy": seen}
+        echo_data(data, "json")
+        return
+    for row in rows:
+        where = f"{row['type'].lower()} {row['pid']} of node {row['node_id'][:SHORT]}"
+        say(f"==== {where}, {row['thread']}\n{row['stack'].rstrip()}")
+    for process, text in seen.items():
+        say(f"==== process {process}, by py-spy\n{text.rstrip()}")
+
+
+def _nodes_here(address: str | None) -> set[str]:
+    """The ids of the cluster's nodes on this machine."""
+    from phalanx.engines.embedded.finding import find_daemons
+
+    return {one.node_id for _, one in find_daemons(address, with_programs=True)}
+
+
+def _seen_by_py_spy(pid: int) -> str:
+    """What py-spy sees of a process; else why it sees nothing."""
+    program = shutil.which("py-spy")
+    if program is None:
+        return "it gives no answer, and py-spy is not installed here (pip install py-spy)"
+    command = [program, "dump", "--pid", str(pid)]
+    try:
+        ended = subprocess.run(
+            command, capture_output=True, text=True, timeout=PY_SPY_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"py-spy could not look: {error}"
+    return ended.stdout or ended.stderr

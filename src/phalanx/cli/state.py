@@ -1,0 +1,346 @@
+"""`phalanx list`, `get`, `summary` and `memory`: what a cluster does and holds."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections import Counter
+from datetime import datetime, timezone
+from typing import Annotated, Any
+
+import typer
+
+from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
+from phalanx.cli.table import amount, say, size, table
+from phalanx.model.nearest import nearest
+from phalanx.observe.state.columns import COLUMNS, Row, id_column
+from phalanx.observe.state.query import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    StateAnswer,
+    StateQuery,
+    Value,
+    check_query,
+)
+from phalanx.observe.state.summaries import SUMMARIES, leaked_suspects, summary, summary_query
+from phalanx.protocol.requests.state import QueryState
+
+TIMEOUT_S = 10.0
+SLACK_S = 2.0
+"""The head may answer so much later than a listing's time is up."""
+SHORT = 12
+"""Digits of a node's id in a table."""
+_NAMED_SILENT = 5
+_SHOWN = {
+    "actors": "actor_id class_name state name job_id node_id pid",
+    "drivers": "job_id state pid node_id start_time_ms end_time_ms entrypoint",
+    "gangs": "name queue phase min_members priority",
+    "groups": "placement_group_id name state strategy",
+    "jobs": "name namespace queue state kind running replicas reason",
+    "nodes": "node_id node_ip state is_head_node running waiting state_message",
+    "objects": "object_id object_size reference_type task_status type pid call_site",
+    "tasks": "task_id name state attempt_number type job_id node_id worker_pid error_type",
+    "workers": "worker_id worker_type is_alive pid node_id job_id activity exit_type",
+}
+"""The kinds, and what a table shows of each; `--detail` shows all."""
+KINDS = tuple(_SHOWN)
+
+Kind = Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.")]
+Address = Annotated[
+    str | None, typer.Option(help="HOST:PORT of the head, or pid:PID of a program's own session.")
+]
+Timeout = Annotated[float, typer.Option(help="Seconds; who has not answered then is left out.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Filters = Annotated[
+    list[str] | None, typer.Option("--filter", "-f", help="COLUMN=VALUE or COLUMN!=VALUE.")
+]
+
+
+# ---- asking --------------------------------------------------------------------------------------
+
+
+def query_state(address: str | None, query: StateQuery) -> StateAnswer:
+    """The answer of a cluster, or of a program's own session; who is silent is said."""
+    try:
+        check_query(query)
+    except ValueError as error:
+        fail(str(error), USAGE)
+    found = ask(address, QueryState(query), query.timeout_s + SLACK_S, with_programs=True)
+    for one in found.silent[:_NAMED_SILENT]:
+        say(f"warning: no answer of {one}: its {query.kind} are left out.", err=True)
+    if len(found.silent) > _NAMED_SILENT:
+        say(f"warning: and {len(found.silent) - _NAMED_SILENT} more give no answer.", err=True)
+    return found
+
+
+def parse_filters(given: list[str] | None) -> list[tuple[str, str, Value]]:
+    """(column, predicate, value) of each; ends the command for anything else."""
+    found: list[tuple[str, str, Value]] = []
+    for text in given or ():
+        key, sign, value = text.partition("!=" if "!=" in text else "=")
+        if not sign or not key.strip():
+            fail(f"--filter takes COLUMN=VALUE or COLUMN!=VALUE, not {text!r}.", USAGE)
+        found.append((key.strip(), sign, value.strip()))
+    return found
+
+
+def listing(
+    kind: str,
+    address: str | None,
+    filters: list[str] | None,
+    limit: int,
+    timeout: float,
+    has_detail: bool,
+) -> StateAnswer:
+    """The rows of a kind that all filters let through."""
+    query = StateQuery(kind, parse_filters(filters), limit, has_detail, timeout_s=timeout)
+    found = query_state(address, query)
+    if found.part.matched > len(found.part.rows):
+        say(
+            f"warning: these are {len(found.part.rows)} of {found.part.matched} {kind}. --filter "
+            f"chooses, --limit (up to {MAX_LIMIT}) shows more.",
+            err=True,
+        )
+    return found
+
+
+def _known(kind: str, among: tuple[str, ...]) -> str:
+    kind = {"placement-groups": "groups", "placement_groups": "groups"}.get(kind, kind)
+    if kind not in among:
+        there = ", ".join(among)
+        near = nearest(kind, among) or "."
+        fail(f"There is no listing of {kind!r}; there are {there}{near}", USAGE)
+    return kind
+
+
+# ---- commands ------------------------------------------------------------------------------------
+
+
+def list_(
+    kind: Kind,
+    filters: Filters = None,
+    limit: Annotated[int, typer.Option(help="So many at most.")] = DEFAULT_LIMIT,
+    detail: Annotated[bool, typer.Option("--detail", help="All columns.")] = False,
+    format: Annotated[str, typer.Option(help="table, json or yaml.")] = "",
+    timeout: Timeout = TIMEOUT_S,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """List tasks, actors, objects, workers, nodes, jobs, gangs, groups or drivers of a cluster."""
+    kind = _known(kind, KINDS)
+    form = "json" if json else format or ("yaml" if detail else "table")
+    if form not in ("table", "json", "yaml"):
+        fail(f"--format takes table, json or yaml, not {form!r}.", USAGE)
+    found = listing(kind, address, filters, limit, timeout, detail or form == "table")
+    part = found.part
+    if form == "table":
+        columns = [c.name for c in COLUMNS[kind]] if detail else _SHOWN[kind].split()
+        say(rows_text(columns, part.rows))
+    else:
+        data = {
+            "format": "phalanx-list/1",
+            "kind": kind,
+            "total": part.total,
+            "matched": part.matched,
+            "silent": found.silent,
+            "rows": part.rows,
+        }
+        echo_data(data, form)
+
+
+def get(
+    kind: Kind,
+    id: Annotated[str, typer.Argument(help="As `phalanx list` shows it.")],
+    timeout: Timeout = TIMEOUT_S,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Show all about one task, actor, object ... Exit 3 when there is no such thing."""
+    kind = _known(kind, KINDS)
+    rows = rows_with_id(kind, id, timeout, address)
+    if json:
+        echo_data({"format": "phalanx-get/1", "kind": kind, "rows": rows}, "json")
+    else:
+        echo_data(rows, "yaml")
+
+
+def rows_with_id(kind: str, id: str, timeout: float, address: str | None) -> list[Row]:
+    """All rows with this id; ends the command when there is none."""
+    query = StateQuery(kind, [(id_column(kind), "=", id)], 1_000, True, timeout_s=timeout)
+    rows = query_state(address, query).part.rows
+    if not rows:
+        fail(f"Resource with id={id} not found in the cluster.", NOT_FOUND)
+    return rows
+
+
+def summary_(
+    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(SUMMARIES)}.")],
+    timeout: Timeout = TIMEOUT_S,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Count tasks by function, actors by class, or objects by where they were made."""
+    kind = _known(kind, SUMMARIES)
+    part = query_state(address, summary_query(kind, timeout)).part
+    found = summary(kind, part)
+    if json:
+        echo_data({"format": "phalanx-summary/1", "kind": kind, **found}, "json")
+    else:
+        say(summary_text(kind, found))
+
+
+def memory(
+    limit: Annotated[int, typer.Option(min=0, help="So many objects, the largest first.")] = 50,
+    timeout: Timeout = TIMEOUT_S,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Show who holds which objects, where they were made, what nodes keep in memory and on disk,
+    and files that nobody holds."""
+
+    def rows(kind: str) -> StateAnswer:
+        query = StateQuery(kind, [], MAX_LIMIT, True, timeout_s=timeout)
+        return query_state(address, query)
+
+    objects, stores = rows("objects"), rows("stores")
+    suspects = _suspects(rows, stores)
+    listed = objects.part.rows[:limit]
+    if json:
+        data = {
+            "format": "phalanx-memory/1",
+            "stores": [{k: v for k, v in row.items() if k != "files"} for row in stores.part.rows],
+            "total": objects.part.total,
+            "objects": listed,
+            "leaked_suspects": suspects,
+            "silent": sorted({*objects.silent, *stores.silent}),
+        }
+        echo_data(data, "json")
+    else:
+        say(memory_text(stores.part.rows, objects.part.total, listed, suspects))
+
+
+def _suspects(rows: Any, stores: StateAnswer) -> list[Row]:
+    """Files that nobody holds, if all have answered. What is on its way from one process to another
+    is held by nobody for a moment: a suspect is one twice."""
+    found: list[Row] = []
+    for attempt in range(2):
+        held = rows("files")
+        is_whole = held.part.matched == len(held.part.rows)
+        if held.silent or stores.silent or not is_whole:
+            say("warning: not everybody has answered, so nothing is called leaked.", err=True)
+            return []
+        there = stores if attempt == 0 else rows("stores")
+        now = leaked_suspects(there.part.rows, held.part.rows)
+        names = {row["file"] for row in found}
+        found = now if attempt == 0 else [row for row in now if row["file"] in names]
+        if not found:
+            break
+    return found
+
+
+# ---- showing -------------------------------------------------------------------------------------
+
+
+def echo_data(data: Any, form: str) -> None:
+    """Data for machines."""
+    plain = json_module.loads(json_module.dumps(data, default=str))
+    if form == "json":
+        typer.echo(json_module.dumps(plain, indent=1))
+        return
+    import yaml
+
+    dump = yaml.safe_dump_all if isinstance(plain, list) else yaml.safe_dump
+    typer.echo(dump(plain, sort_keys=False, allow_unicode=False), nl=False)
+
+
+def rows_text(columns: list[str], rows: list[Row]) -> str:
+    """Rows as a table."""
+    right = {c.upper() for c in columns if c in ("object_size", "pid", "worker_pid")}
+    cells = [[_cell(name, row.get(name)) for name in columns] for row in rows]
+    return table([name.upper() for name in columns], cells, right)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None or value in ("", [], {}):
+        return "-"
+    if name == "node_id":
+        return str(value)[:SHORT]
+    if name.endswith("_ms") and isinstance(value, int):
+        when = datetime.fromtimestamp(value / 1000, timezone.utc)
+        return when.isoformat(timespec="seconds") if value else "-"
+    if name == "object_size":
+        return "?" if value < 0 else size(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return amount(value)
+    return str(value)
+
+
+def summary_text(kind: str, found: dict[str, Any]) -> str:
+    """A summary for people."""
+    groups: dict[str, Any] = found["summary"]
+    if kind == "objects":
+        head = ["CREATED", "OBJECTS", "MIB", "PROCESSES", "NODES", "STATES", "REFERENCES"]
+        cells = [
+            [
+                name,
+                str(one["total_objects"]),
+                f"{one['total_size_mb']:.1f}",
+                str(one["total_num_workers"]),
+                str(one["total_num_nodes"]),
+                _counted(one["task_state_counts"]),
+                _counted(one["ref_type_counts"]),
+            ]
+            for name, one in groups.items()
+        ]
+        text = f"{found['total_objects']} references, {found['total_size_mb']:.1f} MiB"
+    else:
+        head = ["NAME", "TYPE"] if kind == "tasks" else ["CLASS"]
+        head += ["COUNT", "STATES"]
+        cells = [
+            [
+                name,
+                *([str(one["type"])] if kind == "tasks" else []),
+                str(sum(one["state_counts"].values())),
+                _counted(one["state_counts"]),
+            ]
+            for name, one in groups.items()
+        ]
+        totals = {k.removeprefix("total_"): v for k, v in found.items() if k.startswith("total_")}
+        text = _counted({name.replace("_", " "): n for name, n in totals.items()})
+    return f"{text}\n\n{table(head, cells)}"
+
+
+def _counted(counts: dict[Any, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in Counter(counts).most_common())
+
+
+def memory_text(stores: list[Row], total: int, objects: list[Row], suspects: list[Row]) -> str:
+    """One screen."""
+    nodes = [
+        [
+            str(row["node_id"])[:SHORT],
+            str(row["objects"]),
+            f"{size(row['shared_bytes'])}/{size(row['capacity_bytes'])}",
+            str(row["spilled_objects"]),
+            size(row["spilled_bytes"]),
+        ]
+        for row in stores
+    ]
+    columns = [
+        *("object_size", "reference_type", "type", "pid", "node_id", "task_status"),
+        *("call_site", "object_id"),
+    ]
+    lines = [
+        table(["NODE", "OBJECTS", "MEMORY", "SPILLED", "ON DISK"], nodes),
+        "",
+        f"{len(objects)} of {total} references to objects, the largest first:",
+        rows_text(columns, objects),
+    ]
+    if suspects:
+        lines += [
+            "",
+            f"{len(suspects)} files that no process holds (leaked?):",
+            rows_text(["object_size", "file", "node_id", "owner_id"], suspects),
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,98 @@
+"""Finds the clusters that run on this machine under this user, and asks one of them."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeVar
+
+from phalanx.engines.embedded.daemon_files import Announcement
+from phalanx.engines.embedded.daemons import local_daemons, numeric_address
+from phalanx.engines.embedded.visitor import ask_daemon
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.session import Session
+from phalanx.protocol.requests.request import Request
+
+R = TypeVar("R")
+OF_PROGRAM = "pid:"
+"""The address of the session that a program has started for itself: this, and its process id."""
+Found = list[tuple[Session, Announcement]]
+
+
+class NoClusterError(ConnectionError):
+    """Nothing of such a cluster runs here."""
+
+
+def find_daemons(address: str | None, with_programs: bool = False) -> Found:
+    """The head and the nodes of a cluster that run here, the best to ask first. None: that of
+    PHALANX_ADDRESS, else the only one.
+
+    `with_programs`: where there is no cluster, the only program that has started a session for
+    itself. Its address is `pid:PID`. Raises NoClusterError when there is none, ValueError when
+    there are several or the address is none, and ConnectionError for a host without an address.
+    """
+    address = address or os.environ.get("PHALANX_ADDRESS") or None
+    if address is not None and address.startswith(OF_PROGRAM):
+        return _program(address)
+    wanted = None if address in (None, "auto", "local") else numeric_address(str(address))
+    found = local_daemons(wanted)
+    if not found and with_programs and wanted is None:
+        found = programs()
+    if not found:
+        of = f" of the cluster at {wanted}" if wanted else ""
+        raise NoClusterError(
+            f"No head and no node{of} runs on this machine under this user. `phalanx start --head` "
+            "starts a cluster, `phalanx start --address HOST:PORT` joins one."
+        )
+    clusters = sorted({one.address for _, one in found})
+    if len(clusters) > 1:
+        what = "Programs" if clusters[0].startswith(OF_PROGRAM) else "Nodes"
+        raise ValueError(
+            f"{what} of {len(clusters)} clusters run here: say which is meant by --address, one of "
+            f"{', '.join(clusters)}."
+        )
+    return found
+
+
+def programs() -> Found:
+    """The programs of this user that have started sessions for themselves."""
+    found = []
+    root = sessions.runtime_root()
+    for name in sorted(os.listdir(root)):
+        directory = os.path.join(root, name)
+        try:
+            session, pid = sessions.read_session(directory), sessions.owner_of(directory)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        is_daemon = os.path.exists(os.path.join(directory, "daemon"))
+        if pid is None or is_daemon or not os.path.exists(session.socket_of(b"node")):
+            continue
+        address = f"{OF_PROGRAM}{pid}"
+        started = sessions.started_at(pid) or ""
+        one = Announcement(
+            kind="node", pid=pid, started=started, address=address, token_file="", is_private=True
+        )
+        found.append((session, one))
+    return found
+
+
+def _program(address: str) -> Found:
+    found = [one for one in programs() if one[1].address == address]
+    if not found:
+        raise NoClusterError(
+            f"{address} is no process of this user on this machine that has started a session of "
+            "its own by phalanx.init()."
+        )
+    return found
+
+
+def ask_cluster(address: str | None, request: Request[R], timeout_s: float) -> R:
+    """A cluster's answer, through whichever daemon of it runs on this machine. Raises what
+    `find_daemons` raises, ConnectionError when no daemon answers, TimeoutError, and the error that
+    the request is answered with."""
+    troubles = []
+    for session, daemon in find_daemons(address, with_programs=True):
+        try:
+            return ask_daemon(session, daemon, request, timeout_s)
+        except ConnectionError as error:
+            troubles.append(str(error))
+    raise ConnectionError(f"The head gives no answer: {'; '.join(troubles)}.")

@@ -1,0 +1,64 @@
+"""The drivers and workers of a node, and those that have ended lately."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+KEEP_ENDED = 1_000
+
+
+class ProcessRecord(msgspec.Struct, kw_only=True, eq=False):
+    """One process. Times are in seconds since the epoch."""
+
+    process: bytes
+    kind: str
+    """DRIVER or WORKER."""
+    pid: int
+    began: float
+    ended: float = 0.0
+    """0 while it lives."""
+    how: str = ""
+    """The kind of its end, as WorkerDied names it, in capitals."""
+    reason: str = ""
+
+
+class ProcessHistory:
+    """From introductions to ends; of those that have ended the latest."""
+
+    def __init__(self, wall: Callable[[], float]) -> None:
+        """`wall`: seconds since the epoch."""
+        self._wall = wall
+        self._living: dict[bytes, ProcessRecord] = {}
+        self._ended: dict[bytes, ProcessRecord] = {}
+        self.when_ended: Callable[[bytes], None] = lambda process: None
+
+    def began(self, process: bytes, kind: str, pid: int) -> None:
+        """A process has introduced itself."""
+        self._living[process] = ProcessRecord(
+            process=process, kind=kind, pid=pid, began=self._wall()
+        )
+
+    def ended(self, process: bytes, how: str, reason: str) -> None:
+        """A process has ended. One that never introduced itself is not known."""
+        record = self._living.pop(process, None)
+        if record is None:
+            return
+        record.ended, record.how, record.reason = self._wall(), how, reason
+        self._ended[process] = record
+        if len(self._ended) > KEEP_ENDED:
+            del self._ended[next(iter(self._ended))]
+        self.when_ended(process)
+
+    def get(self, process: bytes) -> ProcessRecord | None:
+        """One of them, ended or not."""
+        return self._living.get(process) or self._ended.get(process)
+
+    def living(self) -> list[ProcessRecord]:
+        """Those that live."""
+        return list(self._living.values())
+
+    def all(self) -> list[ProcessRecord]:
+        """Those that live, and those that ended lately."""
+        return [*self._living.values(), *self._ended.values()]

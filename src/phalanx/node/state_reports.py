@@ -1,0 +1,175 @@
+"""What a node and its processes have for a listing of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from phalanx.model.ids import PREFIX_BYTES, worker_id_of
+from phalanx.node.control_link import ControlLink
+from phalanx.node.dispatch import MessageTable, PeerMessageTable
+from phalanx.node.events import NodeEvents
+from phalanx.node.leases import LeaseMachine
+from phalanx.node.object_store import ObjectStore
+from phalanx.node.peers import Peer, Peers
+from phalanx.node.process_history import ProcessHistory, ProcessRecord
+from phalanx.observe.state.columns import OF_PROCESSES, Row
+from phalanx.observe.state.gathering import Gathering
+from phalanx.observe.state.query import Selection, StatePart
+from phalanx.observe.state.task_rows import finished_task_row, milliseconds
+from phalanx.protocol.cluster_messages import GatherState, StateReported
+from phalanx.protocol.node_messages import GatherRows, RowsReported
+
+KEEP_S = 0.2
+"""Of the time that the head leaves, what a node keeps for itself, so that its answer is in time
+though a process gives none."""
+MAX_ROUNDS = 64
+"""Listings under way at once; for further ones no process is asked."""
+
+_EXITS = {
+    "EXITED": "INTENDED_USER_EXIT",
+    "KILLED": "INTENDED_SYSTEM_EXIT",
+    "PREEMPTED": "INTENDED_SYSTEM_EXIT",
+    "OOM": "NODE_OUT_OF_MEMORY",
+}
+"""Ray's names for how processes end."""
+
+
+class StateReports:
+    """Answers the head, from its own tables, or once its processes have answered."""
+
+    def __init__(
+        self,
+        node_id: str,
+        clock: Callable[[], float],
+        control: ControlLink,
+        peers: Peers,
+        leases: LeaseMachine,
+        store: ObjectStore,
+        events: NodeEvents,
+        history: ProcessHistory,
+    ) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._control = control
+        self._peers = peers
+        self._leases = leases
+        self._store = store
+        self._events = events
+        self._history = history
+        self._rounds: Gathering[StatePart] = Gathering()
+        history.when_ended = self._rounds.gone  # it will not answer any more
+
+    def handle_in(self, from_head: MessageTable, from_processes: PeerMessageTable) -> None:
+        """Take the head's questions and the answers of processes."""
+        from_head.on(GatherState, self.gather)
+        from_processes.on(RowsReported, self._reported)
+
+    def gather(self, message: GatherState) -> None:
+        """The head asks what is here for a listing."""
+        query = message.query
+        selection = Selection(query)
+
+        def finish(answers: dict[bytes, StatePart], silent: list[bytes]) -> None:
+            for part in answers.values():
+                selection.add(part)
+            if query.kind == "tasks":
+                selection.offer_all(self._left_tasks(answers))
+            part = selection.part()
+            pids = {worker_id_of(record.process): record.pid for record in self._history.all()}
+            for row in part.rows:
+                self._complete(row, pids)
+            unheard = [self._named(process) for process in silent]
+            living = self._history.living() if query.kind == "tasks" and part.rows else []
+            theirs = {worker_id_of(record.process): record.pid for record in living}
+            self._control.report(StateReported(message.number, part, unheard, theirs))
+
+        if query.kind == "workers":
+            selection.offer_all(self._worker_rows(message.ip))
+        elif query.kind == "stores":
+            selection.offer(self._store_row())
+        is_asked = query.kind in OF_PROCESSES and len(self._rounds) < MAX_ROUNDS
+        asked = [peer.peer for peer in self._peers.local()] if is_asked else []
+
+        def ask(number: int) -> None:
+            for process in asked:
+                self._peers.post(process, GatherRows(number, query, message.ip))
+
+        until = self._clock() + message.within_s * (1 - KEEP_S)
+        self._rounds.begin(asked, until, ask, finish)
+
+    def _reported(self, peer: Peer, message: RowsReported) -> None:
+        self._rounds.answered(peer.peer, message.number, message.part)
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self._rounds.tick(now)
+
+    def _named(self, process: bytes) -> str:
+        record = self._history.get(process)
+        kind = "process" if record is None else record.kind.lower()
+        pid = 0 if record is None else record.pid
+        return f"{kind} {pid} of node {self._node_id}"
+
+    # ---- tasks -------------------------------------------------------------------------------
+
+    def _left_tasks(self, answers: dict[bytes, StatePart]) -> Iterator[Row]:
+        """What owners have finished that did not answer for it: workers leave that to their node,
+        and drivers have ended, or are silent."""
+        for owner, run in self._events.runs():
+            record = self._history.get(owner)
+            is_worker = record is not None and record.kind == "WORKER"
+            if is_worker or owner not in answers:
+                yield finished_task_row(owner, run)
+
+    def _complete(self, row: Row, pids: dict[str, int]) -> None:
+        """Put in what only the node knows."""
+        if row.get("node_id") == self._node_id[: 2 * PREFIX_BYTES]:
+            row["node_id"] = self._node_id
+        if "worker_pid" in row:
+            row["worker_pid"] = pids.get(str(row.get("worker_id")))
+
+    # ---- workers and objects -----------------------------------------------------------------
+
+    def _worker_rows(self, ip: str) -> Iterator[Row]:
+        for record in self._history.all():
+            yield {**self._process_row(record, ip), **self._activity(record)}
+
+    def _process_row(self, record: ProcessRecord, ip: str) -> Row:
+        is_alive = not record.ended
+        began = milliseconds(record.began)
+        return {
+            "worker_id": worker_id_of(record.process),
+            "is_alive": is_alive,
+            "worker_type": record.kind,
+            "exit_type": None if is_alive else _EXITS.get(record.how, "SYSTEM_ERROR"),
+            "node_id": self._node_id,
+            "ip": ip,
+            "pid": record.pid,
+            "exit_detail": record.reason or None,
+            "worker_launch_time_ms": began,
+            "worker_launched_time_ms": began,
+            "start_time_ms": began,
+            "end_time_ms": milliseconds(record.ended) or 0,
+            "debugger_port": 0,
+            "num_paused_threads": 0,
+            "job_id": record.process[12:].hex(),
+        }
+
+    def _activity(self, record: ProcessRecord) -> Row:
+        """What a living worker is used for."""
+        worker = self._leases.workers.get(record.process)
+        if worker is None:
+            return {}
+        lease = self._leases.leases.get(worker.lease)
+        if lease is None:
+            return {"activity": "idle"}
+        blocked = "waits in get" if lease.is_blocked else "leased"
+        return {
+            "activity": "actor" if lease.demand.actor else blocked,
+            "actor_id": lease.demand.actor.hex() or None,
+            "resources": lease.resources,
+        }
+
+    def _store_row(self) -> Row:
+        accounting = self._store.accounting
+        return {"node_id": self._node_id, **accounting.counts(), "files": accounting.files()}

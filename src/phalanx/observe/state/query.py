@@ -1,0 +1,199 @@
+"""What a listing asks for, and what one source of rows answers: filters, limits, counts."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.errors import StateQueryError
+from phalanx.model.nearest import nearest
+from phalanx.observe.state.columns import COLUMNS, Row, order_of, trimmed
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 10_000
+"""Rows of an answer, as in Ray."""
+MAX_COUNTED = 10_000
+"""Different things that one source counts; further ones are counted as OTHER."""
+OTHER = "(other)"
+PREDICATES = ("=", "!=")
+_PREFIX_DIGITS = 12
+"""Of a node's id, as the ids of its processes begin."""
+
+Value = str | int | float | bool | None
+
+
+class StateQuery(msgspec.Struct, array_like=True, frozen=True):
+    """The rows of a `kind` that all `filters` (column, predicate, value) let through, `limit` of
+    them at most; or, with `count_by`, how many rows have which values in these columns.
+
+    `timeout_s`: sources that have not answered by then are left out, and named.
+    """
+
+    kind: str
+    filters: list[tuple[str, str, Value]] = []
+    limit: int = DEFAULT_LIMIT
+    has_detail: bool = False
+    count_by: list[str] = []
+    sum_of: str = ""
+    """A column whose values are added up beside the counts."""
+    timeout_s: float = 30.0
+
+
+class StatePart(msgspec.Struct, array_like=True):
+    """What one source has, or several together."""
+
+    rows: list[Row]
+    total: int
+    """Rows that there are."""
+    matched: int
+    """Rows that the filters let through."""
+    counts: list[tuple[list[Value], int, float]] = []
+    """(values of the columns of `count_by`, rows, sum), the most frequent first."""
+
+
+class StateAnswer(msgspec.Struct, array_like=True):
+    """A listing, and who did not answer for it, in words."""
+
+    part: StatePart
+    silent: list[str]
+
+
+def check_query(query: StateQuery) -> None:
+    """Raise StateQueryError, or ValueError for a predicate, for what cannot be asked; they name
+    what can."""
+    columns = COLUMNS.get(query.kind)
+    if columns is None:
+        known = ", ".join(sorted(COLUMNS))
+        near = nearest(query.kind, COLUMNS) or "."
+        raise StateQueryError(f"There is no listing of {query.kind!r}; there are {known}{near}")
+    if not 0 <= query.limit <= MAX_LIMIT:
+        raise StateQueryError(
+            f"Given limit {query.limit} exceeds the supported limit {MAX_LIMIT}. Use a limit "
+            "from 0 on, and filters."
+        )
+    if not 0 < query.timeout_s < float("inf"):
+        raise StateQueryError(f"A timeout is a number of seconds above 0, not {query.timeout_s}.")
+    names = [column.name for column in columns if column.is_filterable]
+    for name, predicate, _ in query.filters:
+        if predicate not in PREDICATES:
+            raise ValueError(
+                f"Unsupported filter predicate {predicate} is given. Available predicates: =, !=."
+            )
+        if name.lower() not in names:
+            raise StateQueryError(
+                f"The given filter column {name} of {query.kind} is not supported. Supported "
+                f"filter columns: {', '.join(names)}{nearest(name, names) or '.'}"
+            )
+    for name in (*query.count_by, *([query.sum_of] if query.sum_of else ())):
+        if name not in {column.name for column in columns}:
+            raise StateQueryError(f"{query.kind} have no column {name!r} to count by.")
+
+
+class Selection:
+    """Takes rows one by one and keeps what the query asks for, in bounded memory."""
+
+    def __init__(self, query: StateQuery) -> None:
+        self._query = query
+        self._rows: list[Row] = []
+        self._counts: dict[tuple[Any, ...], list[float]] = {}
+        self._total = self._matched = 0
+
+    def offer(self, row: Row) -> None:
+        """A row with all its columns."""
+        self._total += 1
+        if not lets_through(self._query.filters, row):
+            return
+        self._matched += 1
+        query = self._query
+        if query.count_by:
+            amount = row.get(query.sum_of) if query.sum_of else 0
+            key = tuple(row.get(name) for name in query.count_by)
+            self._count(key, 1, max(amount or 0, 0))  # -1: what is not there yet
+        else:
+            self._keep([row])
+
+    def offer_all(self, rows: Iterable[Row]) -> None:
+        """Several."""
+        for row in rows:
+            self.offer(row)
+
+    def count_unseen(self, count: int) -> None:
+        """There are so many rows more that come after those that were offered."""
+        self._total += count
+        self._matched += count
+
+    def add(self, part: StatePart) -> None:
+        """What another selection of the same query has."""
+        self._total += part.total
+        self._matched += part.matched
+        self._keep(part.rows)
+        for key, count, amount in part.counts:
+            self._count(tuple(key), count, amount)
+
+    def part(self) -> StatePart:
+        """All of it."""
+        query = self._query
+        self._cut()
+        rows = [trimmed(query.kind, row, query.has_detail) for row in self._rows]
+        counts = [(list(key), int(n), amount) for key, (n, amount) in self._counts.items()]
+        counts.sort(key=lambda one: (-one[1], str(one[0])))
+        return StatePart(rows, self._total, self._matched, counts)
+
+    @property
+    def limit(self) -> int:
+        """How many rows are kept."""
+        return self._query.limit
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether only the first rows matter, as nothing is filtered and nothing counted."""
+        return not (self._query.filters or self._query.count_by)
+
+    def _keep(self, rows: list[Row]) -> None:
+        self._rows += rows
+        if len(self._rows) > 2 * self._query.limit + MAX_LIMIT:
+            self._cut()
+
+    def _cut(self) -> None:
+        kind = self._query.kind
+        self._rows = heapq.nsmallest(
+            self._query.limit, self._rows, key=lambda row: order_of(kind, row)
+        )
+
+    def _count(self, key: tuple[Any, ...], count: int, amount: float) -> None:
+        if key not in self._counts and len(self._counts) >= MAX_COUNTED:
+            key = (OTHER,) * len(key)
+        found = self._counts.setdefault(key, [0, 0])
+        found[0] += count
+        found[1] += amount
+
+
+def lets_through(filters: Sequence[tuple[str, str, Value]], row: Row) -> bool:
+    """Whether a row is as all filters want it."""
+    for given, predicate, wanted in filters:
+        name = given.lower()
+        if _is_same(name, row.get(name), wanted) is not (predicate == "="):
+            return False
+    return True
+
+
+def _is_same(name: str, have: Any, wanted: Value) -> bool:
+    """Whether a column has the value of a filter: letters of any case, and numbers and truth values
+    in words too, as they come from a command line."""
+    if have is None or wanted is None:
+        return have is None and str(wanted).lower() in ("none", "null", "")
+    text = str(wanted).lower()
+    if isinstance(have, bool):
+        return text in (("true", "1") if have else ("false", "0"))
+    if isinstance(have, int | float):
+        try:
+            return float(text) == have
+        except ValueError:
+            return False
+    mine = str(have).lower()
+    if name == "node_id":  # processes know the beginning of other nodes' ids alone
+        return bool(mine) and mine[:_PREFIX_DIGITS] == text[:_PREFIX_DIGITS]
+    return mine == text

@@ -1,0 +1,257 @@
+"""What one process tells of its tasks, its calls, and the objects that it refers to."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES, object_id_bytes, task_id_bytes
+from phalanx.model.lifecycle import FINISHED, PENDING_ARGS, PENDING_NODE, RUNNING, SUBMITTED
+from phalanx.objects.file_hold import FileHold
+from phalanx.objects.reference import ObjectRef
+from phalanx.observe.state.columns import Row
+from phalanx.observe.state.query import Selection, StatePart, StateQuery
+from phalanx.observe.state.task_rows import finished_task_row, milliseconds, task_row
+from phalanx.observe.task_journal import TaskJournal
+from phalanx.owner.actors.calls import Calls
+from phalanx.owner.actors.client import PendingCall
+from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.tasks.records import PendingTask
+from phalanx.owner.tasks.submission import Submission
+from phalanx.owner.work import PendingWork
+from phalanx.protocol.messages import SHARED, Payload, Value
+
+_WAITS_AT_ACTOR = "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"
+
+
+class StateRows:
+    """Reads the owner's machines; changes nothing."""
+
+    def __init__(
+        self,
+        me: bytes,
+        kind: str,
+        tasks: Submission,
+        calls: Calls,
+        objects: ObjectTable,
+        borrowers: Callable[[int], Sequence[bytes]],
+        journal: TaskJournal,
+    ) -> None:
+        """`borrowers`: the processes that hold one of our objects."""
+        self._me = me
+        self._type = kind.upper()
+        self._tasks = tasks
+        self._calls = calls
+        self._objects = objects
+        self._borrowers = borrowers
+        self._journal = journal
+        self.pid = 0
+        self.living: Callable[[], Iterable[ObjectRef[Any]]] = objects.in_files.values
+        """The references that this process holds; without a shell those to its files."""
+        self.living_holds: Callable[[], Iterable[FileHold]] = list
+        """What keeps files because of this process."""
+        self.stacks: Callable[[], Iterable[tuple[str, str]]] = list
+        """The stacks of this process's threads: (thread, stack)."""
+        self._begun: dict[int, frozenset[int]] = {}
+        """While tasks are listed: the calls that run, by the id of their actor's client."""
+        self.call_site: Callable[[ObjectRef[Any]], str] = lambda ref: ""
+        """Where a reference was made; empty where that is not recorded."""
+
+    def part(self, query: StateQuery, ip: str = "") -> StatePart:
+        """What a query selects of this process."""
+        selection = Selection(query)
+        if query.kind == "tasks":
+            self._select_tasks(selection)
+        elif query.kind == "objects":
+            self._select_objects(selection, ip)
+        elif query.kind == "files":
+            selection.offer_all(self._file_rows())
+        elif query.kind == "stacks":
+            for thread, stack in self.stacks():
+                selection.offer({**self._process(), "thread": thread, "stack": stack})
+        return selection.part()
+
+    # ---- tasks -------------------------------------------------------------------------------
+
+    def _select_tasks(self, selection: Selection) -> None:
+        runs = self._journal.runs()
+        pending = list(self._pending())
+        self._begun.clear()
+        if not selection.takes_any:
+            selection.offer_all(self._row_of(work) for work in pending)
+            selection.offer_all(finished_task_row(self._me, run) for run in runs)
+            return
+        # Only the first rows matter: 100,000 need not be made for them.
+        first = heapq.nsmallest(selection.limit, pending, key=lambda work: work.number)
+        left = selection.limit - len(first)
+        ended = heapq.nsmallest(left, runs, key=lambda run: (run.number, -run.attempt))
+        selection.offer_all(self._row_of(work) for work in first)
+        selection.offer_all(finished_task_row(self._me, run) for run in ended)
+        selection.count_unseen(len(pending) + len(runs) - len(first) - len(ended))
+
+    def _pending(self) -> Iterator[PendingTask | PendingCall]:
+        yield from self._tasks.machine.pending.values()
+        yield from self._calls.by_number.values()
+
+    def _row_of(self, work: PendingTask | PendingCall) -> Row:
+        return self._task_row(work) if isinstance(work, PendingTask) else self._call_row(work)
+
+    def _task_row(self, task: PendingTask) -> Row:
+        worker = b"" if task.worker is None else task.worker.worker
+        row = task_row(
+            self._me,
+            task.number,
+            task.template.name,
+            task.attempt,
+            task.template.about,
+            worker,
+            _parent(task),
+        )
+        row["state"] = _task_state(task)
+        row["creation_time_ms"] = milliseconds(task.created)
+        return row
+
+    def _call_row(self, call: PendingCall) -> Row:
+        actor = call.actor
+        name = f"{actor.name}.{call.method}"
+        worker = actor.worker if call.number in actor.inflight else b""
+        row = task_row(
+            self._me, call.number, name, call.attempt, actor.about, worker, _parent(call)
+        )
+        row["state"] = self._call_state(call)
+        return row
+
+    def _call_state(self, call: PendingCall) -> str:
+        actor = call.actor
+        if call.number not in actor.inflight:
+            return PENDING_ARGS if call.missing else PENDING_NODE
+        begun = self._begun.get(id(actor))
+        if begun is None:
+            begun = self._begun[id(actor)] = frozenset(actor.begun())
+        return RUNNING if call.number in begun else _WAITS_AT_ACTOR
+
+    # ---- objects -----------------------------------------------------------------------------
+
+    def _select_objects(self, selection: Selection, ip: str) -> None:
+        living = [ref for ref in self.living() if not ref.is_nil() and ref._number >= 0]
+        first = living
+        if selection.takes_any and len(living) > selection.limit:
+            first = heapq.nsmallest(selection.limit, living, key=_largest_first)
+        selection.offer_all(self._object_rows(first, living, ip))
+        selection.count_unseen(len(living) - len(first))
+
+    def _object_rows(
+        self, shown: list[ObjectRef[Any]], living: list[ObjectRef[Any]], ip: str
+    ) -> Iterator[Row]:
+        used = {
+            id(ref)
+            for work in self._pending()
+            for ref in (*(work.inputs or ()), *_inside(work.pins))
+        }
+        self._begun.clear()
+        inner = {id(one) for ref in living for one in ref._inner or ()}
+        for ref in shown:
+            number, is_own = ref._number, ref._owner == self._me
+            status, attempt = self._making(ref) if is_own else ("NIL", 0)
+            value = ref._value
+            yield {
+                "object_id": object_id_bytes(ref._owner, number).hex(),
+                "object_size": _size(value),
+                "task_status": status,
+                "attempt_number": attempt,
+                "reference_type": _reference_type(ref, used, inner),
+                "call_site": self._created(ref),
+                "type": self._type,
+                "pid": self.pid,
+                "ip": ip,
+                "node_id": self._me[:PREFIX_BYTES].hex(),
+                "process_id": self._me.hex(),
+                "owner_id": ref._owner.hex(),
+                "borrowers": [b.hex() for b in self._borrowers(number)] if is_own else [],
+                "file": _file(value),
+            }
+
+    def _file_rows(self) -> Iterator[Row]:
+        """The files of objects that stay because of this process."""
+        own = {hold.name: hold.size for hold in self.living_holds()}
+        read = {name: 0 for ref in self.living() if (name := _file(ref._value)) is not None}
+        for name, size in {**read, **own}.items():
+            yield {"file": name, "object_size": size, **self._process()}
+
+    def _process(self) -> Row:
+        return {
+            "process_id": self._me.hex(),
+            "type": self._type,
+            "pid": self.pid,
+            "node_id": self._me[:PREFIX_BYTES].hex(),
+        }
+
+    def _making(self, ref: ObjectRef[Any]) -> tuple[str, int]:
+        """The state and attempt of the task that makes an object of ours."""
+        number = ref._number >> INDEX_BITS
+        task = self._tasks.machine.pending.get(number)
+        if task is not None:
+            return _task_state(task), task.attempt
+        call = self._calls.by_number.get(number)
+        if call is not None:
+            return self._call_state(call), call.attempt
+        return ("NIL" if ref._value is None else FINISHED), 0
+
+    def _created(self, ref: ObjectRef[Any]) -> str:
+        """Where an object was made: the place in the program if that is recorded, else how."""
+        found = self.call_site(ref)
+        if found:
+            return found
+        return "disabled"
+
+
+def _parent(work: PendingWork) -> bytes:
+    return b"" if work.parent is None else task_id_bytes(*work.parent)
+
+
+def _task_state(task: PendingTask) -> str:
+    """The first task in a worker's pipeline runs; those behind it were sent ahead."""
+    if task.state != SUBMITTED:
+        return PENDING_NODE if task.state == "INFEASIBLE" else task.state
+    worker = task.worker
+    if worker is None or next(iter(worker.inflight), None) == task.number:
+        return RUNNING
+    return SUBMITTED
+
+
+def _inside(pins: list[Any] | None) -> list[ObjectRef[Any]]:
+    """The references inside the arguments of a task."""
+    found: list[ObjectRef[Any]] = []
+    for pin in pins or ():
+        if isinstance(pin, ObjectRef):
+            found.append(pin)
+        elif isinstance(pin, list | tuple):
+            found += [one for one in pin if isinstance(one, ObjectRef)]
+    return found
+
+
+def _reference_type(ref: ObjectRef[Any], used: set[int], inner: set[int]) -> str:
+    if id(ref) in used:
+        return "USED_BY_PENDING_TASK"
+    if id(ref) in inner:
+        return "CAPTURED_IN_OBJECT"
+    return "LOCAL_REFERENCE"
+
+
+def _size(value: Payload | None) -> int:
+    """Bytes; -1 for an object that is not there, as in Ray."""
+    if value is None:
+        return -1
+    if isinstance(value, Value):
+        return value.size if value.kind == SHARED else len(value.data)
+    return len(value)
+
+
+def _largest_first(ref: ObjectRef[Any]) -> tuple[int, bytes, int]:
+    return (-_size(ref._value), ref._owner, ref._number)
+
+
+def _file(value: Payload | None) -> str | None:
+    is_shared = isinstance(value, Value) and value.kind == SHARED
+    return value.data.decode() if is_shared and isinstance(value, Value) else None

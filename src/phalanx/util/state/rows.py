@@ -1,0 +1,84 @@
+"""Rows of listings, and how a listing is had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phalanx.api.session import present
+from phalanx.errors import StateQueryError
+from phalanx.observe.state.query import StateAnswer, StateQuery, check_query
+from phalanx.protocol.requests.state import QueryState
+
+Filters = Sequence[tuple[str, str, Any]] | None
+_NAMED_SILENT = 3
+_SLACK_S = 2.0
+"""An answer may take so much longer than the query's time."""
+
+
+class StateRow(dict[str, Any]):
+    """One thing, its fields by key and by attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def answer(query: StateQuery, address: str | None, is_whole: bool) -> StateAnswer:
+    """The answer of the cluster at `address`; without one of that which this program uses, or else
+    the only one on this machine. Raises
+    StateQueryError when `is_whole` and somebody did not answer in time, ValueError for what cannot
+    be asked, and ConnectionError where there is no cluster."""
+    check_query(query)
+    engine = present()
+    if engine is not None and address in (None, "auto"):
+        found = engine.state(query)
+    else:
+        from phalanx.engines.embedded.finding import ask_cluster
+
+        found = ask_cluster(address, QueryState(query), query.timeout_s + _SLACK_S)
+    if is_whole and found.silent:
+        raise StateQueryError(
+            f"Failed to retrieve all {query.kind} from the cluster: "
+            f"{unanswered(found.silent)}. To have the others' rows, set "
+            "`raise_on_missing_output=False`."
+        )
+    return found
+
+
+def unanswered(silent: Sequence[str]) -> str:
+    """Who did not answer, for people."""
+    more = len(silent) - _NAMED_SILENT
+    named = "; ".join(silent[:_NAMED_SILENT])
+    return f"no answer of {named}" + (f" and {more} more" if more > 0 else "")
+
+
+def rows(
+    kind: str,
+    address: str | None,
+    filters: Filters,
+    limit: int,
+    timeout: float,
+    detail: bool,
+    is_whole: bool,
+) -> list[StateRow]:
+    """The rows of a kind that all filters let through."""
+    for one in filters or ():
+        if not isinstance(one, list | tuple) or len(one) != 3:
+            raise ValueError(f"A filter is (column, predicate, value), not {one!r}.")
+    values = [(str(name), predicate, _value(value)) for name, predicate, value in filters or ()]
+    query = StateQuery(kind, values, limit, detail, timeout_s=timeout)
+    return [StateRow(row) for row in answer(query, address, is_whole).part.rows]
+
+
+def one_row(kind: str, id: str, address: str | None, timeout: float) -> list[StateRow]:
+    """All rows with this id, whole."""
+    from phalanx.observe.state.columns import id_column
+
+    return rows(kind, address, [(id_column(kind), "=", id)], 1_000, timeout, True, True)
+
+
+def _value(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)

@@ -1,0 +1,63 @@
+"""Counts of tasks, actors and objects, and who holds memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.observe.state.query import MAX_LIMIT, StateQuery
+from phalanx.observe.state.summaries import summary, summary_query
+from phalanx.util.state.listing import TIMEOUT_S
+from phalanx.util.state.rows import answer
+
+
+def summarize_tasks(
+    address: str | None = None,
+    timeout: float = TIMEOUT_S,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> dict[str, Any]:
+    """How many tasks of each function are in which state: `["cluster"]["summary"]`."""
+    return _summary("tasks", address, timeout, raise_on_missing_output)
+
+
+def summarize_actors(
+    address: str | None = None,
+    timeout: float = TIMEOUT_S,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> dict[str, Any]:
+    """How many actors of each class are in which state."""
+    return _summary("actors", address, timeout, raise_on_missing_output)
+
+
+def summarize_objects(
+    address: str | None = None,
+    timeout: float = TIMEOUT_S,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> dict[str, Any]:
+    """How many objects were made where, how large they are, and in how many processes they are
+    referred to."""
+    return _summary("objects", address, timeout, raise_on_missing_output)
+
+
+def _summary(kind: str, address: str | None, timeout: float, is_whole: bool) -> dict[str, Any]:
+    part = answer(summary_query(kind, timeout), address, is_whole).part
+    return {"cluster": summary(kind, part)}
+
+
+def memory_summary(address: str | None = None, timeout: float = TIMEOUT_S) -> str:
+    """The references that processes hold, a line each, and what nodes keep in memory."""
+    objects = answer(StateQuery("objects", [], MAX_LIMIT, True, timeout_s=timeout), address, False)
+    stores = answer(StateQuery("stores", [], MAX_LIMIT, timeout_s=timeout), address, False)
+    lines = [
+        f"{row['object_id']}  {row['pid']}  {row['type']}  {row['task_status']}  "
+        f"{row['object_size']}  {row['reference_type']}"
+        for row in objects.part.rows
+    ]
+    of_nodes = [
+        f"Node {row['node_id']}: {row['objects']} objects, {row['shared_bytes']} bytes in memory, "
+        f"{row['spilled_bytes']} on disk"
+        for row in stores.part.rows
+    ]
+    return "\n".join([*of_nodes, f"References: {objects.part.total}", *lines])

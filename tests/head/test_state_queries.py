@@ -1,0 +1,148 @@
+"""The head gathers listings: from its own tables, and from nodes that may not answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.asking import ask
+from tests.head.making import make_control
+
+from phalanx.errors import StateQueryError
+from phalanx.head.state_queries import MAX_ROUNDS
+from phalanx.observe.state.query import StatePart, StateQuery
+from phalanx.protocol.bundle_messages import BundleInventory
+from phalanx.protocol.cluster_messages import GatherState, Join, StateReported, ViewRow
+from phalanx.protocol.requests.actors import ActorSpec, RegisterActor
+from phalanx.protocol.requests.request import Asker, Role, encode_request
+from phalanx.protocol.requests.state import QueryState
+
+NODES = {"6e" * 28: b"nodea-", "6f" * 28: b"nodeb-"}
+
+
+class World:
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.box: list[tuple[bytes, Any]] = []
+        self.answers: list[Any] = []
+        self.control = make_control(lambda *sent: self.box.append(sent), lambda: self.now)
+        for node_id, prefix in NODES.items():
+            total = {"CPU": 1.0}
+            row = ViewRow(node_id, prefix, "10.0.0.1", 7, "ALIVE", total, dict(total), labels={})
+            self.hear(prefix, Join(row, "host", 0, {}, BundleInventory([], {})))
+        self.box.clear()
+
+    def hear(self, prefix, message):
+        self.control.on_message(prefix, message)
+
+    def query(self, kind="tasks", role=Role.VISITOR, **options):
+        def send(result, error):
+            self.answers.append((result, error))
+
+        request = QueryState(StateQuery(kind, **options))
+        asker: Asker[Any] = Asker(role, b"", send)
+        handlers = self.control.answering.handlers_of(request.kind)
+        handlers.answer(request.kind, encode_request(request), asker)
+
+    def asked(self):
+        return {prefix: m for prefix, m in self.box if isinstance(m, GatherState)}
+
+    def answer(self):
+        from phalanx.protocol.requests.request import read_result
+
+        ((result, error),) = self.answers
+        return read_result(QueryState, result, error)
+
+
+def row(number, node=b"nodea-"):
+    return {
+        "task_id": f"{number:048x}",
+        "attempt_number": 0,
+        "state": "RUNNING",
+        "node_id": node.hex(),
+    }
+
+
+def test_all_nodes_are_asked_and_their_rows_come_together():
+    world = World()
+    world.query(timeout_s=10.0)
+    asked = world.asked()
+    assert set(asked) == set(NODES.values())
+    assert {message.within_s for message in asked.values()} == {8.0}
+    assert {message.ip for message in asked.values()} == {"10.0.0.1"}
+    for number, (prefix, message) in enumerate(asked.items()):
+        assert world.answers == []
+        part = StatePart([row(number, b"nodeb-")], 3, 1)
+        world.hear(prefix, StateReported(message.number, part))
+    found = world.answer()
+    assert [one["task_id"][-1] for one in found.part.rows] == ["0", "1"]
+    assert {one["node_id"] for one in found.part.rows} == {"6f" * 28}  # in full
+    assert (found.part.total, found.part.matched, found.silent) == (6, 2, [])
+
+
+def test_a_node_that_does_not_answer_is_named_and_the_others_rows_are_there():
+    world = World()
+    world.query(timeout_s=10.0)
+    message = world.asked()[b"nodea-"]
+    silent_process = StateReported(
+        message.number, StatePart([row(1)], 1, 1), ["driver 7 of node x"]
+    )
+    world.hear(b"nodea-", silent_process)
+    world.now += 8.1
+    world.control.on_tick(world.now)
+    found = world.answer()
+    assert len(found.part.rows) == 1
+    assert [one.split(":")[0] for one in found.silent] == [
+        f"node {'6f' * 28} (host)",
+        "driver 7 of node x",
+    ]
+    world.hear(b"nodeb-", StateReported(message.number, StatePart([row(2)], 1, 1)))  # too late
+
+
+def test_a_node_that_is_away_is_named_at_once_and_a_dead_one_is_not_waited_for():
+    world = World()
+    world.control.on_lost(b"nodeb-")
+    world.query(timeout_s=10.0)
+    assert set(world.asked()) == {b"nodea-"}
+    record = world.control.nodes.of_prefix(b"nodea-")
+    assert record is not None
+    world.control.nodes.leave(record.node_id, "it was stopped")
+    found = world.answer()
+    assert found.silent == [f"node {'6f' * 28} (host): it is not connected"]
+
+
+def test_actors_are_listed_and_their_making_is_a_task():
+    world = World()
+    spec = ActorSpec(actor=b"a" * 12 + b"\0\0\0\1", class_name="A", place={"CPU": 1.0})
+    ask(world.control, RegisterActor(spec, b"", []))
+    world.query("actors", filters=[("class_name", "=", "a")])
+    (found,) = world.answer().part.rows
+    assert found["actor_id"] == spec.actor.hex()
+    world.answers.clear()
+    world.query("tasks", filters=[("type", "=", "ACTOR_CREATION_TASK")])
+    for prefix, message in world.asked().items():
+        world.hear(prefix, StateReported(message.number, StatePart([], 0, 0)))
+    (making,) = world.answer().part.rows
+    assert (making["name"], making["actor_id"]) == ("A.__init__", spec.actor.hex())
+
+
+def test_nodes_groups_gangs_jobs_and_drivers_are_the_head_s_to_tell():
+    for kind, count in (("nodes", 2), ("groups", 0), ("gangs", 0), ("jobs", 0), ("drivers", 0)):
+        world = World()
+        world.query(kind)
+        assert world.answer().part.total == count
+        assert world.asked() == {}
+
+
+def test_what_cannot_be_asked_is_refused_and_so_are_too_many_at_once():
+    world = World()
+    world.query(filters=[("colour", "=", "red")])
+    with pytest.raises(StateQueryError, match="colour"):
+        world.answer()
+    world.answers.clear()
+    for _ in range(MAX_ROUNDS):
+        world.query()
+    assert world.answers == []
+    world.query()
+    with pytest.raises(StateQueryError, match="under way"):
+        world.answer()

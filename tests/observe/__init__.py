@@ -1,0 +1,1 @@
+"""Events, listings and what they are made of."""
