@@ -338,6 +338,18 @@ class UnserializableException(PhalanxError):
     """A value or an exception of another process cannot be read here."""
 
 
+class RpcError(PhalanxError):
+    """Ray's name for a failed call between its processes: never raised here, but caught by name."""
+
+    def __init__(self, message: str = "", rpc_code: int | None = None) -> None:
+        super().__init__(message)
+        self.rpc_code = rpc_code
+
+
+class UserCodeException(PhalanxError):
+    """What Ray's libraries raise in place of an error in a function that they were given."""
+
+
 class ActorAlreadyExistsError(ValueError, PhalanxError):
     """The name is taken by a living actor of the same namespace."""
 

@@ -26,6 +26,8 @@ JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """In a job that was submitted by Ray's job API: its runtime environment and metadata, as JSON."""
 _INHERITED_BY_DRIVERS = ("env_vars", "py_modules", "working_dir")
 _lock = threading.RLock()
+after_init: list[Callable[[], object]] = []
+"""Called, in this order, each time that this process's runtime has started."""
 ADMITTED_FOR_S = 1.0
 """Whether a queue takes work is asked again after this long."""
 _admitted: dict[str, float] = {}
@@ -160,6 +162,8 @@ def init(
             except BaseException:
                 shutdown()
                 raise
+        for step in list(after_init):
+            step()
         return RuntimeHandle(started.facts())
 
 
@@ -185,7 +189,7 @@ def _hook(
     if os.environ.get("PHALANX_COMPAT_RAY") == "1":
         from importlib import import_module
 
-        steps.append(import_module("phalanx.compat.ray").install)
+        steps.append(import_module("phalanx.compat.ray").installation())
     if (setup := (runtime_env or {}).get("worker_process_setup_hook")) is not None:
         steps.append(setup)
     if not steps:

@@ -28,6 +28,9 @@ class StateRow(dict[str, Any]):
             raise AttributeError(name) from None
 
 
+ActorState = NodeState = TaskState = StateRow
+
+
 class RayStateApiException(Exception):  # Ray's name
     """A listing cannot be had."""
 

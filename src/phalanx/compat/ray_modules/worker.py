@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
 
 from phalanx.api.objects import wait
 from phalanx.api.runtime_context import get_runtime_context
-from phalanx.api.session import JOB_CONFIG, is_initialized, running_engine
+from phalanx.api.session import JOB_CONFIG, after_init, is_initialized, running_engine
 from phalanx.compat.ray_modules.network import get_node_ip_address
 from phalanx.model.ids import ActorID, JobID, TaskID, WorkerID
 from phalanx.objects.reference import ObjectRef, living_references
 
+logger = logging.getLogger("ray")
 pickle = cloudpickle
+_post_init_hooks = after_init
 SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
-_post_init_hooks: list[Any] = []
 
 
 class _NodeIdText(str):
@@ -99,11 +103,33 @@ class CoreWorker:
         return bool(wait([ref], timeout=0, fetch_local=False)[0])
 
 
+@dataclass(frozen=True)
+class StreamingGeneratorStats:
+    """What a generator of a task is sent for an item that it has yielded."""
+
+    object_creation_dur_s: float
+
+
+class SerializationContext:
+    """Where a library says for a while how a class is pickled."""
+
+    def _register_cloudpickle_reducer(self, cls: type, reducer: Callable[[Any], Any]) -> None:
+        cloudpickle.CloudPickler.dispatch_table[cls] = reducer
+
+    def _unregister_cloudpickle_reducer(self, cls: type) -> None:
+        cloudpickle.CloudPickler.dispatch_table.pop(cls, None)
+
+
 class GlobalWorker:
     """This process, as `global_worker` tells of it."""
 
     node = GlobalNode()
     core_worker = CoreWorker()
+    _serialization = SerializationContext()
+
+    def get_serialization_context(self) -> SerializationContext:
+        """How classes are pickled."""
+        return self._serialization
 
     @property
     def connected(self) -> bool:
