@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any, TextIO
 
 from phalanx.api.addresses import engine_and_address
@@ -129,9 +130,10 @@ def init(
         if engine_name == "embedded":
             runtime_env = _with_that_of_the_job(runtime_env)
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
-        hook = None
+        hook, preload = None, ()
         if engine_name == "embedded":  # Ray has options of its own for that
             hook = _hook(runtime_env, options.get("logging_config"))
+            preload = _names_of_ray().preloaded() if _has_rays_names() else ()
         started = factory().start(
             EngineOptions(
                 engine=engine_name,
@@ -150,6 +152,7 @@ def init(
                 queue=queue or "",
                 priority=priority,
                 hook=hook,
+                preload=preload,
                 more=options,
             ),
             _Output(),
@@ -186,10 +189,8 @@ def _hook(
     if logging_config is not None:
         logging_config.apply()
         steps.append(logging_config.apply)
-    if os.environ.get("PHALANX_COMPAT_RAY") == "1":
-        from importlib import import_module
-
-        steps.append(import_module("phalanx.compat.ray").installation())
+    if _has_rays_names():
+        steps.append(_names_of_ray().installation())
     if (setup := (runtime_env or {}).get("worker_process_setup_hook")) is not None:
         steps.append(setup)
     if not steps:
@@ -200,6 +201,14 @@ def _hook(
             step()
 
     return run_all
+
+
+def _has_rays_names() -> bool:
+    return os.environ.get("PHALANX_COMPAT_RAY") == "1"
+
+
+def _names_of_ray() -> Any:
+    return import_module("phalanx.compat.ray")  # a room above: only where its names are in use
 
 
 _KNOWN = frozenset(

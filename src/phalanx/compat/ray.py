@@ -70,6 +70,11 @@ def installation() -> Callable[[], None]:
     return partial(install, libraries=_libraries() is not None)
 
 
+def preloaded() -> tuple[str, ...]:
+    """What the workers of a runtime that this program starts find imported."""
+    return () if _libraries() is None else ("phalanx.compat.ray_workers",)
+
+
 def uninstall() -> None:
     """Take the names back; modules that are imported already keep what they have."""
     os.environ.pop(MARKER, None)
