@@ -30,6 +30,8 @@ FORCED = {
     "ray.tests.conftest": "stub.py",
     "ray.tests.client_test_utils": "client_test_utils.py",
 }
+if SOURCES:
+    FORCED["ray.rllib"] = "rllib.py"
 _noted = set()
 
 
@@ -54,6 +56,17 @@ def _importing_tests():
             return True
         frame = frame.f_back
     return False
+
+
+def _imported_by_tests():
+    """True where a test file itself has the import that is under way."""
+    frame = sys._getframe(1)
+    while frame is not None and (
+        "importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__
+    ):
+        frame = frame.f_back
+    folder = os.environ.get("RAY_TESTS_DIR", "")
+    return frame is not None and os.path.dirname(frame.f_code.co_filename) == folder
 
 
 class StubMeta(type):
@@ -176,11 +189,12 @@ class Finder(importlib.abc.MetaPathFinder):
             return None
         compat = importlib.import_module("phalanx.compat.ray")
         compat.install()
+        compat.preloaded = lambda: ()  # most tests start a runtime and few workers
         self.busy.add(name)
         try:
             spec = importlib.util.find_spec(name)
         except ModuleNotFoundError:
-            if SOURCES:  # a library may try an import, and go on without
+            if SOURCES and not _imported_by_tests():  # a library may go on without a module
                 raise
             return self.spec(name, _stub_module)
         finally:
@@ -238,11 +252,7 @@ class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] not in self.NAMES:
             return None
-        frame = sys._getframe(1)
-        while frame is not None and "importlib" in frame.f_code.co_filename:
-            frame = frame.f_back
-        folder = os.environ.get("RAY_TESTS_DIR", "")
-        if frame is None or os.path.dirname(frame.f_code.co_filename) != folder:
+        if not _imported_by_tests():
             return None
         return importlib.machinery.ModuleSpec(name, Loader(_stub_module), is_package=True)
 

@@ -80,7 +80,6 @@ def run_file(opts, name, tests, end):
     """The rows of one file's tests."""
     path = pathlib.Path(opts.ray, name)
     opts.tests_dir = str(path.parent)
-    opts.env["RAY_CONF_SOURCES"] = opts.ray
     one = run.FileRun(opts, path.name, tests, min(end, time.time() + opts.per_file))
     one.run()
     rows = []
@@ -126,7 +125,12 @@ def main():
     opts.ray = os.path.abspath(opts.ray)
     opts.work = os.path.abspath(opts.work or tempfile.mkdtemp(prefix="ray_libraries_"))
     os.makedirs(opts.work, exist_ok=True)
-    opts.env = {"PHALANX_COMPAT_RAY_LIBRARIES": "1"}
+    # A directory of its own: other clusters on this machine are not found.
+    opts.env = {
+        "PHALANX_COMPAT_RAY_LIBRARIES": "1",
+        "TMPDIR": tempfile.mkdtemp(prefix="rl"),
+        "RAY_CONF_SOURCES": opts.ray,
+    }
     opts.missing, opts.keep, opts.stop, opts.dashboard = set(), False, False, False
 
     known = {row["test"]: row for row in read_baseline()}

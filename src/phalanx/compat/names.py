@@ -54,6 +54,8 @@ _KV = (
     "_internal_kv_reset",
 )
 
+_LOCATIONS = ("get_local_object_locations", "get_object_locations")
+
 _IDS = (
     "ActorID",
     "JobID",
@@ -81,7 +83,8 @@ _DAG = (
 SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray": {
         "phalanx": ("*",),
-        f"{_OURS}.worker": ("LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE", "logger"),
+        f"{_OURS}.worker": ("LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE"),
+        f"{_OURS}.log": ("logger",),
     },
     "ray.cloudpickle": {
         "cloudpickle": ("*",),
@@ -116,7 +119,8 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray.util.client": {f"{_OURS}.client": ("ray",)},
     "ray.util.rpdb": {f"{_OURS}.debug": ("_is_ray_debugger_post_mortem_enabled",)},
     "ray.autoscaler": {},
-    "ray.experimental": {},
+    "ray.experimental": {f"{_OURS}.locations": _LOCATIONS},
+    "ray.experimental.locations": {f"{_OURS}.locations": _LOCATIONS},
     "ray.experimental.internal_kv": {f"{_OURS}.internal_kv": _KV},
     "ray.experimental.tqdm_ray": {f"{_OURS}.tqdm_ray": ("safe_print", "tqdm")},
     "ray.job_submission": {
@@ -142,7 +146,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray._raylet": {
         "phalanx": _IDS,
         f"{_OURS}.constants": ("GRPC_STATUS_CODE_RESOURCE_EXHAUSTED", "RAY_NODE_ID_KEY"),
-        f"{_OURS}.worker": ("StreamingGeneratorStats",),
+        "phalanx.worker.generators": ("StreamingGeneratorStats",),
     },
     "ray._common": {},
     "ray._common.constants": {f"{_OURS}.constants": ("*",)},
@@ -166,7 +170,10 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
             "is_client_mode_enabled",
         )
     },
-    "ray._private.internal_api": {f"{_OURS}.state_api": ("free", "memory_summary")},
+    "ray._private.internal_api": {
+        f"{_OURS}.state_api": ("free", "memory_summary"),
+        f"{_OURS}.worker": ("get_local_ongoing_lineage_reconstruction_tasks",),
+    },
     "ray._private.ray_constants": {f"{_OURS}.constants": ("*",)},
     "ray._private.ray_logging": {f"{_OURS}.constants": ("NUMBERS",)},
     "ray._private.services": {f"{_OURS}.network": ("*",)},
@@ -204,9 +211,8 @@ REFUSED: Mapping[str, Sequence[str]] = {
     ),
     "ray.experimental": (
         *("CommunicatorMetadata", "TensorTransportManager", "TensorTransportMetadata"),
-        *("get_local_object_locations", "get_object_locations", "register_tensor_transport"),
+        "register_tensor_transport",
     ),
-    "ray.experimental.locations": ("get_local_object_locations", "get_object_locations"),
     "ray.util": ("connect", "disconnect"),
     "ray.util.dask": ("disable_dask_on_ray", "enable_dask_on_ray", "ray_dask_get"),
     "ray.util.iter": (

@@ -207,6 +207,8 @@ class _Gathering(Loader):
         if module.__name__ == "ray":
             libraries = _libraries()
             module.__dict__["__version__"] = libraries.version if libraries else RAY_VERSION
+            if libraries is not None:
+                importlib.import_module("phalanx.compat.ray_modules.log").configure()
             module.__dict__["__commit__"] = RAY_COMMIT
 
 
