@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from phalanx.api.cluster import nodes
@@ -24,7 +24,9 @@ def get_local_object_locations(obj_refs: Sequence[ObjectRef[Any]]) -> Locations:
     """
     if not is_initialized():
         raise RuntimeError("Phalanx is not running: call init() first.")
-    return {ref: _of(ref) for ref in obj_refs}
+    large = [ref for ref in obj_refs if _file(ref)]
+    by_prefix = {node_prefix(row["NodeID"]): row["NodeID"] for row in nodes()} if large else {}
+    return {ref: _facts(ref, by_prefix) for ref in obj_refs}
 
 
 def get_object_locations(obj_refs: Sequence[ObjectRef[Any]], timeout_ms: int = -1) -> Locations:
@@ -32,16 +34,19 @@ def get_object_locations(obj_refs: Sequence[ObjectRef[Any]], timeout_ms: int = -
     return get_local_object_locations(obj_refs)
 
 
-def _of(ref: ObjectRef[Any]) -> dict[str, Any]:
+def _file(ref: ObjectRef[Any]) -> str:
+    """The name of its file in shared memory; empty for what has none."""
     payload = ref._value
-    is_shared = isinstance(payload, Value) and payload.kind == SHARED
+    if isinstance(payload, Value) and payload.kind == SHARED:
+        return payload.data.decode()
+    return ""
+
+
+def _facts(ref: ObjectRef[Any], by_prefix: Mapping[bytes, str]) -> dict[str, Any]:
+    file = _file(ref)
+    writer = by_prefix.get(prefix_of_name(file)) if file else None
     return {
-        "node_ids": _writers_node(payload.data.decode()) if is_shared else [],
-        "object_size": None if payload is None else bytes_of(payload),
+        "node_ids": [] if writer is None else [writer],
+        "object_size": None if ref._value is None else bytes_of(ref._value),
         "did_spill": False,
     }
-
-
-def _writers_node(file: str) -> list[str]:
-    writer = prefix_of_name(file)
-    return [one for row in nodes() if node_prefix(bytes.fromhex(one := row["NodeID"])) == writer]

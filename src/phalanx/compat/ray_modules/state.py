@@ -67,8 +67,9 @@ class GlobalState:
     def get_cluster_config(self) -> None:
         """What an autoscaler may add: there is none."""
 
-    def get_max_resources_from_cluster_config(self) -> None:
-        """What the cluster could grow to: nobody knows."""
+    def get_max_resources_from_cluster_config(self) -> dict[str, float]:
+        """What the cluster could grow to: empty, since nobody knows."""
+        return {}
 
     def _check_connected(self) -> None:
         running_engine()

@@ -182,14 +182,14 @@ class GlobalWorker:
 
     @property
     def current_task_id(self) -> TaskID | None:
-        """The running task's id; None in a driver."""
-        text = get_runtime_context().get_task_id()
+        """The running task's id; None in a driver, and without a runtime: none is started."""
+        text = get_runtime_context().get_task_id() if is_initialized() else None
         return None if text is None else TaskID.from_hex(text)
 
     @property
     def actor_id(self) -> ActorID | None:
-        """The actor's id; None outside actors."""
-        text = get_runtime_context().get_actor_id()
+        """The actor's id; None outside actors, and without a runtime: none is started."""
+        text = get_runtime_context().get_actor_id() if is_initialized() else None
         return None if text is None else ActorID.from_hex(text)
 
     @property
