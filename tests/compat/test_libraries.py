@@ -158,6 +158,17 @@ def test_libraries_run_on_our_core_under_its_names(names, tmp_path, monkeypatch)
         importlib.import_module("ray.serve")
 
 
+def test_workers_are_to_find_them_imported_where_they_are_wanted(names, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(make_distribution(tmp_path, f"{NEWEST}.0"))
+    compat.install()
+    assert compat.preloaded() == ()
+    compat.install(libraries=True)
+    (module,) = compat.preloaded()
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    importlib.import_module(module)
+    assert "ray.tune.trial" in sys.modules
+
+
 def test_they_are_there_only_where_they_were_asked_for(names, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(make_distribution(tmp_path, f"{NEWEST}.0"))
     compat.install()
@@ -182,10 +193,19 @@ def test_where_they_cannot_be_had_nothing_is_installed(names, tmp_path, monkeypa
 
 
 PROGRAM = """
+import sys
+
 import ray
 from ray import tune
 
+
+@ray.remote
+def has_it_imported():
+    return "ray.tune.trial" in sys.modules
+
+
 ray.init(num_cpus=1)
+print(ray.get(has_it_imported.remote()))
 trial = ray.get(tune.square.remote(tune.Trial(7)))
 print(type(trial) is tune.Trial, trial.value, ray.get_runtime_context().get_node_id() != "")
 """
@@ -206,4 +226,4 @@ def test_a_program_and_its_workers_share_them(tmp_path, option, variable):
         timeout=120,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "True 49 True\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "True\nTrue 49 True\n"), done.stderr

@@ -11,9 +11,9 @@ import pytest
 
 from phalanx.compat.libraries import CHECKED
 
-from .cluster import PATIENCE_S
-
 pytest.importorskip("pyarrow", reason="Tune needs the extra `libraries`")
+_LIMIT_S = 400
+"""On a machine with much else to do; alone it takes twenty seconds."""
 _INSTALLED = tuple(map(int, importlib.metadata.version("ray").split(".")[:2]))
 pytestmark = pytest.mark.skipif(CHECKED[0] > _INSTALLED, reason="libraries are of newer releases")
 
@@ -102,6 +102,7 @@ pbt [1, 2, 3] 0
 """
 
 
+@pytest.mark.timeout(_LIMIT_S)
 def test_tune_runs_trials_with_checkpoints_retries_and_schedulers(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(TUNE)
@@ -110,7 +111,7 @@ def test_tune_runs_trials_with_checkpoints_retries_and_schedulers(tmp_path):
         env={**os.environ, "TMPDIR": str(tmp_path), "RAY_AIR_NEW_OUTPUT": "0"},
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=_LIMIT_S - 20,
         check=False,
     )
     shown = [line for line in done.stdout.splitlines() if not line.startswith("(")]

@@ -189,7 +189,6 @@ class Finder(importlib.abc.MetaPathFinder):
             return None
         compat = importlib.import_module("phalanx.compat.ray")
         compat.install()
-        compat.preloaded = lambda: ()  # most tests start a runtime and few workers
         self.busy.add(name)
         try:
             spec = importlib.util.find_spec(name)

@@ -5,8 +5,8 @@
 
 DIR is Ray's python/ray with the libraries' tests; PY an interpreter with ray[tune,data,train],
 phalanx, pytest. The libraries come from that ray, their tests from DIR, fixtures and helpers are
-ours. libraries.csv has what passes on the real Ray, made with `--engine ray --write-baseline`;
-only that is asked of phalanx (--all drops that).
+ours. `--engine ray --write-baseline` writes libraries.csv, what passes on the real Ray; where it is
+there, only that is asked of phalanx (--all drops that).
 """
 
 import argparse
@@ -139,7 +139,7 @@ def main():
     for number, (name, tests) in enumerate(files := list(collect(opts).items()), 1):
         if opts.tests:
             tests = [test for test in tests if test in opts.tests.split(",")]
-        if not opts.all and not opts.write_baseline:
+        if known and not opts.all and not opts.write_baseline:
             full = {test: f"{name}::{test.partition('::')[2]}" for test in tests}
             tests = [t for t in tests if known.get(full[t], {}).get("result") == "pass"]
         if not tests:
