@@ -200,6 +200,12 @@ class ActorError(PhalanxError):
     def __str__(self) -> str:
         return self.error_msg
 
+    @property
+    def preempted(self) -> bool:
+        """Whether its node was taken away as was announced: that is not told apart here. Ray's
+        Tune asks, before it counts a failure of a trial."""
+        return False
+
 
 class ActorDiedError(ActorError):
     """The actor is dead: killed, crashed with no restarts left, not made, or out of scope."""

@@ -21,7 +21,7 @@ from phalanx.compat.ray_modules.pickling import dumps_debug
 from phalanx.compat.ray_modules.state import state
 from phalanx.compat.ray_modules.usage import TagKey, usage_stats_enabled
 from phalanx.compat.ray_modules.worker import global_worker
-from phalanx.errors import RpcError
+from phalanx.errors import ActorDiedError, RpcError
 from phalanx.util.placement_group import _valid_resource_shape
 
 LARGE = b"x" * 1_000_000
@@ -179,6 +179,20 @@ def test_what_is_said_of_use_goes_nowhere():
 
 def test_numbers_of_either_kind_are_found_in_texts():
     assert NUMBERS.sub("N", "rank 12 at 0x7f1e failed") == "rank N at N failed"
+
+
+def test_a_dead_actor_was_not_preempted(runtime):
+    @phalanx.remote(num_cpus=0)
+    class Victim:
+        def work(self):
+            return 1
+
+    victim = Victim.remote()
+    phalanx.get(victim.work.remote())
+    phalanx.kill(victim)
+    with pytest.raises(ActorDiedError) as raised:
+        phalanx.get(victim.work.remote())
+    assert raised.value.preempted is False
 
 
 def test_an_error_of_a_call_has_its_code():
