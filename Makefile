@@ -11,7 +11,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner plan batch policies resources scheduling)
 TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node plan policies protocol resources scheduling sim)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run test fuzz conformance test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
+.PHONY: help setup redis run test fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -49,8 +49,12 @@ $(RAY_STAMP): pyproject.toml constraints.txt
 	  echo "venv is missing: on Debian, apt-get install python3-venv"; exit 1; }
 	@sed '$(if $(RAY),s/^ray==.*/ray==$(RAY)/)' constraints.txt > $(RAY_VENV)/constraints.txt
 	@$(RAY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  -c $(RAY_VENV)/constraints.txt -e '.[dev,ray]'
+	  -c $(RAY_VENV)/constraints.txt -e '.[dev,ray,libraries]'
 	@touch $(RAY_STAMP)
+
+conformance-libraries: $(RAY_STAMP) ## tests of Ray's libraries, from RAY_TESTS=DIR with Ray's python/ray (LIBRARY=tune)
+	@$(RAY_VENV)/bin/python tools/conformance/libraries.py --ray $(RAY_TESTS) \
+	  --library $(or $(LIBRARY),tune) --out conformance-libraries.json
 
 conformance: setup ## Ray's own tests, from RAY_TESTS=DIR with Ray's python/ray/tests (an hour)
 	@$(BIN)/python tools/conformance/run.py --tests-dir $(RAY_TESTS) --out conformance.json

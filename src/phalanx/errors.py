@@ -200,6 +200,12 @@ class ActorError(PhalanxError):
     def __str__(self) -> str:
         return self.error_msg
 
+    @property
+    def preempted(self) -> bool:
+        """Whether its node was taken away as was announced: that is not told apart here. Ray's
+        Tune asks, before it counts a failure of a trial."""
+        return False
+
 
 class ActorDiedError(ActorError):
     """The actor is dead: killed, crashed with no restarts left, not made, or out of scope."""
@@ -336,6 +342,18 @@ class OutOfBandSerializationError(PhalanxError):
 
 class UnserializableException(PhalanxError):
     """A value or an exception of another process cannot be read here."""
+
+
+class RpcError(PhalanxError):
+    """Ray's name for a failed call between its processes: never raised here, but caught by name."""
+
+    def __init__(self, message: str = "", rpc_code: int | None = None) -> None:
+        super().__init__(message)
+        self.rpc_code = rpc_code
+
+
+class UserCodeException(PhalanxError):
+    """What Ray's libraries raise in place of an error in a function that they were given."""
 
 
 class ActorAlreadyExistsError(ValueError, PhalanxError):

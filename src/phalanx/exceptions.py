@@ -27,12 +27,14 @@ from phalanx.errors import (
     OwnerDiedError,
     PendingCallsLimitExceeded,
     ReferenceCountingAssertionError,
+    RpcError,
     RuntimeEnvSetupError,
     TaskCancelledError,
     TaskPlacementGroupRemoved,
     TaskTimeoutError,
     TaskUnschedulableError,
     UnserializableException,
+    UserCodeException,
     WorkerCrashedError,
 )
 from phalanx.errors import ActorError as RayActorError
@@ -75,11 +77,13 @@ __all__ = [
     "RaySystemError",
     "RayTaskError",
     "ReferenceCountingAssertionError",
+    "RpcError",
     "RuntimeEnvSetupError",
     "TaskCancelledError",
     "TaskPlacementGroupRemoved",
     "TaskTimeoutError",
     "TaskUnschedulableError",
     "UnserializableException",
+    "UserCodeException",
     "WorkerCrashedError",
 ]

@@ -20,6 +20,7 @@ import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHIM = os.path.join(HERE, "shim")
+SOURCES = os.environ.get("RAY_CONF_SOURCES", "")  # Ray's python/ray, for tests of its libraries
 
 # module -> file in shim/, for every engine
 FORCED = {
@@ -29,6 +30,8 @@ FORCED = {
     "ray.tests.conftest": "stub.py",
     "ray.tests.client_test_utils": "client_test_utils.py",
 }
+if SOURCES:
+    FORCED["ray.rllib"] = "rllib.py"
 _noted = set()
 
 
@@ -53,6 +56,17 @@ def _importing_tests():
             return True
         frame = frame.f_back
     return False
+
+
+def _imported_by_tests():
+    """True where a test file itself has the import that is under way."""
+    frame = sys._getframe(1)
+    while frame is not None and (
+        "importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__
+    ):
+        frame = frame.f_back
+    folder = os.environ.get("RAY_TESTS_DIR", "")
+    return frame is not None and os.path.dirname(frame.f_code.co_filename) == folder
 
 
 class StubMeta(type):
@@ -143,6 +157,18 @@ def _stub_module(name):
     return module
 
 
+def _of_sources(name):
+    """The test file, or the folder of tests, of this name in Ray's python/ray."""
+    path = os.path.join(SOURCES, *name.split(".")[1:])
+    if os.path.isdir(path):
+        spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [path]
+        return spec
+    if os.path.isfile(path + ".py"):
+        return importlib.util.spec_from_file_location(name, path + ".py")
+    return None
+
+
 class Finder(importlib.abc.MetaPathFinder):
     def __init__(self, engine):
         self.engine = engine
@@ -157,6 +183,8 @@ class Finder(importlib.abc.MetaPathFinder):
             return self.spec(name, lambda n: _from_file(n, FORCED[n]))
         if name.startswith("ray.tests."):  # a test file imported by another one
             return importlib.machinery.PathFinder.find_spec(name, path)
+        if SOURCES and ".tests" in name:  # the same, of a library
+            return _of_sources(name)
         if self.engine == "ray":
             return None
         compat = importlib.import_module("phalanx.compat.ray")
@@ -165,6 +193,8 @@ class Finder(importlib.abc.MetaPathFinder):
         try:
             spec = importlib.util.find_spec(name)
         except ModuleNotFoundError:
+            if SOURCES and not _imported_by_tests():  # a library may go on without a module
+                raise
             return self.spec(name, _stub_module)
         finally:
             self.busy.discard(name)
@@ -221,11 +251,7 @@ class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] not in self.NAMES:
             return None
-        frame = sys._getframe(1)
-        while frame is not None and "importlib" in frame.f_code.co_filename:
-            frame = frame.f_back
-        folder = os.environ.get("RAY_TESTS_DIR", "")
-        if frame is None or os.path.dirname(frame.f_code.co_filename) != folder:
+        if not _imported_by_tests():
             return None
         return importlib.machinery.ModuleSpec(name, Loader(_stub_module), is_package=True)
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any, TextIO
 
 from phalanx.api.addresses import engine_and_address
@@ -26,6 +27,8 @@ JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """In a job that was submitted by Ray's job API: its runtime environment and metadata, as JSON."""
 _INHERITED_BY_DRIVERS = ("env_vars", "py_modules", "working_dir")
 _lock = threading.RLock()
+after_init: list[Callable[[], object]] = []
+"""Called, in this order, each time that this process's runtime has started."""
 ADMITTED_FOR_S = 1.0
 """Whether a queue takes work is asked again after this long."""
 _admitted: dict[str, float] = {}
@@ -127,9 +130,10 @@ def init(
         if engine_name == "embedded":
             runtime_env = _with_that_of_the_job(runtime_env)
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
-        hook = None
+        hook, preload = None, ()
         if engine_name == "embedded":  # Ray has options of its own for that
             hook = _hook(runtime_env, options.get("logging_config"))
+            preload = _names_of_ray().preloaded() if _has_rays_names() else ()
         started = factory().start(
             EngineOptions(
                 engine=engine_name,
@@ -148,6 +152,7 @@ def init(
                 queue=queue or "",
                 priority=priority,
                 hook=hook,
+                preload=preload,
                 more=options,
             ),
             _Output(),
@@ -160,6 +165,8 @@ def init(
             except BaseException:
                 shutdown()
                 raise
+        for step in list(after_init):
+            step()
         return RuntimeHandle(started.facts())
 
 
@@ -182,10 +189,8 @@ def _hook(
     if logging_config is not None:
         logging_config.apply()
         steps.append(logging_config.apply)
-    if os.environ.get("PHALANX_COMPAT_RAY") == "1":
-        from importlib import import_module
-
-        steps.append(import_module("phalanx.compat.ray").install)
+    if _has_rays_names():
+        steps.append(_names_of_ray().installation())
     if (setup := (runtime_env or {}).get("worker_process_setup_hook")) is not None:
         steps.append(setup)
     if not steps:
@@ -196,6 +201,14 @@ def _hook(
             step()
 
     return run_all
+
+
+def _has_rays_names() -> bool:
+    return os.environ.get("PHALANX_COMPAT_RAY") == "1"
+
+
+def _names_of_ray() -> Any:
+    return import_module("phalanx.compat.ray")  # a room above: only where its names are in use
 
 
 _KNOWN = frozenset(

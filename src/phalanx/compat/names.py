@@ -10,13 +10,14 @@ _DETAILS = "phalanx.compat.jobs.details"
 
 SAME_MODULE = {
     "ray.actor": "phalanx.actor",
-    "ray.cloudpickle": "cloudpickle",
+    "ray.cloudpickle.cloudpickle": "cloudpickle.cloudpickle",
     "ray.exceptions": "phalanx.exceptions",
     "ray.runtime_env": "phalanx.runtime_env",
     "ray.util.actor_group": "phalanx.util.actor_group",
     "ray.util.actor_pool": "phalanx.util.actor_pool",
     "ray.util.metrics": f"{_OURS}.metrics",
     "ray.util.check_serialize": "phalanx.util.check_serialize",
+    "ray.util.debug": f"{_OURS}.debug",
     "ray.util.helpers": "phalanx.util.completion",
     "ray.util.joblib": "phalanx.util.joblib",
     "ray.util.multiprocessing": "phalanx.util.multiprocessing",
@@ -47,6 +48,8 @@ _KV = (
     "_internal_kv_reset",
 )
 
+_LOCATIONS = ("get_local_object_locations", "get_object_locations")
+
 _IDS = (
     "ActorID",
     "JobID",
@@ -72,7 +75,15 @@ _DAG = (
 )
 
 SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "ray": {"phalanx": ("*",)},
+    "ray": {
+        "phalanx": ("*",),
+        f"{_OURS}.worker": ("LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE"),
+        f"{_OURS}.log": ("logger",),
+    },
+    "ray.cloudpickle": {
+        "cloudpickle": ("*",),
+        f"{_OURS}.pickling": ("PicklingError", "dump_debug", "dumps_debug"),
+    },
     "ray.dag": {"phalanx.objects.dag": _DAG},
     "ray.dag.class_node": {"phalanx.objects.dag": ("ClassMethodNode", "ClassNode")},
     "ray.dag.dag_node": {"phalanx.objects.dag": ("DAGNode",)},
@@ -83,6 +94,8 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray.util": {
         "phalanx.util": ("*",),
         "phalanx.util.actor_group": ("ActorGroup",),
+        f"{_OURS}.annotations": ("PublicAPI",),
+        f"{_OURS}.debug": ("disable_log_once_globally", "enable_periodic_logging", "log_once"),
         f"{_OURS}.network": ("get_node_ip_address",),
     },
     "ray.util.annotations": {
@@ -95,14 +108,18 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray.util.state.common": {
         f"{_OURS}.state_api": (
             *("DEFAULT_LIMIT", "DEFAULT_RPC_TIMEOUT", "RAY_MAX_LIMIT_FROM_API_SERVER"),
+            *("ActorState", "NodeState", "TaskState"),
         )
     },
     "ray.util.state.exception": {f"{_OURS}.state_api": ("RayStateApiException",)},
     "ray.experimental.state": {},
     "ray.experimental.state.api": {f"{_OURS}.state_api": _LISTINGS},
     "ray.util.serialization": {"phalanx.util": ("deregister_serializer", "register_serializer")},
+    "ray.util.client": {f"{_OURS}.client": ("ray",)},
+    "ray.util.rpdb": {f"{_OURS}.debug": ("_is_ray_debugger_post_mortem_enabled",)},
     "ray.autoscaler": {},
-    "ray.experimental": {},
+    "ray.experimental": {f"{_OURS}.locations": _LOCATIONS},
+    "ray.experimental.locations": {f"{_OURS}.locations": _LOCATIONS},
     "ray.experimental.internal_kv": {f"{_OURS}.internal_kv": _KV},
     "ray.experimental.tqdm_ray": {f"{_OURS}.tqdm_ray": ("safe_print", "tqdm")},
     "ray.job_submission": {
@@ -125,10 +142,16 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         "phalanx.api.runtime_context": ("RuntimeContext", "get_runtime_context")
     },
     "ray.types": {"phalanx": ("ObjectRef",)},
-    "ray._raylet": {"phalanx": _IDS, f"{_OURS}.constants": ("RAY_NODE_ID_KEY",)},
+    "ray._raylet": {
+        "phalanx": _IDS,
+        f"{_OURS}.constants": ("GRPC_STATUS_CODE_RESOURCE_EXHAUSTED", "RAY_NODE_ID_KEY"),
+        "phalanx.worker.generators": ("StreamingGeneratorStats",),
+    },
     "ray._common": {},
     "ray._common.constants": {f"{_OURS}.constants": ("*",)},
     "ray._common.network_utils": {f"{_OURS}.network": ("*",)},
+    "ray._common.usage": {},
+    "ray._common.usage.usage_lib": {f"{_OURS}.usage": ("*",)},
     "ray._common.utils": {f"{_OURS}.common": ("*",)},
     "ray._private": {},
     "ray._private.auto_init_hook": {
@@ -146,8 +169,12 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
             "is_client_mode_enabled",
         )
     },
-    "ray._private.internal_api": {f"{_OURS}.state_api": ("free", "memory_summary")},
+    "ray._private.internal_api": {
+        f"{_OURS}.state_api": ("free", "memory_summary"),
+        f"{_OURS}.worker": ("get_local_ongoing_lineage_reconstruction_tasks",),
+    },
     "ray._private.ray_constants": {f"{_OURS}.constants": ("*",)},
+    "ray._private.ray_logging": {f"{_OURS}.constants": ("NUMBERS",)},
     "ray._private.services": {f"{_OURS}.network": ("*",)},
     "ray._private.utils": {f"{_OURS}.common": ("*",)},
     "ray._private.state": {f"{_OURS}.state": ("*",)},
@@ -166,10 +193,12 @@ _NO_LISTINGS = ("get_log", "list_cluster_events", "list_logs", "list_runtime_env
 REFUSED: Mapping[str, Sequence[str]] = {
     "ray.autoscaler.sdk": ("request_resources",),
     "ray.cluster_utils": ("AutoscalingCluster",),
-    "ray._private.internal_api": ("global_gc", "node_stats"),
+    "ray._private.internal_api": (
+        *("get_memory_info_reply", "get_state_from_address", "global_gc", "node_stats"),
+    ),
     "ray.experimental": (
         *("CommunicatorMetadata", "TensorTransportManager", "TensorTransportMetadata"),
-        *("get_local_object_locations", "get_object_locations", "register_tensor_transport"),
+        "register_tensor_transport",
     ),
     "ray.util": ("connect", "disconnect"),
     "ray.util.dask": ("disable_dask_on_ray", "enable_dask_on_ray", "ray_dask_get"),
@@ -180,6 +209,7 @@ REFUSED: Mapping[str, Sequence[str]] = {
     "ray.util.state": _NO_LISTINGS,
     "ray.util.state.api": _NO_LISTINGS,
     "ray.experimental.state.api": _NO_LISTINGS,
-    "ray.util.client": ("RayAPIStub", "ray"),
+    "ray.util.client": ("RayAPIStub",),
+    "ray.util.client.common": ("ClientObjectRef",),
 }
 """What programs import, though few call it: there, and refused when called."""

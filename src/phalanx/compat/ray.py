@@ -1,6 +1,7 @@
 """Phalanx under Ray's module names, so that an unchanged Ray program runs.
 
 Call `install()` before the program imports ray, or run `python -m phalanx.compat.ray script.py`.
+With `libraries=True` (`--libraries`) Tune, Train and Data come from an installed ray (`libraries`).
 What Phalanx honours is there. Of the rest, names that programs import at their top import too, and
 refuse when they are called; any other raises ImportError or AttributeError that says so.
 """
@@ -11,16 +12,21 @@ import importlib
 import os
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
+from phalanx.compat.libraries import InstalledRay, find_installed
 from phalanx.compat.names import REFUSED, SAME_MODULE, SOME_NAMES
 
 MARKER = "PHALANX_COMPAT_RAY"
 """Set to 1 in the environment by `install`; workers that find it install the names too."""
+
+LIBRARIES_MARKER = "PHALANX_COMPAT_RAY_LIBRARIES"
+"""Set to 1 in the environment: `install` takes Ray's libraries too where it is not told."""
 
 PROGRAM = "PHALANX_COMPAT_RAY_PROGRAM"
 """The file that runs under Ray's names: for the processes that it spawns."""
@@ -31,10 +37,13 @@ RAY_COMMIT = "phalanx"
 """In place of a commit of Ray's: `ray.__commit__`, and what the job API says."""
 
 
-def install() -> None:
+def install(*, libraries: bool | None = None) -> None:
     """Give Phalanx the module names of Ray, here and in the workers started from here.
 
-    Raises RuntimeError when ray itself is imported already: its names cannot change owner.
+    With `libraries` the packages of Tune, Train, Data and AIR come from the installed ray, on
+    Phalanx's core; None takes what the environment variable PHALANX_COMPAT_RAY_LIBRARIES says.
+    Raises RuntimeError when ray itself is imported already: its names cannot change owner; and
+    LibrariesUnavailableError when the libraries are wanted and cannot be had.
     """
     loaded = sys.modules.get("ray")
     if loaded is not None and not isinstance(loaded, _Gathered):
@@ -43,17 +52,45 @@ def install() -> None:
             f"ray is imported already, from {where}: call phalanx.compat.ray.install() before "
             "the first `import ray`"
         )
+    finder = _installed_finder() or _Finder()
+    if libraries is None:
+        libraries = os.environ.get(LIBRARIES_MARKER) == "1"
+    if not libraries:
+        finder.libraries = None
+    elif finder.libraries is None:
+        finder.libraries = find_installed()
     os.environ[MARKER] = "1"
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    os.environ[LIBRARIES_MARKER] = "1" if libraries else "0"
+    if finder not in sys.meta_path:
+        sys.meta_path.insert(0, finder)
+
+
+def installation() -> Callable[[], None]:
+    """What a worker of this program runs at its start: the same names, with the same libraries."""
+    return partial(install, libraries=_libraries() is not None)
+
+
+def preloaded() -> tuple[str, ...]:
+    """What the workers of a runtime that this program starts find imported."""
+    return () if _libraries() is None else ("phalanx.compat.ray_workers",)
 
 
 def uninstall() -> None:
     """Take the names back; modules that are imported already keep what they have."""
     os.environ.pop(MARKER, None)
+    os.environ.pop(LIBRARIES_MARKER, None)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
     for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
         del sys.modules[name]
+
+
+def _installed_finder() -> _Finder | None:
+    return next((finder for finder in sys.meta_path if isinstance(finder, _Finder)), None)
+
+
+def _libraries() -> InstalledRay | None:
+    finder = _installed_finder()
+    return None if finder is None else finder.libraries
 
 
 class _Gathered(types.ModuleType):
@@ -64,7 +101,7 @@ class _Gathered(types.ModuleType):
         found = _attribute(self.__name__, name)
         if found is _MISSING and name in REFUSED.get(self.__name__, ()):
             found = _refusing(inner)
-        is_module = inner in SAME_MODULE or _is_gathered(inner)
+        is_module = inner in SAME_MODULE or _is_gathered(inner) or _is_of_libraries(inner)
         if is_module and (found is _MISSING or isinstance(found, types.ModuleType)):
             return importlib.import_module(inner)
         if found is _MISSING:
@@ -75,7 +112,8 @@ class _Gathered(types.ModuleType):
     def __setattr__(self, name: str, value: object) -> None:
         # `ray.util.placement_group` is a module and a function of it: the function has the name.
         if isinstance(value, types.ModuleType) and name in self.__dict__.get("__all__", ()):
-            value = getattr(value, name, value)
+            inner = getattr(value, name, value)
+            value = value if isinstance(inner, types.ModuleType) else inner
         super().__setattr__(name, value)
 
     def __reduce__(self) -> Any:
@@ -119,6 +157,11 @@ def _is_gathered(name: str) -> bool:
     return name in SOME_NAMES or name in REFUSED
 
 
+def _is_of_libraries(name: str) -> bool:
+    libraries = _libraries()
+    return libraries is not None and libraries.spec(name) is not None
+
+
 def _refusing(name: str) -> type:
     """A class, so that programs can derive from it and test for it, that refuses to be called."""
 
@@ -133,7 +176,9 @@ def _refusal(name: str) -> str:
 
 
 class _Finder(MetaPathFinder):
-    """Finds every module named ray or ray.something: ours, or a refusal."""
+    """Finds every module named ray or ray.something: ours, one of the libraries', or a refusal."""
+
+    libraries: InstalledRay | None = None
 
     def find_spec(
         self,
@@ -145,6 +190,8 @@ class _Finder(MetaPathFinder):
             return None
         if fullname in SAME_MODULE:
             return ModuleSpec(fullname, _SameModule(SAME_MODULE[fullname]))
+        if self.libraries is not None and (spec := self.libraries.spec(fullname)) is not None:
+            return spec
         if _is_gathered(fullname):
             return ModuleSpec(fullname, _Gathering(), is_package=True)
         # Without a name, so that `from ray import x` shows this text and not one of its own.
@@ -158,7 +205,10 @@ class _Gathering(Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         module.__dict__["__all__"] = _public_names(module.__name__)
         if module.__name__ == "ray":
-            module.__dict__["__version__"] = RAY_VERSION
+            libraries = _libraries()
+            module.__dict__["__version__"] = libraries.version if libraries else RAY_VERSION
+            if libraries is not None:
+                importlib.import_module("phalanx.compat.ray_modules.log").configure()
             module.__dict__["__commit__"] = RAY_COMMIT
 
 
@@ -180,9 +230,9 @@ class _SameModule(Loader):
         module.__spec__ = self._spec
 
 
-def run_script(path: str, arguments: Sequence[str]) -> None:
+def run_script(path: str, arguments: Sequence[str], *, libraries: bool | None = None) -> None:
     """Run the Python file as `__main__`, with Ray's names, as `python path arguments...` would."""
-    install()
+    install(libraries=libraries)
     # A module of its own that stays: what the script defines is pickled by value, and threads and
     # exit handlers of the script still find their globals at the very end.
     main = types.ModuleType("__main__")
@@ -197,11 +247,14 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        raise SystemExit("usage: python -m phalanx.compat.ray script.py [arguments...]")
-    if not Path(sys.argv[1]).is_file():
-        raise SystemExit(f"python -m phalanx.compat.ray: there is no file {sys.argv[1]!r}")
+    given = sys.argv[1:]
+    wants_libraries = given[:1] == ["--libraries"]
+    given = given[1:] if wants_libraries else given
+    if not given:
+        raise SystemExit("usage: python -m phalanx.compat.ray [--libraries] script.py [arguments]")
+    if not Path(given[0]).is_file():
+        raise SystemExit(f"python -m phalanx.compat.ray: there is no file {given[0]!r}")
     # Through the module's own name: run as __main__, its classes would exist twice.
     from phalanx.compat.ray import run_script as run
 
-    run(sys.argv[1], sys.argv[2:])
+    run(given[0], given[1:], libraries=wants_libraries or None)

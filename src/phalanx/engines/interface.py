@@ -54,6 +54,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     priority: int
     hook: Callable[[], None] | None
+    preload: tuple[str, ...]
+    """Modules that workers of a runtime of its own find imported."""
     """What each worker of the program runs at its start."""
     more: dict[str, Any]
     """Options of Ray's `init` that are not named here."""

@@ -6,6 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 from phalanx.model.ids import (
@@ -121,6 +122,11 @@ class RuntimeContext:
     @property
     def _task(self) -> TaskContext | None:
         return current.get()
+
+    @property
+    def worker(self) -> Any:
+        """What Ray calls the global worker: its libraries ask the context for it."""
+        return import_module("phalanx.compat.ray_modules.worker").global_worker  # a room above
 
     def get_job_id(self) -> str:
         """The job's id."""

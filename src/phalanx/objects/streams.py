@@ -176,6 +176,8 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         """Whether the last item has been taken."""
         return self._stream.is_ended and self._stream.arrived_to < self._next_index
 
+    _stream_exhausted = is_finished  # by this name Ray's Data asks
+
     def completed(self) -> ObjectRef[Any]:
         """A reference that is there once the task has ended, and fails when the task does."""
         assert self._stream.completion is not None

@@ -60,6 +60,8 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "end_of_stream": errors.ObjectRefStreamEndOfStreamError,
     "out_of_band": errors.OutOfBandSerializationError,
     "unserializable": errors.UnserializableException,
+    "rpc": errors.RpcError,
+    "user_code": errors.UserCodeException,
     "actor_exists": errors.ActorAlreadyExistsError,
     "no_such_actor": errors.ActorHandleNotFoundError,
     "authentication": errors.AuthenticationError,

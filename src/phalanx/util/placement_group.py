@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from phalanx.api.decorator import remote
@@ -261,6 +262,16 @@ def check_placement_group_index(placement_group: PlacementGroup, bundle_index: i
             f"placement group bundle index {bundle_index} is invalid: valid are 0 to {count - 1}, "
             "and -1 for any."
         )
+
+
+def _valid_resource_shape(
+    resources: Mapping[str, float], bundle_specs: Iterable[Mapping[str, float]]
+) -> bool:
+    """Whether one of the bundles has all of this: Ray's libraries ask, by this name."""
+    return any(
+        all(bundle.get(name, 0) >= amount for name, amount in resources.items() if name != "bundle")
+        for bundle in bundle_specs
+    )
 
 
 def _rows() -> list[dict[str, Any]]:

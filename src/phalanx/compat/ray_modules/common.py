@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from phalanx.compat.ray_modules.constants import (
+    RESOURCE_CONSTRAINT_PREFIX,
+    env_bool,
+    env_float,
+    env_integer,
+)
 from phalanx.engines.detection import cpu_count, memory_bytes
+
+INT32_MAX = (1 << 31) - 1
 
 
 def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
@@ -81,9 +93,51 @@ def import_attr(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
+load_class = import_attr
+
+
+def get_function_args(function: Callable[..., Any]) -> list[str]:
+    """The names of the function's parameters."""
+    return list(inspect.signature(function).parameters)
+
+
+def get_default_system_temp_dir() -> str:
+    """The directory beneath which temporary files go."""
+    return os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+
+
+def try_to_create_directory(path: str) -> None:
+    """Make the directory and those above it, where they are not there."""
+    Path(path).expanduser().mkdir(parents=True, exist_ok=True)
+
+
 def get_call_location(back: int = 1) -> str:
     """FILE:LINE of a caller."""
     import sys
 
     frame = sys._getframe(back + 1)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+__all__ = [
+    "INT32_MAX",
+    "RESOURCE_CONSTRAINT_PREFIX",
+    "binary_to_hex",
+    "decode",
+    "env_bool",
+    "env_float",
+    "env_integer",
+    "get_call_location",
+    "get_default_system_temp_dir",
+    "get_function_args",
+    "get_num_cpus",
+    "get_or_create_event_loop",
+    "get_ray_doc_version",
+    "get_system_memory",
+    "hex_to_binary",
+    "import_attr",
+    "load_class",
+    "reset_ray_address",
+    "run_background_task",
+    "try_to_create_directory",
+]

@@ -4,8 +4,12 @@ read."""
 from __future__ import annotations
 
 import os
+import re
 
 RAY_NODE_ID_KEY = "ray.io/node-id"
+GRPC_STATUS_CODE_RESOURCE_EXHAUSTED = 8
+NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+"""What differs between lines that say the same: numbers, decimal or hexadecimal."""
 HEAD_NODE_RESOURCE_NAME = "node:__internal_head__"
 NODE_ID_PREFIX = "node:"
 RESOURCE_CONSTRAINT_PREFIX = "accelerator_type:"

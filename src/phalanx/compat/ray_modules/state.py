@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.api.cluster import available_resources, cluster_resources, nodes, timeline
+from phalanx.api.cluster import (
+    available_resources,
+    cluster_resources,
+    cluster_status,
+    nodes,
+    timeline,
+)
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import running_engine
 
@@ -53,6 +59,17 @@ class GlobalState:
     def get_node_labels(self) -> dict[str, dict[str, str]]:
         """Each living node's labels, by its id."""
         return {row["NodeID"]: row["Labels"] for row in nodes() if row["Alive"]}
+
+    def get_draining_nodes(self) -> dict[str, int]:
+        """The nodes that take no more work, with when they end (0: nobody said)."""
+        return {node.node_id: 0 for node in cluster_status().nodes if node.state == "DRAINING"}
+
+    def get_cluster_config(self) -> None:
+        """What an autoscaler may add: there is none."""
+
+    def get_max_resources_from_cluster_config(self) -> dict[str, float]:
+        """What the cluster could grow to: empty, since nobody knows."""
+        return {}
 
     def _check_connected(self) -> None:
         running_engine()

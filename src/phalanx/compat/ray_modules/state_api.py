@@ -38,6 +38,7 @@ from phalanx.util.state import list_nodes as _list_nodes
 from phalanx.util.state.listing import TIMEOUT_S
 from phalanx.util.state.rows import Filters, StateRow
 
+ActorState = NodeState = TaskState = StateRow
 RayStateApiException = StateQueryError
 DEFAULT_RPC_TIMEOUT = TIMEOUT_S
 RAY_MAX_LIMIT_FROM_API_SERVER = MAX_LIMIT

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from typing import Any
+import weakref
+from collections.abc import Callable
+from pickle import PickleBuffer
+from typing import Any, NamedTuple
 
 import cloudpickle
 
 from phalanx.api.objects import wait
 from phalanx.api.runtime_context import get_runtime_context
-from phalanx.api.session import JOB_CONFIG, is_initialized, running_engine
+from phalanx.api.session import JOB_CONFIG, after_init, is_initialized, running_engine
+from phalanx.compat.ray_modules.constants import ID_SIZE
+from phalanx.compat.ray_modules.locations import get_local_object_locations
 from phalanx.compat.ray_modules.network import get_node_ip_address
 from phalanx.model.ids import ActorID, JobID, TaskID, WorkerID
 from phalanx.objects.reference import ObjectRef, living_references
 
 pickle = cloudpickle
+_post_init_hooks = after_init
 SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
-_post_init_hooks: list[Any] = []
 
 
-class _NodeIdText(str):
-    """A node's id in hex, with the methods of an id."""
+class _IdText(str):
+    """An id in hex, with the methods of an id."""
 
     __slots__ = ()
 
@@ -41,6 +47,11 @@ class GlobalNode:
         return get_runtime_context().get_node_id()
 
     node_id = unique_id
+
+    @property
+    def cluster_id(self) -> _IdText:
+        """The cluster's id, made from its session's name."""
+        return _IdText(hashlib.sha256(self.session_name.encode()).hexdigest()[: 2 * ID_SIZE])
 
     @property
     def address_info(self) -> dict[str, Any]:
@@ -90,6 +101,23 @@ class CoreWorker:
             for ref in living_references()
         }
 
+    def add_object_out_of_scope_callback(
+        self, ref: ObjectRef[Any], callback: Callable[[bytes], None]
+    ) -> bool:
+        """Have the callback called with the object's id when the last reference of this process
+        goes; a task that was given the object keeps one until it has ended. Whether it will."""
+        weakref.finalize(ref, callback, ref.binary()).atexit = False
+        return True
+
+    def get_local_memory_store_bytes_used(self) -> int:
+        """Bytes of the values that this process holds itself."""
+        facts = get_local_object_locations(living_references()).values()
+        return sum(one["object_size"] or 0 for one in facts if not one["node_ids"])
+
+    def get_disable_job_level_lineage_reconstruction(self) -> bool:
+        """Whether objects that are lost are not made again: they are."""
+        return False
+
     def get_job_config(self) -> JobConfig:
         """The configuration of the job that this driver was submitted as."""
         return JobConfig()
@@ -99,11 +127,36 @@ class CoreWorker:
         return bool(wait([ref], timeout=0, fetch_local=False)[0])
 
 
+class _Serialized(NamedTuple):
+    total_bytes: int
+
+
+class SerializationContext:
+    """Where a library says for a while how a class is pickled, and asks how large values are."""
+
+    def serialize(self, value: Any) -> _Serialized:
+        """How many bytes a value takes."""
+        buffers: list[PickleBuffer] = []
+        data = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        return _Serialized(len(data) + sum(buffer.raw().nbytes for buffer in buffers))
+
+    def _register_cloudpickle_reducer(self, cls: type, reducer: Callable[[Any], Any]) -> None:
+        cloudpickle.CloudPickler.dispatch_table[cls] = reducer
+
+    def _unregister_cloudpickle_reducer(self, cls: type) -> None:
+        cloudpickle.CloudPickler.dispatch_table.pop(cls, None)
+
+
 class GlobalWorker:
     """This process, as `global_worker` tells of it."""
 
     node = GlobalNode()
     core_worker = CoreWorker()
+    _serialization = SerializationContext()
+
+    def get_serialization_context(self) -> SerializationContext:
+        """How classes are pickled."""
+        return self._serialization
 
     @property
     def connected(self) -> bool:
@@ -120,7 +173,7 @@ class GlobalWorker:
     @property
     def current_node_id(self) -> Any:
         """The node's id."""
-        return _NodeIdText(get_runtime_context().get_node_id())
+        return _IdText(get_runtime_context().get_node_id())
 
     @property
     def current_job_id(self) -> JobID:
@@ -129,14 +182,14 @@ class GlobalWorker:
 
     @property
     def current_task_id(self) -> TaskID | None:
-        """The running task's id; None in a driver."""
-        text = get_runtime_context().get_task_id()
+        """The running task's id; None in a driver, and without a runtime: none is started."""
+        text = get_runtime_context().get_task_id() if is_initialized() else None
         return None if text is None else TaskID.from_hex(text)
 
     @property
     def actor_id(self) -> ActorID | None:
-        """The actor's id; None outside actors."""
-        text = get_runtime_context().get_actor_id()
+        """The actor's id; None outside actors, and without a runtime: none is started."""
+        text = get_runtime_context().get_actor_id() if is_initialized() else None
         return None if text is None else ActorID.from_hex(text)
 
     @property
@@ -166,3 +219,8 @@ class GlobalWorker:
 
 global_worker = GlobalWorker()
 _global_node = GlobalWorker.node
+
+
+def get_local_ongoing_lineage_reconstruction_tasks() -> list[Any]:
+    """Tasks that run again for lost objects: they are not told apart from others."""
+    return []

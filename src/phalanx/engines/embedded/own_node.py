@@ -36,6 +36,7 @@ class StartOptions(msgspec.Struct, kw_only=True):
     memory_limit: float = MEMORY_LIMIT
     topology: str = ""
     placement: PlacementPolicy = PlacementPolicy()
+    preload: tuple[str, ...] = ()
 
 
 class OwnNode:
@@ -52,7 +53,7 @@ class OwnNode:
             "labels": {NODE_LABEL: node_id, **options.labels},
             "object_store_bytes": options.object_store_bytes,
             "node_id": node_id,
-            "preload": [m for m in _PRELOAD if m in sys.modules],
+            "preload": [*(m for m in _PRELOAD if m in sys.modules), *options.preload],
             "unit_resources": options.unit_resources,
             "prestart": options.prestart,
             "memory_limit": options.memory_limit,

@@ -87,6 +87,7 @@ def _start_options(options: EngineOptions) -> StartOptions:
         temp_dir=options.more.get("_temp_dir"),
         topology=here.topology,
         placement=options.placement or PlacementPolicy(),
+        preload=options.preload,
     )
 
 

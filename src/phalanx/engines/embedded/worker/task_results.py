@@ -22,6 +22,7 @@ from phalanx.objects.serialization import NONE_PICKLE
 from phalanx.protocol.messages import Done, Failed, Item, Payload
 from phalanx.worker import assigned
 from phalanx.worker.context import TaskContext
+from phalanx.worker.generators import StreamingGeneratorStats, next_item
 
 _CONSUMER_S = 0.001
 """So often an async generator looks whether its reader has taken more."""
@@ -112,9 +113,16 @@ class TaskResults:
         self.streams[key] = context
         index = 0
         try:
-            for value in result:
+            items, stats = iter(result), None
+            while True:
+                try:
+                    value = next_item(items, stats)
+                except StopIteration:
+                    break
                 index += 1
+                began = time.perf_counter()
                 self.send_item(connection, task, index, value, context)
+                stats = StreamingGeneratorStats(time.perf_counter() - began)
                 self._await_consumer(task, index, context)
         finally:
             self.streams.pop(key, None)

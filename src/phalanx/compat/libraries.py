@@ -1,0 +1,118 @@
+"""Ray's libraries (Tune, Train, Data) from an installed `ray`, to run on Phalanx under its names.
+
+Only files of Python are taken, and only of the packages and modules listed here: those that reach
+Ray's core by its public interface, or by names that Phalanx stands in for. Ray's compiled core is
+never loaded, and none of its processes starts.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import warnings
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+
+CHECKED = ((2, 56), (2, 60))
+"""The oldest and the newest release whose libraries were run on Phalanx."""
+
+LIBRARIES = ("ray.air", "ray.data", "ray.train", "ray.tune")
+
+BESIDE = (
+    "ray._common.constants",
+    "ray._common.deprecation",
+    "ray._common.filters",
+    "ray._common.formatters",
+    "ray._common.logging_constants",
+    "ray._common.pydantic_compat",
+    "ray._common.retry",
+    "ray._common.serialization",
+    "ray._private.accelerators",
+    "ray._private.custom_types",
+    "ray._private.dict",
+    "ray._private.event",
+    "ray._private.log",
+    "ray._private.protobuf_compat",
+    "ray._private.ray_constants",
+    "ray._private.thirdparty",
+    "ray.core",
+    "ray.dashboard.modules.metrics",
+    "ray.util.annotations",
+    "ray.util.common",
+    "ray.util.tpu",
+    "ray.widgets",
+)
+"""Modules of Ray's that its libraries import and that need nothing of its compiled core."""
+
+
+class LibrariesUnavailableError(ImportError):
+    """Ray's libraries were asked for, and no `ray` that has them is installed."""
+
+
+@dataclass(frozen=True)
+class InstalledRay:
+    """An installed distribution `ray`, of which nothing was imported."""
+
+    version: str
+    root: Path
+    """The directory of the package `ray`."""
+
+    def serves(self, name: str) -> bool:
+        """Whether the module of this name is taken from the distribution, if it has it."""
+        return any(name == one or name.startswith(f"{one}.") for one in (*LIBRARIES, *BESIDE))
+
+    def spec(self, name: str) -> ModuleSpec | None:
+        """How the module of this name is loaded; None when it is not served or not there."""
+        if not self.serves(name):
+            return None
+        path = self.root.joinpath(*name.split(".")[1:])
+        module = path.with_name(f"{path.name}.py")
+        if (package := path / "__init__.py").is_file():
+            return spec_from_file_location(name, package, submodule_search_locations=[str(path)])
+        if module.is_file():
+            return spec_from_file_location(name, module)
+        if path.is_dir():
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [str(path)]
+            return spec
+        return None
+
+
+def find_installed() -> InstalledRay:
+    """The `ray` on this interpreter's path.
+
+    Warns of a release newer than those that were tried. Raises LibrariesUnavailableError when there
+    is none, when it lacks the libraries, or when it is older than the oldest that was tried.
+    """
+    oldest, newest = (".".join(map(str, release)) for release in CHECKED)
+    try:
+        distribution = importlib.metadata.distribution("ray")
+    except importlib.metadata.PackageNotFoundError:
+        raise LibrariesUnavailableError(
+            "Ray's libraries are taken from an installed ray, and none is installed here: "
+            f"pip install 'ray[tune,data,train]=={newest}.*'"
+        ) from None
+    version = distribution.version
+    release = _release(version)
+    if release < CHECKED[0]:
+        raise LibrariesUnavailableError(
+            f"the libraries of ray {version} do not run on Phalanx: install {oldest} to {newest}"
+        )
+    root = Path(str(distribution.locate_file("ray")))
+    if not (root / "tune" / "__init__.py").is_file():
+        raise LibrariesUnavailableError(
+            f"ray {version} is installed without its libraries in {root}: reinstall it"
+        )
+    if release > CHECKED[1]:
+        warnings.warn(
+            f"the libraries of ray {version} were not tried on Phalanx: {oldest} to {newest} were",
+            stacklevel=3,
+        )
+    return InstalledRay(version, root)
+
+
+def _release(version: str) -> tuple[int, int]:
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)

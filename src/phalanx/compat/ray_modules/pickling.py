@@ -1,0 +1,30 @@
+"""`ray.cloudpickle`: what it has beside the functions of cloudpickle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pickle import PicklingError
+from typing import Any, BinaryIO, TypeVar
+
+import cloudpickle
+
+from phalanx.objects.serialization import blame
+
+T = TypeVar("T")
+
+
+def dumps_debug(value: Any, *args: Any, **kwargs: Any) -> bytes:
+    """`dumps`, whose TypeError or PicklingError names the piece that cannot be pickled."""
+    return _explained(value, lambda: bytes(cloudpickle.dumps(value, *args, **kwargs)))
+
+
+def dump_debug(value: Any, file: BinaryIO, *args: Any, **kwargs: Any) -> None:
+    """`dump`, whose TypeError or PicklingError names the piece that cannot be pickled."""
+    _explained(value, lambda: cloudpickle.dump(value, file, *args, **kwargs))
+
+
+def _explained(value: Any, step: Callable[[], T]) -> T:
+    try:
+        return step()
+    except (TypeError, PicklingError) as error:
+        raise type(error)(f"{value!r} cannot be pickled: {blame(value, error)}") from error

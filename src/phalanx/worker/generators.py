@@ -1,0 +1,36 @@
+"""Generators of tasks: what their `yield` gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class StreamingGeneratorStats:  # Ray's name
+    """What a streamed generator gets from `yield`, of the item that it gave."""
+
+    object_creation_dur_s: float
+    """How long it took to pickle and store the item."""
+
+
+def next_item(items: Iterator[Any], stats: StreamingGeneratorStats | None) -> Any:
+    """The next item; a generator that stands at a `yield` of its own gets the stats there.
+
+    One that stands in `yield from` of what is no generator gets None: sending there would raise.
+    Raises StopIteration after the last item.
+    """
+    if stats is None or not _takes(items):
+        return next(items)
+    assert isinstance(items, Generator)
+    return items.send(stats)
+
+
+def _takes(items: Any) -> bool:
+    while isinstance(items, Generator):
+        inner = getattr(items, "gi_yieldfrom", None)
+        if inner is None:
+            return True
+        items = inner
+    return False

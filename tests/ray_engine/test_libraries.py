@@ -1,0 +1,118 @@
+"""Ray's libraries, of the installed ray, on Phalanx's own engine: no process of Ray's starts."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+
+import pytest
+
+from phalanx.compat.libraries import CHECKED
+
+pytest.importorskip("pyarrow", reason="Tune needs the extra `libraries`")
+_LIMIT_S = 400
+"""On a machine with much else to do; alone it takes twenty seconds."""
+_INSTALLED = tuple(map(int, importlib.metadata.version("ray").split(".")[:2]))
+pytestmark = pytest.mark.skipif(CHECKED[0] > _INSTALLED, reason="libraries are of newer releases")
+
+TUNE = """
+import json
+import os
+import sys
+import tempfile
+
+import ray
+from ray import tune
+from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
+
+
+class Steps(tune.Trainable):
+    def setup(self, config):
+        self.total = 0
+
+    def step(self):
+        self.total += self.config["x"]
+        return {"score": self.total}
+
+    def save_checkpoint(self, directory):
+        return {"total": self.total}
+
+    def load_checkpoint(self, checkpoint):
+        self.total = checkpoint["total"]
+
+
+def loop(config):
+    checkpoint = tune.get_checkpoint()
+    step = 0
+    if checkpoint is not None:
+        with checkpoint.as_directory() as directory:
+            with open(os.path.join(directory, "step")) as file:
+                step = json.load(file)
+    while step < 3:
+        step += 1
+        with tempfile.TemporaryDirectory() as directory:
+            with open(os.path.join(directory, "step"), "w") as file:
+                json.dump(step, file)
+            checkpoint = tune.Checkpoint.from_directory(directory)
+            tune.report({"score": step * config["x"], "pid": os.getpid()}, checkpoint=checkpoint)
+        if step == 2 and config["x"] == 2 and "retried" not in os.listdir(config["at"]):
+            open(os.path.join(config["at"], "retried"), "w").close()
+            raise RuntimeError("once")
+
+
+def fit(name, trainable, stop=None, failures=0, **tuning):
+    space = {"x": tune.grid_search([1, 2, 3]), "at": sys.argv[1]}
+    running = tune.RunConfig(
+        name=name,
+        storage_path=os.path.join(sys.argv[1], "results"),
+        stop=stop,
+        verbose=0,
+        failure_config=tune.FailureConfig(max_failures=failures),
+    )
+    tuning = tune.TuneConfig(metric="score", mode="max", **tuning)
+    grid = tune.Tuner(trainable, param_space=space, tune_config=tuning, run_config=running).fit()
+    print(name, sorted(result.metrics["score"] for result in grid), len(grid.errors))
+    return grid
+
+
+ray.init(num_cpus=2)
+os.makedirs(os.path.join(sys.argv[1], "results"))
+fit("class", Steps, stop={"training_iteration": 3})
+grid = fit("function", loop, failures=1)
+print(all(result.checkpoint for result in grid), grid.get_best_result().config["x"])
+print(all(result.metrics["pid"] != os.getpid() for result in grid))
+restored = tune.Tuner.restore(os.path.join(sys.argv[1], "results", "function"), loop)
+print(len(restored.fit()))
+fit("asha", Steps, stop={"training_iteration": 4}, scheduler=ASHAScheduler(max_t=4))
+mutations = {"x": [1, 2, 3]}
+scheduler = PopulationBasedTraining(perturbation_interval=2, hyperparam_mutations=mutations)
+fit("pbt", Steps, stop={"training_iteration": 1}, scheduler=scheduler)
+"""
+
+EXPECTED = """\
+class [3, 6, 9] 0
+function [3, 6, 9] 0
+True 3
+True
+3
+asha [4, 8, 12] 0
+pbt [1, 2, 3] 0
+"""
+
+
+@pytest.mark.timeout(_LIMIT_S)
+def test_tune_runs_trials_with_checkpoints_retries_and_schedulers(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(TUNE)
+    done = subprocess.run(
+        [sys.executable, "-m", "phalanx.compat.ray", "--libraries", str(path), str(tmp_path)],
+        env={**os.environ, "TMPDIR": str(tmp_path), "RAY_AIR_NEW_OUTPUT": "0"},
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S - 20,
+        check=False,
+    )
+    shown = [line for line in done.stdout.splitlines() if not line.startswith("(")]
+    assert (done.returncode, shown) == (0, EXPECTED.splitlines()), done.stderr
