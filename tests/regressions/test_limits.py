@@ -7,6 +7,7 @@ import os
 import pytest
 from tests.polling import eventually
 
+import phalanx
 from phalanx import errors
 from phalanx.owner import requests
 
@@ -72,7 +73,7 @@ def test_an_environment_above_the_limit_of_a_request_is_refused_at_the_call(
     """It never reached the node, so that its actor was waited for for ever."""
     monkeypatch.setattr(requests, "REQUEST_BYTES", 10_000)
 
-    @runtime.remote
+    @phalanx.remote
     class Actor:
         def size(self):
             return len(os.environ["LARGE"])
@@ -90,7 +91,7 @@ def test_an_actor_whose_arguments_came_to_more_than_a_request_may_have_dies(
 ):
     monkeypatch.setattr(requests, "REQUEST_BYTES", 10_000)
 
-    @runtime.remote
+    @phalanx.remote
     class Actor:
         def __init__(self, *parts):
             self.parts = parts
