@@ -9,6 +9,7 @@ from tests.batch.test_tables import CASES, snapshot_of
 from phalanx.batch.cycle import run_cycle
 from phalanx.batch.explain import REASONS, sentence
 from phalanx.batch.remedies import REMEDIES
+from phalanx.plan.planner import lent
 
 TABLE = """
 use allocate | predicates
@@ -366,7 +367,27 @@ task t g 1c 1G
 
 use enqueue, allocate | gang | predicates, reservation
 
-case reserved t 1 nodes are reserved for a gang that waits longer
+case reserved t 1 nodes are kept for those that were promised places
+node n 2c 2G
+queue q
+gang r q min=1 phase=Running {run_time_s: 10, started: 0}
+gang big q min=2 {created: 1}
+gang g q min=1 {created: 2, run_time_s: 100}
+task a r 1c 1G @n
+task b big 1c 1G x2
+task t g 1c 1G
+
+case promised big places are promised to it, in 10 s
+node n 2c 2G
+queue q
+gang r q min=1 phase=Running {run_time_s: 10, started: 0}
+gang big q min=2 {created: 1}
+gang g q min=1 {created: 2, run_time_s: 100}
+task a r 1c 1G @n
+task b big 1c 1G x2
+task t g 1c 1G
+
+case no-room-yet g all room is taken, or kept
 node n 2c 2G
 queue q
 gang r q min=1 phase=Running {run_time_s: 10, started: 0}
@@ -440,7 +461,7 @@ task t g 1c 1G 1gpu
 @pytest.mark.parametrize("case", cases(TABLE), ids=lambda c: c["name"])
 def test_reason(case: dict[str, str]) -> None:
     reason, who, *words = case["name"].split(" ")
-    plan = run_cycle(snapshot_of(case))
+    plan = run_cycle(snapshot_of(case), shells=lent())
     found = plan.rejections[f"default/{who}" if who != "t" else _first_task(plan.rejections)]
     assert reason in [r.reason for r in found]
     name = f"default/{who}" if who != "t" else _first_task(plan.rejections)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 from typer.testing import CliRunner
 
 from phalanx.cli.commands import app
+from phalanx.cli.job_view import jobs_text
 from phalanx.cli.plan_view import COLUMNS, plan_text
-from phalanx.model.rows.plan import TimePlan
+from phalanx.head.jobs.rows import job_row
+from phalanx.model.jobs.records import JobRecord
+from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.rows.explanation import ExpectedStart
+from phalanx.model.rows.plan import Basis, TimePlan
 
 SNAPSHOT = """\
 format: phalanx-snapshot/1
@@ -76,6 +82,19 @@ def test_a_plan_in_words(tmp_path) -> None:
 def test_a_plan_of_nothing() -> None:
     nothing = TimePlan(now=0.0, starts=(), unknown=(), running=())
     assert plan_text(nothing) == "Nothing runs, and nothing waits."
+
+
+def test_jobs_show_when_they_start() -> None:
+    record = JobRecord(spec=JobSpec(name="a"), submitted=0.0)
+    row = job_row(record, 0, 10.0)
+    expected = ExpectedStart(
+        at_s=100.0, in_s=90.0, after_tasks=1, basis=Basis(by_limit=1), is_promised=True
+    )
+    guess = msgspec.structs.replace(expected, is_promised=False)
+    rows = [msgspec.structs.replace(row, expected_start=one) for one in (None, expected, guess)]
+    head, *lines = jobs_text(rows).splitlines()
+    at = head.index("START")
+    assert [line[at : at + 6].strip() for line in lines] == ["", "in 1m", "in 1m?"]
 
 
 def test_a_file_that_cannot_be_used(tmp_path) -> None:

@@ -20,6 +20,7 @@ GROUPS = (
     "engine",
     "placement",
     "batch",
+    "plan",
     "cluster",
     "nodes",
     "scheduling",
