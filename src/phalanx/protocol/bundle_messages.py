@@ -126,7 +126,7 @@ class EndMember(msgspec.Struct, array_like=True, tag=102):
     attempt: int
 
 
-class WarnMember(msgspec.Struct, array_like=True, tag=113):
+class WarnMember(msgspec.Struct, array_like=True, tag=115):
     """Control to node: the time of a member is nearly over: send its commands this signal, each
     start once. Of a shell only what it has started gets it; with `only_shell` only the shell."""
 
