@@ -203,7 +203,8 @@ class Finder(importlib.abc.MetaPathFinder):
 
             def exec_module(module):
                 run(module)
-                for helper in FORCED:  # reached as attributes too, also in workers
+                # Reached as attributes, also in workers.
+                for helper in FORCED.keys() - {"ray.rllib"}:
                     importlib.import_module(helper)
                 self.fill()
 

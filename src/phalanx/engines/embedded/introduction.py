@@ -32,9 +32,10 @@ class JobOptions(msgspec.Struct, kw_only=True):
 
 def introduce(node: Connection, job: JobOptions) -> Introduction:
     """Say who we are; who we are from now on. Raises SystemFailureError."""
+    directory = _directory()
     request = RegisterDriver(
-        path=[os.path.abspath(p) if p else os.getcwd() for p in sys.path],
-        directory=os.getcwd(),
+        path=[os.path.normpath(os.path.join(directory, path)) for path in sys.path],
+        directory=directory,
         namespace=job.namespace,
         log_to_driver=job.log_to_driver,
         hook=job.hook,
@@ -58,3 +59,11 @@ def introduce(node: Connection, job: JobOptions) -> Introduction:
         for message in messages:
             if isinstance(message, Reply):
                 return read_result(request, message.result, message.error)
+
+
+def _directory() -> str:
+    """Where this process stands, and its workers start: the root where that was removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return os.sep

@@ -1,0 +1,40 @@
+"""A program whose current directory was removed may still start a runtime."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import os
+import sys
+
+import phalanx
+
+os.rmdir(os.getcwd())
+phalanx.init(address="local", num_cpus=1)
+
+
+@phalanx.remote
+def where():
+    return os.getcwd()
+
+
+print(phalanx.get(where.remote()))
+"""
+
+
+def test_workers_of_a_program_in_a_removed_directory_start_in_the_root(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    directory = tmp_path / "gone"
+    directory.mkdir()
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "/\n"), done.stderr
