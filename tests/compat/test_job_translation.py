@@ -62,6 +62,13 @@ def row(kind=JobInfo, **fields):
         "started": 11.0,
         "finished": None,
         "age_s": 1.0,
+        "time_limit_s": None,
+        "ran_s": 0.0,
+        "ends": None,
+        "begins": None,
+        "deadline": None,
+        "is_held": False,
+        "restarts": 0,
         "annotations": {SUBMISSION: json.dumps(request | fields.pop("request", {}))},
     }
     return kind(**given | fields)
@@ -78,6 +85,8 @@ def row(kind=JobInfo, **fields):
         ("Aborting", "RUNNING"),
         ("Completed", "SUCCEEDED"),
         ("Failed", "FAILED"),
+        ("TimeOut", "FAILED"),
+        ("Deadline", "FAILED"),
         ("Terminated", "STOPPED"),
         ("Aborted", "STOPPED"),
     ],

@@ -82,7 +82,10 @@ def test_a_request(world, monkeypatch):
 
 def test_a_job_whose_beginning_fails_is_not_there(world, monkeypatch):
     fails_for(
-        monkeypatch, world.control.gang_scheduler.jobs.table, "_settle", lambda job, now: True
+        monkeypatch,
+        world.control.gang_scheduler.jobs.table,
+        "_settle",
+        lambda job, now, steady: True,
     )
     assert isinstance(apply(world, "Job", job("bad")).error, Planted)
     monkeypatch.undo()

@@ -327,7 +327,7 @@ def test_every_request_says_what_it_does_to_the_store():
     adds = {name for name, effect in found.items() if effect is Effect.ADDS}
     assert adds == {
         "NewDriverJob", "RegisterActor", "AnnounceActor", "CreateGroup", "CreateGang",
-        "ApplyManifests", "ResizeJob", "CreateQueue", "AdmitBatch",
+        "ApplyManifests", "ResizeJob", "UpdateJob", "CreateQueue", "AdmitBatch",
     }  # fmt: skip
     reads = {name for name, effect in found.items() if effect is Effect.READS}
     listings = {name for name in found if name.startswith(("List", "Explain"))}

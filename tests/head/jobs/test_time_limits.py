@@ -73,6 +73,7 @@ LIVES = [
     # beginning
     ("begin: now+100", "at 99", "Pending"),
     ("begin: now+100", "at 100 run", "Pending Running"),
+    ("begin: now+100", "at 100 jump -1000 run ok", "Pending Running Completed"),
     # requeueing
     ("time: 60s, requeue: {reasons: [timeout], max: 1}", "run at 60 gone run at 119",
      "Pending Running Restarting Pending Running"),

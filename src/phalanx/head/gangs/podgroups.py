@@ -38,6 +38,7 @@ class PodGroups:
             found = podgroup_of(record, gang.priority)
             return msgspec.structs.replace(
                 found,
+                queue=gang.queue,  # its job may wait in another one by now, for another gang
                 promised=gang.is_promised,
                 port_count=gang.port_count,
                 ports=tuple(gang.ports),

@@ -32,8 +32,11 @@ def begins(job: JobRecord) -> float | None:
 
 
 def is_held_back(job: JobRecord, now: float) -> bool:
-    """Whether nothing of it may start yet, whatever room there is."""
-    return job.state == st.PENDING and (job.is_held or (begins(job) or now) > now)
+    """Whether nothing of it may start yet, whatever room there is. What has begun once has, also
+    where the time of day goes back."""
+    if job.state != st.PENDING or job.is_held:
+        return job.state == st.PENDING
+    return (begins(job) or now) > now and not any(member.attempt for member in job.members)
 
 
 class HeldBack(NamedTuple):

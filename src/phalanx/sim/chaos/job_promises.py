@@ -155,7 +155,9 @@ class JobPromises:
         if scheduler is None:
             return sorted(self._taken.keys() - self._deleted)
         known = {job.uid: job for job in scheduler.jobs.table.all()}
-        left = [f"{uid} is {job.state}" for uid, job in known.items() if job.state not in AT_REST]
+        open_jobs = {uid: job for uid, job in known.items() if job.state not in AT_REST}
+        # Who was to release a held one may have ended.
+        left = [f"{uid} is {job.state}" for uid, job in open_jobs.items() if not job.is_held]
         lost = sorted(self._taken.keys() - known.keys() - self._deleted)
         return left + [f"{uid} is not known any more" for uid in lost]
 
