@@ -37,7 +37,7 @@ TYPES = sorted(Request.__subclasses__(), key=lambda one: one.kind)
 SOURCES = Path(phalanx.__file__).parent
 FOR_VISITORS = {
     "RegisterDriver",
-    *("DrainNode", "ChangeTotals", "GetStatus"),
+    *("DrainNode", "ChangeTotals", "GetStatus", "QueryState"),
     *("ListGangs", "Explain", "TakeSnapshot", "ShowPlan"),
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
     *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
