@@ -281,6 +281,7 @@ _OTHER_WAY = "nothing is refused above it: what is larger goes another way"
 _MACHINE = "a part of what the machine has, and no amount that somebody asks for"
 _CLOCK = "a time after which something happens, not an amount that is asked for"
 _PER_PROCESS = "the end is the kernel's limit on a process, reached only with as many files"
+_LATER = "nothing is refused above it: those behind are told less, or later"
 NOT_TRIED = {
     "objects.serialization.INLINE_BYTES": _OTHER_WAY,
     "owner.objects.lineage.LIMIT_BYTES": _OLDEST_GO,
@@ -300,6 +301,11 @@ NOT_TRIED = {
     "observe.cluster_events.KEEP_EVENTS": _OLDEST_GO,
     "observe.task_journal.KEEP_RUNS": _OLDEST_GO,
     "node.events.KEEP_RUNS": _OLDEST_GO,
+    "plan.run_times.RUNS": _OLDEST_GO,
+    "plan.run_times.KINDS": _OLDEST_GO,
+    "plan.planner.PROMISED": _LATER,
+    "head.gangs.explaining.PLANNED": _LATER,
+    "plan.grid.HORIZON_S": _CLOCK,
     "engines.embedded.daemons.KEEP_LOGS": _OLDEST_GO,
     "api.gangs.DEFAULT_GRACE_S": _CLOCK,
     "model.jobs.spec.DEFAULT_GRACE_S": _CLOCK,
