@@ -69,6 +69,7 @@ def row(kind=JobInfo, **fields):
         "deadline": None,
         "is_held": False,
         "restarts": 0,
+        "expected_start": None,
         "annotations": {SUBMISSION: json.dumps(request | fields.pop("request", {}))},
     }
     return kind(**given | fields)

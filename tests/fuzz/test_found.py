@@ -10,7 +10,6 @@ import pytest
 from tests.fuzz.test_messages import Place
 from tests.fuzz.values import Maker
 from tests.fuzz.world import World, bystander
-from tests.gangs.head_world import World as HeadWorld
 from typer.testing import CliRunner
 
 from phalanx.cli.commands import app
@@ -191,7 +190,7 @@ def test_what_is_wrong_with_a_manifest_is_said_without_escapes() -> None:
 def test_status_prints_no_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Maker(random.Random(1)).value(StatusInfo)
     strange = msgspec.structs.replace(found, address="\x1b[2J\ufeff")
-    monkeypatch.setattr("phalanx.cli.reach._daemons", lambda address: [(None, None)])
+    monkeypatch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
     monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", lambda *asked: strange)
     done = CliRunner().invoke(app, ["status"])
     assert "head at \\x1b[2J\\ufeff, " in done.output
@@ -212,16 +211,3 @@ def test_a_job_prints_no_escapes() -> None:
     bad = replace(job, name="\x1b[2J", queue="\x08", state="\x07")
     assert "\x1b" not in job_text(bad)
     assert "\x08" not in job_text(bad)
-
-
-def test_the_end_of_a_member_that_no_gang_has_ends_nobody():
-    world = HeadWorld(2)
-    world.queue("q")
-    world.gang("g", "q", 2, 1)
-    world.rounds()
-    world.ask(EndMembers(b"g".ljust(18), [-1, 2, 1 << 40]))
-    world.rounds()
-    assert len(world.held) == 2
-    world.ask(EndMembers(b"g".ljust(18), [1]))
-    world.rounds()
-    assert len(world.held) == 1

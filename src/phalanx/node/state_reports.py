@@ -79,7 +79,8 @@ class StateReports:
             for row in part.rows:
                 self._complete(row, pids)
             unheard = [self._named(process) for process in silent]
-            living = self._history.living() if query.kind == "tasks" and part.rows else []
+            # Of tasks of other nodes' owners, too, that run here.
+            living = self._history.living() if query.kind == "tasks" else []
             theirs = {worker_id_of(record.process): record.pid for record in living}
             self._control.report(StateReported(message.number, part, unheard, theirs))
 

@@ -97,6 +97,8 @@ def _escape(text: str) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Row):
         return value.as_dict()
+    if isinstance(value, msgspec.Struct):
+        return msgspec.to_builtins(value)
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     if isinstance(value, dict):
