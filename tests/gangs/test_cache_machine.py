@@ -50,6 +50,16 @@ class JobWorld(World):
                 self.on_the_way.append((name, False, MemberNews(*key, 143, "ended", "x")))
 
 
+def keep_nominations(kept, read):
+    """What an earlier cycle set aside for a task is known from that cycle alone: a cycle goes on
+    with it, and nothing that is read tells of it."""
+    row_of = {uid: row for row, uid in enumerate(read.task_uid)}
+    for row, node in kept.nominated.items():
+        uid = kept.task_uid[row]
+        if uid in row_of:
+            read.nominated[row_of[uid]] = read.node_index[kept.node_names[node]]
+
+
 class Machine(RuleBasedStateMachine):
     """One head, a few nodes, and messages between them that may be late, lost or twice there."""
 
@@ -240,7 +250,9 @@ class Machine(RuleBasedStateMachine):
         batch, now = self.world.batch, self.world.now
         batch.cycles.show_next()
         truth = batch.cache.truth(now, now)
-        expected = run_cycle(truth, cluster=batch.read_cluster(), explains=False)
+        read = batch.read_cluster()
+        keep_nominations(batch.cache.cluster(now, now), read)
+        expected = run_cycle(truth, cluster=read, explains=False)
         plan = batch.cache.decide(now, now, evicts=True)
         assert plan.binds == expected.binds
         assert plan.evicted == expected.evicted
