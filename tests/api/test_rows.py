@@ -122,7 +122,7 @@ def test_an_explanation_in_words() -> None:
         at_s=1.8e9, in_s=90.4, after_tasks=1, basis=Basis(by_limit=1), is_promised=True
     )
     words = str(msgspec.structs.replace(answer, expected_start=by_clock))
-    assert "start in 90 s (at 2027-01-15 08:00:00 UTC), once" in words
+    assert "start in 90 s, once" in words
     data = msgspec.to_builtins(answer)
     assert "node" not in data
     assert data["position"] == 2

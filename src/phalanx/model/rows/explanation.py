@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from phalanx.model.rows.plan import Basis
 _SHOWN = 3
 """So many names of tasks are written out."""
 _EPOCHS = 1e9
-"""From here on, in seconds, a time is one since the epoch."""
+"""From here on, in seconds, a time is one since the epoch, which nobody reads: `at_s` has it."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,18 +107,11 @@ def _when(expected: ExpectedStart) -> str:
         first_s = max(expected.in_s - (expected.at_s - expected.earliest_s), 0.0)
         early = f"{first_s:.0f} to "
     held = "" if expected.is_promised else ", and nobody fills in before it"
-    at = _time(expected.at_s)
+    at = f" (at {expected.at_s:g})" if expected.at_s < _EPOCHS else ""
     return (
-        f"expected to start in {early}{expected.in_s:.0f} s (at {at}), once {ends} "
+        f"expected to start in {early}{expected.in_s:.0f} s{at}, once {ends} "
         f"ended, if run times hold ({expected.basis}){held}"
     )
-
-
-def _time(at_s: float) -> str:
-    """A time of day; the seconds as they are where a snapshot counts them from its beginning."""
-    if at_s < _EPOCHS:
-        return f"{at_s:g}"
-    return datetime.fromtimestamp(at_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _said(reasons: Sequence[Reason], indent: int = 2) -> list[str]:
