@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from phalanx.objects.reference import ObjectRef
 from phalanx.observe.state.query import DEFAULT_LIMIT
@@ -11,122 +11,66 @@ from phalanx.util.state.rows import Filters, StateRow, one_row, rows
 TIMEOUT_S = 30.0
 
 
-def list_actors(
-    address: str | None = None,
-    filters: Filters = None,
-    limit: int = DEFAULT_LIMIT,
-    timeout: float = TIMEOUT_S,
-    detail: bool = False,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> list[StateRow]:
-    """All actors, the dead of late too."""
-    return rows("actors", address, filters, limit, timeout, detail, raise_on_missing_output)
+class Listing(Protocol):
+    """What all listings take and give."""
+
+    def __call__(
+        self,
+        address: str | None = None,
+        filters: Filters = None,
+        limit: int = DEFAULT_LIMIT,
+        timeout: float = TIMEOUT_S,
+        detail: bool = False,
+        raise_on_missing_output: bool = True,
+        _explain: bool = False,
+    ) -> list[StateRow]:
+        """At most `limit` rows that `filters` let through, all columns with `detail`. Where
+        somebody has not answered after `timeout` seconds it raises StateQueryError, or with
+        `raise_on_missing_output=False` gives the rows of the others."""
+        ...
 
 
-def list_drivers(
-    address: str | None = None,
-    filters: Filters = None,
-    limit: int = DEFAULT_LIMIT,
-    timeout: float = TIMEOUT_S,
-    detail: bool = False,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> list[StateRow]:
-    """The programs that use the cluster, those that ended lately too."""
-    return rows("drivers", address, filters, limit, timeout, detail, raise_on_missing_output)
+def _listing(kind: str, name: str, meaning: str) -> Listing:
+    def listing(
+        address: str | None = None,
+        filters: Filters = None,
+        limit: int = DEFAULT_LIMIT,
+        timeout: float = TIMEOUT_S,
+        detail: bool = False,
+        raise_on_missing_output: bool = True,
+        _explain: bool = False,
+    ) -> list[StateRow]:
+        return rows(kind, address, filters, limit, timeout, detail, raise_on_missing_output)
+
+    listing.__name__ = listing.__qualname__ = name
+    listing.__doc__ = meaning
+    return listing
 
 
-def list_gangs(
-    address: str | None = None,
-    filters: Filters = None,
-    limit: int = DEFAULT_LIMIT,
-    timeout: float = TIMEOUT_S,
-    detail: bool = False,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> list[StateRow]:
-    """Gangs that have not ended."""
-    return rows("gangs", address, filters, limit, timeout, detail, raise_on_missing_output)
-
-
-def list_jobs(
-    address: str | None = None,
-    filters: Filters = None,
-    limit: int = DEFAULT_LIMIT,
-    timeout: float = TIMEOUT_S,
-    detail: bool = False,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> list[StateRow]:
-    """Jobs that were submitted, oldest first."""
-    return rows("jobs", address, filters, limit, timeout, detail, raise_on_missing_output)
-
-
-def list_nodes(
-    address: str | None = None,
-    filters: Filters = None,
-    limit: int = DEFAULT_LIMIT,
-    timeout: float = TIMEOUT_S,
-    detail: bool = False,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> list[StateRow]:
-    """All nodes, the dead of late too."""
-    return rows("nodes", address, filters, limit, timeout, detail, raise_on_missing_output)
-
-
-def list_objects(
-    address: str | None = None,
-    filters: Filters = None,
-    limit: int = DEFAULT_LIMIT,
-    timeout: float = TIMEOUT_S,
-    detail: bool = False,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> list[StateRow]:
-    """The references to objects that processes hold: a row for each process and object."""
-    return rows("objects", address, filters, limit, timeout, detail, raise_on_missing_output)
-
-
-def list_placement_groups(
-    address: str | None = None,
-    filters: Filters = None,
-    limit: int = DEFAULT_LIMIT,
-    timeout: float = TIMEOUT_S,
-    detail: bool = False,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> list[StateRow]:
-    """All placement groups, those removed lately too."""
-    return rows("groups", address, filters, limit, timeout, detail, raise_on_missing_output)
-
-
-def list_tasks(
-    address: str | None = None,
-    filters: Filters = None,
-    limit: int = DEFAULT_LIMIT,
-    timeout: float = TIMEOUT_S,
-    detail: bool = False,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> list[StateRow]:
-    """Tasks and calls, a row for each attempt: all that have not ended, and of the others those
-    that are remembered."""
-    return rows("tasks", address, filters, limit, timeout, detail, raise_on_missing_output)
-
-
-def list_workers(
-    address: str | None = None,
-    filters: Filters = None,
-    limit: int = DEFAULT_LIMIT,
-    timeout: float = TIMEOUT_S,
-    detail: bool = False,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> list[StateRow]:
-    """Drivers and workers, those that ended lately too."""
-    return rows("workers", address, filters, limit, timeout, detail, raise_on_missing_output)
+list_actors = _listing("actors", "list_actors", "All actors, the dead of late too.")
+list_drivers = _listing(
+    "drivers", "list_drivers", "The programs that use the cluster, those that ended lately too."
+)
+list_gangs = _listing("gangs", "list_gangs", "Gangs that have not ended.")
+list_jobs = _listing("jobs", "list_jobs", "Jobs that were submitted, oldest first.")
+list_nodes = _listing("nodes", "list_nodes", "All nodes, the dead of late too.")
+list_objects = _listing(
+    "objects",
+    "list_objects",
+    "The references to objects that processes hold: a row for each process and object.",
+)
+list_placement_groups = _listing(
+    "groups", "list_placement_groups", "All placement groups, those removed lately too."
+)
+list_tasks = _listing(
+    "tasks",
+    "list_tasks",
+    "Tasks and calls, a row for each attempt: all that have not ended, and of the others those "
+    "that are remembered.",
+)
+list_workers = _listing(
+    "workers", "list_workers", "Drivers and workers, those that ended lately too."
+)
 
 
 def get_actor(

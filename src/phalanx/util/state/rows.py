@@ -28,9 +28,11 @@ class StateRow(dict[str, Any]):
 
 def answer(query: StateQuery, address: str | None, is_whole: bool) -> StateAnswer:
     """The answer of the cluster at `address`; without one of that which this program uses, or else
-    the only one on this machine. Raises
-    StateQueryError when `is_whole` and somebody did not answer in time, ValueError for what cannot
-    be asked, and ConnectionError where there is no cluster."""
+    the only one on this machine.
+
+    Raises StateQueryError when `is_whole` and somebody did not answer in time, ValueError for what
+    cannot be asked, and ConnectionError where there is no cluster.
+    """
     check_query(query)
     engine = present()
     if engine is not None and address in (None, "auto"):
