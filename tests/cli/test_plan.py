@@ -62,6 +62,18 @@ def test_a_snapshot_is_planned(tmp_path) -> None:
     assert (long["at_s"], long["ends_s"], long["fills"]) == (220, None, False)
 
 
+def test_a_start_is_promised_where_cycles_keep_promises_alone(tmp_path) -> None:
+    file = tmp_path / "s.yaml"
+    keeping = SNAPSHOT.replace("{name: gang}", "{name: gang}, {name: reservation}")
+    for text, is_promised in ((SNAPSHOT, False), (keeping, True)):
+        file.write_text(text)
+        shown = CliRunner().invoke(app, ["plan", "--snapshot", str(file), "--json"])
+        found = {one["podgroup"]: one for one in json.loads(shown.stdout)["starts"]}
+        assert found["default/big"]["is_promised"] is is_promised
+        words = CliRunner().invoke(app, ["plan", "--snapshot", str(file)]).stdout
+        assert ("promised" in words, "estimated" in words) == (is_promised, not is_promised)
+
+
 def test_a_plan_in_words(tmp_path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(SNAPSHOT)
@@ -73,7 +85,7 @@ def test_a_plan_in_words(tmp_path) -> None:
     assert axis["b"] == "8" * 60
     rows = {line.split()[0]: line for line in lines if line.startswith("default/")}
     assert "in 1m" in rows["default/big"]
-    assert "promised" in rows["default/big"]
+    assert "estimated" in rows["default/big"]
     assert "limits of 2 jobs" in rows["default/big"]
     assert rows["default/small"].split()[2:5] == ["now", "in", "20s"]
     assert lines[-1].endswith("default/never")

@@ -87,16 +87,23 @@ def _row(plan: TimePlan, one: PlannedStart) -> list[str]:
     start = "now" if one.at_s <= plan.now else f"in {age(one.at_s - plan.now)}"
     if one.earliest_s is not None:
         start = f"in {age(max(one.earliest_s - plan.now, 0.0))} to {age(one.at_s - plan.now)}"
-    how = "fills" if one.fills else "promised" if one.is_promised else "after those"
     return [
         one.podgroup,
         one.queue,
         start,
         "?" if one.ends_s is None else f"in {age(one.ends_s - plan.now)}",
-        how,
+        _how(one),
         _places(one.places),
         str(one.basis),
     ]
+
+
+def _how(one: PlannedStart) -> str:
+    if one.fills:
+        return "fills"
+    if one.is_promised:
+        return "promised"
+    return "estimated" if one.places else "after those"
 
 
 def _places(places: Iterable[Place]) -> str:

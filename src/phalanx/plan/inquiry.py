@@ -59,9 +59,8 @@ def decide_and_expect(
     `most`."""
     planner = Planner(learnt)
     session, plan = decide(snapshot, shells=lent(planner))
-    is_kept = "reservation" in snapshot.config.plugin_names()
     return plan, {
-        one.podgroup: _expected(one, session.now, is_kept)
+        one.podgroup: _expected(one, session.now)
         for one in planner.plan(session, most).starts
         if one.at_s > session.now  # who might start now was turned away for what plans do not see
     }
@@ -98,13 +97,13 @@ def _explanation(snapshot: Snapshot, plan: Plan, uid: str, kind: str) -> Explana
     )
 
 
-def _expected(start: PlannedStart, now: float, is_kept: bool) -> ExpectedStart:
+def _expected(start: PlannedStart, now: float) -> ExpectedStart:
     return ExpectedStart(
         at_s=start.at_s,
         in_s=start.at_s - now,
         after_tasks=start.after_tasks,
         basis=start.basis,
-        is_promised=is_kept and start.is_promised,
+        is_promised=start.is_promised,
         earliest_s=start.earliest_s,
     )
 

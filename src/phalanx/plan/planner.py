@@ -18,7 +18,7 @@ import numpy as np
 from phalanx.batch.amounts import PODS, Counts, Vector
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.jobs import Job
-from phalanx.batch.plugins.reservation import PLANNER
+from phalanx.batch.plugins.reservation import PLANNER, Reservation
 from phalanx.batch.session import Session
 from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
 from phalanx.plan.grid import Grid
@@ -302,6 +302,7 @@ class _Ended:
 
 def _starts(draft: Draft, earliest: Mapping[str, float]) -> Iterator[PlannedStart]:
     cluster, grid = draft.session.cluster, draft.picture.grid
+    is_kept = Reservation.name in draft.session.config.plugin_names()
     ended = _Ended(len(grid))
     seen: set[str] = set()
     for one in draft.picture.endings:
@@ -325,7 +326,7 @@ def _starts(draft: Draft, earliest: Mapping[str, float]) -> Iterator[PlannedStar
             ends_s=None if length_s is None else at_s + length_s,
             after_tasks=after_tasks,
             basis=basis,
-            is_promised=rank <= PROMISED,
+            is_promised=is_kept and rank <= PROMISED,
             fills=taking.first < latest,
             places=tuple(_places(cluster, taking)) if rank <= PROMISED else (),
             earliest_s=early if early is not None and early < at_s else None,

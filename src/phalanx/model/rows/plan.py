@@ -47,7 +47,7 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """So many tasks that run now, or will by then, end first."""
     basis: Basis
     is_promised: bool
-    """It is one of the first of its queue: its places are kept for it."""
+    """Its places are kept for it: it is one of the first of its queue, and cycles keep promises."""
     fills: bool
     """It starts before somebody who is ahead of it, in room that they do not need."""
     places: tuple[Place, ...]
