@@ -134,3 +134,13 @@ def test_an_actor_that_moved_before_its_old_ways_end_was_seen(caller):
     caller.end(HERE)
     caller.call(2)
     assert caller.told() == ["send 2"]
+
+
+def test_an_actor_that_moved_without_a_word_between(caller):
+    """The head went away with the news of its old process's end."""
+    caller.hear(ALIVE, HERE)
+    caller.call(1)
+    caller.call(2, retries=1)
+    caller.end(HERE)
+    caller.hear(ALIVE, b"here-another", incarnation=2)
+    assert caller.told() == ["send 1", "send 2", "fail 1: it was restarted", "send 2"]

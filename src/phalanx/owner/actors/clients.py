@@ -77,8 +77,9 @@ class ActorClients:
 
     def _came_up(self, client: ActorClient, worker: bytes) -> None:
         self._held_back.pop(client.actor, None)
-        if client.connection is not None and client.worker != worker:
-            _interrupt(client, "it was restarted")  # the end of its old process is not seen yet
+        if client.worker != worker and (client.connection is not None or client.inflight):
+            # The end of its old process is not seen yet, or was, and news of it were lost.
+            _interrupt(client, "it was restarted")
         client.state = ALIVE
         client.worker = worker
         client.connection = self._peers.peer(worker)
