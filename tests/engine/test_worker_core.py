@@ -19,6 +19,7 @@ class Connection:
 
     def __init__(self):
         self.sent = []
+        self.closed = False
 
     def post(self, message):
         self.sent.append(message)
@@ -103,10 +104,20 @@ def test_a_stream_whose_reader_is_gone_waits_for_it_no_longer(worker):
     """A call of an actor: no interrupt ends it, and all other calls wait behind it."""
     first, second = Connection(), Connection()
     before, again = (TaskContext(OWNER, 7, "f", attempt, worker, True) for attempt in (0, 1))
-    worker.core.streams[first, 7] = before
-    worker.core.streams[second, 7] = again
+    worker.core.streams.begin(first, 7, before)
+    worker.core.streams.begin(second, 7, again)
     worker.core.handle(second, Consumed(7, 2))
     assert (before.consumed, again.consumed) == (0, 2)
     worker.core.connection_lost(first)
     assert (before.is_cancelled, again.is_cancelled) == (True, False)
     assert worker.moved == [7, 7]
+
+
+def test_a_stream_that_begins_when_its_reader_is_gone_waits_for_nobody(worker):
+    """It was sent, then waited behind another call while its connection ended."""
+    connection = Connection()
+    connection.closed = True
+    worker.core.connection_lost(connection)
+    late = TaskContext(OWNER, 7, "f", 0, worker, True)
+    worker.core.streams.begin(connection, 7, late)
+    assert late.is_cancelled

@@ -9,7 +9,7 @@ from tests.present import present
 from phalanx.api.jobs import job_manifest
 from phalanx.errors import JobCommandError, QueueUnavailableError
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
+from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Moment, Timing, WarningSignal
 from phalanx.protocol.bundle_messages import EndMember, MemberNews, WarnMember
 from phalanx.protocol.requests.gangs import Explain, ListGangs
@@ -267,3 +267,23 @@ def test_a_job_that_was_changed_just_before_the_head_died_is_where_it_was_put(
     gang = present(stored.control.gang_scheduler.jobs.gang_of("default/second"))
     assert (gang.priority, gang.revision) == (7, 1)
     assert gang.waits or record(stored, "second").state == st.RUNNING
+
+
+def test_a_member_that_was_to_start_again_when_the_time_was_over(world):
+    """It had just failed: its place is still its own, for an attempt that is over."""
+    process = Process(command=("true",), requests=(("CPU", 1.0),))
+    again = (Policy(action=st.RESTART_POD, events=(st.POD_FAILED,)),)
+    group = TaskGroup(name="a", replicas=2, template=Template(processes=(process,)))
+    timed = JobSpec(name="job", groups=(group,), policies=again, timing=Timing(limit_s=10.0))
+    submit(world, timed)
+    world.rounds(5)
+    first, second = world.started()
+    runs(world, first)
+    runs(world, second)
+    world.now += 10.0
+    world.hear(MemberNews(first.group, first.index, first.attempt, 1, "", "a"))
+    world.rounds(1)
+    [end] = [order for order in world.orders if isinstance(order, EndMember)]
+    assert end.index == second.index
+    world.hear(MemberNews(second.group, second.index, second.attempt, 143, "", "a"))
+    assert state(world) == st.TIMED_OUT

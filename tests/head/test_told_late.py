@@ -16,6 +16,7 @@ from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
     ActorLost,
     ActorRefused,
+    Expelled,
     Join,
     NodeReport,
     PlaceActor,
@@ -127,3 +128,15 @@ def test_an_actor_that_is_bound_to_a_full_node_fails():
     head.actor_table.register(record)
     head.on_message(b"node-b", ActorRefused(b"actor", FULL, "actor_unschedulable"))
     assert record.state == DEAD
+
+
+def test_a_node_that_an_earlier_head_gave_up_stays_dead():
+    """That head could not write it down, and other nodes have acted on it."""
+    sent = []
+    head = make_control(lambda to, message: sent.append((to, message)), lambda: 10.0)
+    for name, given_up in ((b"node-a", []), (b"node-b", [b"node-a", b"node-b", b"node-x"])):
+        row = ViewRow(name.hex(), name, "h", 1, "ALIVE", {}, {}, labels={})
+        head.on_message(name, Join(row, "", 0, {}, BundleInventory([], {}), "", given_up))
+    assert [to for to, message in sent if isinstance(message, Expelled)] == [b"node-a"]
+    assert not head.nodes.is_alive(b"node-a".hex())
+    assert head.nodes.is_alive(b"node-b".hex())

@@ -45,6 +45,7 @@ class Place:
             self,
             lambda: ViewRow("6e" * 28, b"node01", "", 0, ALIVE, {}, {}, {}),
             lambda: ({}, BundleInventory([], {})),
+            lambda: [b"node07"],
             self,
             lambda placement: None,
             on_joined=(),

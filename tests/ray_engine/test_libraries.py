@@ -62,8 +62,8 @@ def loop(config):
             raise RuntimeError("once")
 
 
-def fit(name, trainable, stop=None, failures=0, **tuning):
-    space = {"x": tune.grid_search([1, 2, 3]), "at": sys.argv[1]}
+def fit(name, trainable, stop=None, failures=0, values=(1, 2, 3), **tuning):
+    space = {"x": tune.grid_search(list(values)), "at": sys.argv[1]}
     running = tune.RunConfig(
         name=name,
         storage_path=os.path.join(sys.argv[1], "results"),
@@ -85,7 +85,9 @@ print(all(result.checkpoint for result in grid), grid.get_best_result().config["
 print(all(result.metrics["pid"] != os.getpid() for result in grid))
 restored = tune.Tuner.restore(os.path.join(sys.argv[1], "results", "function"), loop)
 print(len(restored.fit()))
-fit("asha", Steps, stop={"training_iteration": 4}, scheduler=ASHAScheduler(max_t=4))
+# One after another, the best first: who comes to a rung first is never stopped there.
+asha = {"scheduler": ASHAScheduler(max_t=4), "max_concurrent_trials": 1, "values": (3, 2, 1)}
+fit("asha", Steps, stop={"training_iteration": 4}, **asha)
 mutations = {"x": [1, 2, 3]}
 scheduler = PopulationBasedTraining(perturbation_interval=2, hyperparam_mutations=mutations)
 fit("pbt", Steps, stop={"training_iteration": 1}, scheduler=scheduler)
@@ -97,7 +99,7 @@ function [3, 6, 9] 0
 True 3
 True
 3
-asha [4, 8, 12] 0
+asha [1, 2, 12] 0
 pbt [1, 2, 3] 0
 """
 

@@ -6,7 +6,7 @@ nodes by messages alone, and never unpickles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import StaleNodeError
@@ -206,7 +206,9 @@ class ControlPlane:
         """A node's connection has ended. It may come back."""
         self.outbox.disconnect(prefix)
         self.events.node_gone(prefix)
-        self.nodes.disconnected(self._node_id(prefix), self.clock.now())
+        node_id = self._node_id(prefix)
+        self.nodes.disconnected(node_id, self.clock.now())
+        self.gangs.node_away(node_id)
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
@@ -361,6 +363,15 @@ class ControlPlane:
         others = self.gangs.inventory(record.node_id, message.bundles, now)
         self.group_table.inventory(record.node_id, others, message.bundles.ended, now)
         self.gangs.node_joined(record)
+        self._give_up(message.given_up, but=prefix)
+
+    def _give_up(self, prefixes: Iterable[bytes], but: bytes) -> None:
+        """What an earlier head has given up stays so, also where it could not write that down:
+        others have acted on it."""
+        for prefix in prefixes:
+            record = self.nodes.of_prefix(prefix)
+            if record is not None and prefix != but:
+                self.nodes.leave(record.node_id, "an earlier head gave it up")
 
     def _report(self, prefix: bytes, message: NodeReport, now: float) -> None:
         record = self.nodes.of_prefix(prefix)

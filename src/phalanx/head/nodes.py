@@ -250,6 +250,10 @@ class NodeDirectory:
         """Whether the node is counted on: alive, or draining."""
         return node_id in self._silent_until
 
+    def is_here(self, node_id: str) -> bool:
+        """Whether it is alive and its connection stands."""
+        return node_id in self._silent_until and node_id not in self._awaited
+
     def all(self) -> list[NodeRecord]:
         """Every node, in the order of joining."""
         return list(self._records.values())

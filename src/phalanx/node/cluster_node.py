@@ -41,6 +41,7 @@ def cluster_node(
             head,
             node.status.row,
             node.holdings,
+            node.links.given_up,
             node,
             node.spilling.use,
             on_joined=(node.groups.head_joined, node.reports.head_joined),

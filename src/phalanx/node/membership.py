@@ -93,12 +93,14 @@ class ClusterMembership:
         effects: HeadEffects,
         own_row: Callable[[], ViewRow],
         holdings: Callable[[], Holdings],
+        given_up: Callable[[], list[bytes]],
         use: Use,
         set_placement: Callable[[PlacementPolicy], None],
         on_joined: Sequence[Callable[[], None]],
         on_lost: Sequence[Callable[[], None]] = (),
     ) -> None:
-        """`holdings`: what is here, which a head needs to know when the node joins.
+        """`holdings`: what is here, which a head needs to know when the node joins; `given_up`: the
+        prefixes of nodes that a head gave up.
         `set_placement`: takes the cluster's placement policy."""
         self._prefix = prefix
         self._clock = clock
@@ -107,6 +109,7 @@ class ClusterMembership:
         self._effects = effects
         self._own_row = own_row
         self._holdings = holdings
+        self._given_up = given_up
         self._use = use
         self._set_placement = set_placement
         self._on_joined = on_joined
@@ -162,7 +165,8 @@ class ClusterMembership:
         assert self._address is not None
         row.host, row.port = self._address
         actors, bundles = self._holdings()
-        head.post(Join(row, self._options.hostname, self._epoch, actors, bundles, self._cluster))
+        hostname, epoch, cluster = self._options.hostname, self._epoch, self._cluster
+        head.post(Join(row, hostname, epoch, actors, bundles, cluster, self._given_up()))
 
     def connection_lost(self, refusal: str, is_about_token: bool = False) -> None:
         """The connection to the head has ended, or could not be made for this reason."""

@@ -52,7 +52,7 @@ class NodeLinks:
         self._connections = connections
         self._to: dict[bytes, Peer] = {}
         self._from: dict[bytes, Peer] = {}
-        self._dead: set[bytes] = set()
+        self._dead: dict[bytes, None] = {}
         self._ids: dict[bytes, str] = {}
 
     # ---- which nodes there are ---------------------------------------------------------------
@@ -76,6 +76,10 @@ class NodeLinks:
     def is_dead(self, prefix: bytes) -> bool:
         """Whether the head has given this node up."""
         return prefix in self._dead
+
+    def given_up(self) -> list[bytes]:
+        """The nodes that a head has given up."""
+        return list(self._dead)
 
     # ---- connections -------------------------------------------------------------------------
 
@@ -141,5 +145,5 @@ class NodeLinks:
 
     def node_died(self, prefix: bytes) -> None:
         """The head has given this node up: nothing is sent to it any more."""
-        self._dead.add(prefix)
+        self._dead[prefix] = None
         self.cut(prefix)

@@ -19,6 +19,11 @@ class Connection(Protocol):
     refusal_status: int
     """The kind of that reason, a `protocol.handshake.Status`."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+        ...
+
     def post(self, message: Message) -> None:
         """Add a message to those that leave with the next flush."""
         ...

@@ -270,7 +270,8 @@ class Join(msgspec.Struct, array_like=True, tag=109):
 
     `epoch`: of its last stay, 0 for none. `actors`: the worker of each actor that is there, empty
     for one that waits for its worker. `cluster`: the name of the one that it belongs to; empty
-    where it has not joined, or where its head keeps nothing.
+    where it has not joined, or where its head keeps nothing. `given_up`: the prefixes of nodes that
+    a head has told it are dead: a head that restarted may not have kept that.
     """
 
     row: ViewRow
@@ -279,6 +280,7 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     actors: dict[bytes, bytes]
     bundles: BundleInventory
     cluster: str = ""
+    given_up: list[bytes] = []
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):

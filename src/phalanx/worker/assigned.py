@@ -18,6 +18,11 @@ class Connection(Protocol):
 
     peer: bytes
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+        ...
+
     def post(self, message: Message) -> None:
         """Send with the next flush."""
         ...

@@ -38,6 +38,7 @@ from phalanx.protocol.node_messages import (
 )
 from phalanx.worker.assigned import AssignedWork, Connection, Key
 from phalanx.worker.context import LeaseInfo, TaskContext, lease_info
+from phalanx.worker.open_streams import OpenStreams
 from phalanx.worker.references import TaskReferences
 
 
@@ -153,9 +154,7 @@ class WorkerCore:
         """The task that runs; calls of an actor are the actor's to know."""
         self.running_for: Connection | None = None
         """The connection by which the latest task came that has begun."""
-        self.streams: dict[tuple[Connection, int], TaskContext] = {}
-        """Tasks and calls whose items are on their way to a reader, by the connection over which
-        they came, and their number."""
+        self.streams = OpenStreams()
         self.stopping = ""
         """Why the process is to end, once what runs has ended."""
         self._blocked = 0
@@ -223,7 +222,7 @@ class WorkerCore:
             self._node.post(Prefetch(wanted))
 
     def _consumed(self, connection: Connection, message: Consumed) -> None:
-        context = self.streams.get((connection, message.number))
+        context = self.streams.get(connection, message.number)
         if context is not None:
             context.consumed = max(context.consumed, message.count)
             self._effects.progress(context)
@@ -299,8 +298,7 @@ class WorkerCore:
         wait for ever, and all other calls behind them: they end.
         """
         self.tasks.drop(connection)
-        for context in [one for key, one in self.streams.items() if key[0] is connection]:
-            context.is_cancelled = True
+        for context in self.streams.lost(connection):
             self._effects.progress(context)
         self._leases.pop(connection, None)
         running = self.running

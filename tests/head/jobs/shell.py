@@ -9,6 +9,7 @@ Words of a script, each one event; members are named group-index:
     do AbortJob[:a[:0]]    a command
     at 30                  both clocks stand at 30 seconds
     jump 3600              the time of day, and nothing else, is later by so much
+    away, back             the connection of the node of all members ends, and stands again
     hold, release          a person has it wait, and lets it go
     strand, delete         the gang is stranded; the job is deleted
 """
@@ -42,6 +43,7 @@ class Shell:
     def __init__(self, spec: JobSpec | str) -> None:
         self.table = JobTable(self)
         self.now = self.jumped_s = 0.0
+        self.is_away = False
         self.warned: list[str] = []
         self.asked: list[str] = []
         self.ended: list[str] = []
@@ -79,6 +81,9 @@ class Shell:
     def warn_members(self, job: JobRecord, signal: WarningSignal) -> None:
         assert job.count(st.RUNNING)
         self.warned.append(f"{signal.name} at {self.now:g}")
+
+    def is_here(self, node_id: str) -> bool:
+        return not self.is_away
 
     def publish(self, job: JobRecord) -> None:
         self.published += 1
@@ -146,6 +151,9 @@ class Shell:
         elif word == "jump":
             self.jumped_s += float(name)
             self.table.tick(self.wall, self.now)
+        elif word in ("away", "back"):
+            self.is_away = word == "away"
+            self.table.connections_changed(J, self.wall, self.now)
         elif word in ("hold", "release"):
             self.handle(ev.Held(job=J, is_held=word == "hold"))
         elif word == "strand":
@@ -160,6 +168,6 @@ class Shell:
 
 
 VERBS = (
-    "run", "ok", "fail", "lose", "gone", "do", "at", "jump", "hold", "release", "strand", "delete",
-    None,
+    "run", "ok", "fail", "lose", "gone", "do", "at", "jump", "away", "back", "hold", "release",
+    "strand", "delete", None,
 )  # fmt: skip

@@ -52,6 +52,10 @@ LIVES = [
     # the time of day does not matter
     ("time: 60s", "run jump 3600 at 59", "Pending Running"),
     ("time: 60s", "run jump -3600 at 60", "Pending Running Terminating"),
+    # what nobody can hear of may be over: the clock stands
+    ("time: 60s", "run at 50 away at 500 ok", "Pending Running Completed"),
+    ("time: 60s", "run at 50 away at 500 back at 509", "Pending Running"),
+    ("time: 60s", "run at 50 away at 500 back at 510", "Pending Running Terminating"),
     # deadlines
     ("deadline: now+100", "at 99", "Pending"),
     ("deadline: now+100", "at 100 gone", "Pending Terminating Deadline"),
@@ -74,6 +78,9 @@ LIVES = [
     ("begin: now+100", "at 99", "Pending"),
     ("begin: now+100", "at 100 run", "Pending Running"),
     ("begin: now+100", "at 100 jump -1000 run ok", "Pending Running Completed"),
+    # a clock that was wrong, and is set back
+    ("begin: now+100", "jump -1000 at 100 run", "Pending Running"),
+    ("deadline: now+100", "jump -1000 at 100 gone", "Pending Terminating Deadline"),
     # requeueing
     ("time: 60s, requeue: {reasons: [timeout], max: 1}", "run at 60 gone run at 119",
      "Pending Running Restarting Pending Running"),
@@ -169,6 +176,22 @@ def restarted(shell: Shell, away_s: float, reports: bool = True) -> Shell:
 
 
 RAN_FROM = 10.0
+
+
+def test_a_clock_that_was_set_back_while_there_was_no_head_holds_nobody_back():
+    """What was waited is not known then: the whole time before it begins is waited again."""
+    shell = Shell(f"{TWO}, begin: now+100").play("at 50")
+    later = restarted(shell, away_s=-5000.0)
+    assert later.play("at 104").asked == []
+    assert later.play("at 105").asked == ["a-0", "a-1"]
+
+
+def test_what_ended_while_there_was_no_head_did_not_run_on():
+    shell = Shell(f"{TWO}, time: 100s").play(f"at {RAN_FROM:g} run at 40")
+    later = restarted(shell, away_s=60.0, reports=False)
+    later.is_away = True
+    later.table.connections_changed(J, later.wall, later.now)
+    assert later.play("at 500 ok").job.state == st.COMPLETED
 
 
 def test_what_ran_while_there_was_no_head_counts():

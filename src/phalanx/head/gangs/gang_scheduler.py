@@ -135,7 +135,7 @@ class GangScheduler:
         self.priorities = Priorities(state_store)
         self.jobs = JobGangs(
             outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
-            self.priorities.of, defects,
+            nodes.is_here, self.priorities.of, defects,
         )  # fmt: skip
         live.record_of = self.jobs.table.get
         self._skips_tried = placement.policy == "selector" and placement.selector.skip_tried
@@ -204,6 +204,10 @@ class GangScheduler:
         """See GangEvents."""
         self._outbox.send(record.prefix, QueueWeights(self.queues.weights()))
         self.jobs.node_joined(record.node_id)
+
+    def node_away(self, node_id: str) -> None:
+        """See GangEvents."""
+        self.jobs.node_away(node_id)
 
     def node_reported(self, node_id: str, is_news: bool) -> None:
         """See GangEvents."""

@@ -37,6 +37,10 @@ class GangEvents(Protocol):
         """A node is connected, for the first time or again, and `inventory` was called."""
         ...
 
+    def node_away(self, node_id: str) -> None:
+        """A node's connection has ended; it may come back."""
+        ...
+
     def node_reported(self, node_id: str, is_news: bool) -> None:
         """A node has reported what it has free; `is_news`: that is not what was expected."""
         ...
@@ -93,6 +97,9 @@ class GangsNotInUse:
         return there.held
 
     def node_joined(self, record: NodeRecord) -> None:
+        """See GangEvents."""
+
+    def node_away(self, node_id: str) -> None:
         """See GangEvents."""
 
     def node_reported(self, node_id: str, is_news: bool) -> None:

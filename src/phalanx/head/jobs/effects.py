@@ -28,6 +28,10 @@ class JobEffects(Protocol):
         """Its time is nearly over: send its members that run this signal, each start once."""
         ...
 
+    def is_here(self, node_id: str) -> bool:
+        """Whether that node is connected: what happens to its members is heard of."""
+        ...
+
     def publish(self, job: JobRecord) -> None:
         """Something about it changed: keep it, and notify who watches."""
         ...

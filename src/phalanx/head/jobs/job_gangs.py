@@ -69,6 +69,7 @@ class JobGangs:
         reservations: GangReservations,
         gang_news: GangNews,
         address_of: Callable[[str], str],
+        is_here: Callable[[str], bool],
         priority_of: Callable[[JobSpec], int],
         defects: Defects,
     ) -> None:
@@ -80,6 +81,7 @@ class JobGangs:
         self._reservations = reservations
         self._gang_news = gang_news
         self._address_of = address_of
+        self._is_here = is_here
         self._priority_of = priority_of
         self._defects = defects
         self.table = JobTable(self)
@@ -180,6 +182,10 @@ class JobGangs:
         """See JobEffects."""
         self.after(job.uid, lambda: self._warn(job, signal))
 
+    def is_here(self, node_id: str) -> bool:
+        """See JobEffects."""
+        return self._is_here(node_id)
+
     def publish(self, job: JobRecord) -> None:
         """See JobEffects."""
         row = self._rows.setdefault(job.uid, JobRow(record=job))
@@ -278,14 +284,15 @@ class JobGangs:
                 self._outbox.order(place.node, order)
 
     def _end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
-        """These are to end, wherever they are on their way."""
+        """These are to end, wherever they are on their way. What holds a place for an earlier
+        attempt has just ended there, and was not started again."""
         gang = self._gangs.get(job.uid)
         over = []
         for group, number, attempt in ends:
             index = gang.index_of(group, number) if gang is not None else None
             if gang is not None and index is not None:
                 member = gang.members[index]
-                if member.state == HELD and member.attempt:
+                if member.state == HELD and member.attempt == attempt:
                     order = EndMember(gang.group, index, member.attempt)
                     self._outbox.order(member.node, order)
                     continue
@@ -314,6 +321,12 @@ class JobGangs:
                     self._start(job, [_key(gang, index)])
                 elif member.state == st.TERMINATING:
                     self._outbox.order(node_id, EndMember(gang.group, index, place.attempt))
+
+    def node_away(self, node_id: str) -> None:
+        """A node's connection has ended: nothing is heard of its members until it is back."""
+        for gang in self._gangs.values():
+            if any(gang.members[index].node == node_id for index in gang.among(HELD)):
+                self.table.connections_changed(gang.job, self._clock.wall(), self._clock.now())
 
     # ---- news --------------------------------------------------------------------------------
 

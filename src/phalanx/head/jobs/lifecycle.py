@@ -36,7 +36,7 @@ class JobTable:
         self._effects = effects
         self._jobs: dict[str, JobRecord] = {}
         self._alarms = Alarms()
-        self.clocks = RunClocks()
+        self.clocks = RunClocks(effects.is_here)
         self._actions = JobActions(effects, self._alarms)
 
     def get(self, uid: str) -> JobRecord | None:
@@ -61,6 +61,14 @@ class JobTable:
                     self._effects.want_members(job, members)
                 elif members:
                     self._effects.end_members(job, members, job.reason)
+
+    def connections_changed(self, uid: str, now: float, steady: float) -> None:
+        """Its members can be heard of again, or not any more."""
+        job = self._jobs.get(uid)
+        if job is not None:
+            self.clocks.keep(job, steady)
+            self.clocks.look(job, now, steady)
+            self._look_again(job, now, steady)
 
     def due(self, now: float, steady: float) -> str | None:
         """The job that `tick` begins with, if there is one by then."""
@@ -124,6 +132,7 @@ class JobTable:
             self._drop(job)
             return
         self.clocks.keep(job, steady)
+        self.clocks.set_back(job, now, steady)
         due = [d for d in job.due if d.at <= now]
         job.due = [d for d in job.due if d.at > now]
         for action in due:
@@ -359,7 +368,8 @@ class JobTable:
 
     def _look_again(self, job: JobRecord, now: float, steady: float) -> None:
         """Look at the job when its time has come."""
-        wait_s = time_limits.next_look_s(job, self.clocks.certain(job, now, steady))
+        certain, is_going = self.clocks.certain(job, now, steady), self.clocks.is_going(job)
+        wait_s = time_limits.next_look_s(job, certain, is_going)
         if wait_s is not None:
             self._alarms.steady(steady + wait_s, job.uid)
 

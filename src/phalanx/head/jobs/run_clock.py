@@ -1,12 +1,15 @@
 """How long the gang of each job has run, on a clock that never goes back.
 
 The clock of a gang begins with its first member, goes on while one runs, stands while none does,
-and begins anew once all wait again. A record has what it showed when it was written. What a gang
-ran while there was no head is known from its nodes: each says how long a member has run, and a
-member began when it was asked for, or later.
+and begins anew once all wait again. A record has what it showed when it was written. The clock also
+stands while nothing can be heard of any member that runs, because the head or their connections
+ended: they may be over since. What the gang ran meanwhile is known from its nodes: each says how
+long a member has run, and a member began when it was asked for, or later.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
@@ -15,7 +18,9 @@ from phalanx.model.jobs.records import JobRecord, MemberRecord
 class RunClocks:
     """The clocks of all jobs, by `namespace/name`."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_here: Callable[[str], bool]) -> None:
+        """`is_here`: whether the node of that id is connected."""
+        self._is_here = is_here
         self._since: dict[str, float] = {}
         """Of a gang that runs: what the steady clock showed when `ran_s` of its job was right."""
         self._first: dict[str, tuple[float, float]] = {}
@@ -24,8 +29,21 @@ class RunClocks:
     def begin(self, job: JobRecord, now: float, steady: float) -> None:
         """A job is new, or known again: its gang runs on from what is written."""
         self._first[job.uid] = (now, steady)
-        if job.run_started is not None and job.count(st.RUNNING, st.TERMINATING):
+        self.set_back(job, now, steady)
+        if job.run_started is not None and self._is_heard(job):
             self._since[job.uid] = steady
+
+    def is_going(self, job: JobRecord) -> bool:
+        """Whether its gang runs, for all that is known."""
+        return job.uid in self._since
+
+    def _is_heard(self, job: JobRecord) -> bool:
+        """Whether a member that runs would be heard of."""
+        return any(
+            member.state in (st.RUNNING, st.TERMINATING)
+            and (not member.node or self._is_here(member.node))
+            for member in job.members
+        )
 
     def forget(self, job: JobRecord) -> None:
         """It is gone."""
@@ -37,6 +55,13 @@ class RunClocks:
         was first seen, what has really gone by counts."""
         first = self._first.get(job.uid)
         return now if first is None else min(now, first[0] + steady - first[1])
+
+    def set_back(self, job: JobRecord, now: float, steady: float) -> None:
+        """Where the time of day was set back to before the job was submitted, what it has really
+        waited counts, as far as it was seen."""
+        first = self._first.get(job.uid)
+        if first is not None and now < job.submitted - job.set_back_s:
+            job.set_back_s = job.submitted - now + (steady - first[1])
 
     def ran_s(self, job: JobRecord, steady: float) -> float:
         """How long its gang has run this time."""
@@ -56,7 +81,7 @@ class RunClocks:
             job.run_started = now
         if job.run_started is None:
             return
-        if job.count(st.RUNNING, st.TERMINATING):
+        if self._is_heard(job):
             self._since.setdefault(job.uid, steady)
             return
         self._since.pop(job.uid, None)

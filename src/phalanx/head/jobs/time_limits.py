@@ -22,13 +22,13 @@ SOONEST_S = 0.001
 def deadline_of(job: JobRecord) -> float | None:
     """The time of day by which it has ended."""
     deadline = job.spec.timing.deadline
-    return None if deadline is None else deadline.since(job.submitted)
+    return None if deadline is None else deadline.since(job.submitted - job.set_back_s)
 
 
 def begins(job: JobRecord) -> float | None:
     """The time of day before which it does not start."""
     begin = job.spec.timing.begin
-    return None if begin is None else begin.since(job.submitted)
+    return None if begin is None else begin.since(job.submitted - job.set_back_s)
 
 
 def is_held_back(job: JobRecord, now: float) -> bool:
@@ -92,16 +92,19 @@ def must_warn(job: JobRecord, now: float) -> bool:
     return left <= signal.before_s
 
 
-def next_look_s(job: JobRecord, now: float) -> float | None:
-    """In how many seconds one of these may answer otherwise; None: not by time alone."""
+def next_look_s(job: JobRecord, now: float, is_going: bool) -> float | None:
+    """In how many seconds one of these may answer otherwise; None: not by time alone. `is_going`:
+    the gang's clock is."""
     if job.state not in WITH_DEADLINE:
         return None
     limit_s, deadline, signal = job.spec.timing.limit_s, deadline_of(job), job.spec.timing.signal
-    has_begun = job.run_started is not None
+    has_begun, begin = job.run_started is not None, begins(job)
     times = [] if deadline is None else [deadline - now]
+    if begin is not None and begin > now and job.count(st.WAITING):
+        times.append(begin - now)
     if deadline is not None and limit_s is not None and not has_begun:
         times.append(deadline - limit_s - now)
-    if job.state in TIMED and has_begun and job.count(st.RUNNING):
+    if job.state in TIMED and is_going and job.count(st.RUNNING):
         left = left_s(job, now)
         times += [] if left is None else [left]
         if signal is not None and left is not None and not job.is_warned:

@@ -98,6 +98,9 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
     """How often its queue, priority or time was changed: an earlier gang is of no use any more."""
     is_held: bool = False
     """It waits until it is released."""
+    set_back_s: float = 0.0
+    """The time of day was set back since, to before it was submitted: moments that count from then
+    are earlier by so much."""
     is_warned: bool = False
     """Its members were sent the signal before the end, this time."""
     ends_as: str = ""

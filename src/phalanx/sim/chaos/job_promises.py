@@ -39,7 +39,9 @@ class JobPromises:
         self._ran_s: dict[str, float] = {}
         """How long any command of each job ran, in all."""
         self._ran_from: dict[str, float] = {}
-        """Since when some command of a job runs."""
+        """Since when some command of a job runs, or is to start again in place."""
+        self._restarting: set[tuple[str, str]] = set()
+        """(job, member) of commands that failed and are to start again in place."""
         self._taken: dict[str, JobSpec] = {}
         self._deleted: set[str] = set()
         self._runs: dict[tuple[str, str], list[_Run]] = {}
@@ -92,6 +94,7 @@ class JobPromises:
             self._ran_from.setdefault(order.job, self._now())
             self._history.count("member starts")
         mine.commands += 1
+        self._restarting.discard((order.job, order.name))
 
     def ended(self, node: bytes, order: StartMember, code: int) -> None:
         """A command of a member has ended."""
@@ -100,6 +103,8 @@ class JobPromises:
             run.commands -= 1
             if not run.commands:
                 runs.remove(run)
+        if code and self._is_restarted(order):
+            self._restarting.add((order.job, order.name))
         self._look_who_runs(order.job)
         if not code:
             self._succeeded.setdefault(order.job, set()).add(order.name)
@@ -124,11 +129,25 @@ class JobPromises:
         for job in list(self._ran_from):
             self._look_who_runs(job)
 
+    def _is_restarted(self, order: StartMember) -> bool:
+        """Whether a member of a job that fails may start again where it is."""
+        spec = self._taken.get(order.job)
+        if spec is None:
+            return False
+        name = order.name.rpartition("-")[0]
+        return any(g.name == name and g.template.restart == "OnFailure" for g in spec.groups)
+
     def _look_who_runs(self, job: str) -> None:
-        """Commands of a job have ended: perhaps no other runs."""
+        """Commands of a job have ended: perhaps no other runs, or is to start again in place."""
+        if any(uid == job for uid, _ in self._restarting):
+            return
         if not any(runs for (uid, _), runs in self._runs.items() if uid == job):
             begun = self._ran_from.pop(job, self._now())
             self._ran_s[job] = self._ran_s.get(job, 0.0) + self._now() - begun
+
+    def _ran_s_of(self, job: str) -> float:
+        begun = self._ran_from.get(job)
+        return self._ran_s.get(job, 0.0) + (0.0 if begun is None else self._now() - begun)
 
     # ---- what the head says ------------------------------------------------------------------
 
@@ -173,7 +192,7 @@ class JobPromises:
                     f"for that, and {done} ever came to their end",
                     ["head"],
                 )
-            limit_s, ran_s = job.spec.timing.limit_s, self._ran_s.get(job.uid, 0.0)
+            limit_s, ran_s = job.spec.timing.limit_s, self._ran_s_of(job.uid)
             if job.state in st.OUT_OF_TIME:
                 self._history.count(f"jobs in {job.state}")
             if job.state == st.TIMED_OUT and ran_s < SLOWEST * (limit_s or 0.0):

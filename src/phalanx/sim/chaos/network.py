@@ -79,6 +79,11 @@ class End:
         return self._unsent
 
     @property
+    def closed(self) -> bool:
+        """Whether it has ended here."""
+        return not self.is_open
+
+    @property
     def waiting(self) -> int:
         """Nothing waits to be flushed."""
         return 0

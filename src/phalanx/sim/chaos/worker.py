@@ -345,8 +345,7 @@ class SimWorker(SimProcess):
         count: int,
         context: TaskContext,
     ) -> Body:
-        key = (connection, message.number)
-        self.core.streams[key] = context
+        self.core.streams.begin(connection, message.number, context)
         first = 0 if message.returns == -1 else 1
         try:
             for index in range(1, count + 1):
@@ -358,7 +357,7 @@ class SimWorker(SimProcess):
                         raise Interrupted
                     yield partial(self._await_reader, context)
         finally:
-            self.core.streams.pop(key, None)
+            self.core.streams.end(connection, message.number)
 
     def _await_reader(self, context: TaskContext, resume: Resume) -> None:
         context.progress = resume

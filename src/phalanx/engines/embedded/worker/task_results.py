@@ -20,9 +20,9 @@ from phalanx.errors import PhalanxError, TaskError
 from phalanx.objects import failures
 from phalanx.objects.serialization import NONE_PICKLE
 from phalanx.protocol.messages import Done, Failed, Item, Payload
-from phalanx.worker import assigned
 from phalanx.worker.context import TaskContext
 from phalanx.worker.generators import StreamingGeneratorStats, next_item
+from phalanx.worker.open_streams import OpenStreams
 
 _CONSUMER_S = 0.001
 """So often an async generator looks whether its reader has taken more."""
@@ -35,10 +35,9 @@ class TaskResults:
         self,
         values: TaskValues,
         outbox: ResultOutbox,
-        streams: dict[tuple[assigned.Connection, int], TaskContext],
+        streams: OpenStreams,
         reactor: Reactor,
     ) -> None:
-        """`streams`: the tasks and calls that give items now."""
         self._values = values
         self._outbox = outbox
         self.streams = streams
@@ -109,8 +108,7 @@ class TaskResults:
                 f"{context.name} must be a generator function (or return an iterable) for "
                 f"num_returns='streaming', and it returned a {type(result).__name__}."
             )
-        key = (connection, task.number)
-        self.streams[key] = context
+        self.streams.begin(connection, task.number, context)
         index = 0
         try:
             items, stats = iter(result), None
@@ -125,7 +123,7 @@ class TaskResults:
                 stats = StreamingGeneratorStats(time.perf_counter() - began)
                 self._await_consumer(task, index, context)
         finally:
-            self.streams.pop(key, None)
+            self.streams.end(connection, task.number)
         return index
 
     async def stream_async(
@@ -136,8 +134,7 @@ class TaskResults:
             raise TypeError(
                 f"{context.name} is an async generator: use num_returns='streaming' to read it."
             )
-        key = (connection, task.number)
-        self.streams[key] = context
+        self.streams.begin(connection, task.number, context)
         index = 0
         try:
             async for value in items:
@@ -149,7 +146,7 @@ class TaskResults:
                     self._outbox.flush()
                     await asyncio.sleep(_CONSUMER_S)
         finally:
-            self.streams.pop(key, None)
+            self.streams.end(connection, task.number)
         return Done(task.number, pickle.dumps(index), started, time.time())
 
     def send_item(
