@@ -4,6 +4,10 @@ It lives on a lease. Each batch of messages that the scheduler has taken in allo
 for `ttl_s` from the moment at which that batch was sent. Without such a word it ends itself, and
 all that it runs ends with it. So the scheduler may give its work to others when it has heard
 nothing for longer than that.
+
+A scheduler that Ray starts again waits for the nodes that it knows twice as long. So where Ray says
+that it does, the lease is twice as long, too: the one that took in the last batch has ended before
+it could give this node up, and the next one began after that batch was sent.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from phalanx.engines.processes.loop import Loop
 from phalanx.engines.ray.scheduler.command_server import start_command_server
 from phalanx.engines.ray.scheduler.node_machines import NodeMachines
 from phalanx.engines.ray.scheduler.options import NAMESPACE, SCHEDULER, SchedulerOptions
+from phalanx.engines.ray.scheduler.ray_calls import is_restarting
 from phalanx.protocol.cluster_messages import Expelled, Joined
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.resources.instances import NodeResources
@@ -96,6 +101,8 @@ class NodeAgent:
         self._scheduler_epoch = 0
         self._node_epoch = 0
         self._join_at = 0.0
+        self._is_restarting = False
+        """Whether Ray started the scheduler again since it took in what gave the lease."""
         # Before it has joined it runs nothing: it may take its time where the machine is busy.
         self._may_run_until = time.monotonic() + JOINS_WITHIN_S
         self._loop.read_from(self._forks.connection.fileno, self._from_command_server)
@@ -163,6 +170,7 @@ class NodeAgent:
             is_joined = False
             self._find_scheduler()
         if is_joined:
+            self._is_restarting = False
             self._may_run_until = sent + self._options.ttl_s
         else:  # it does not know this node: join again
             self._machines.control.disconnected()
@@ -195,9 +203,13 @@ class NodeAgent:
 
     def _watch(self) -> None:
         """In a thread of its own, so that nothing the loop does can hold it up."""
-        while (left_s := self._may_run_until - time.monotonic()) > 0:
+        while (left_s := self._runs_until() - time.monotonic()) > 0:
             time.sleep(min(left_s, LOOKS_AT_LEASE_EVERY_S))
+            self._is_restarting = self._is_restarting or is_restarting(self._scheduler)
         self._end(f"the scheduler was not heard for {self._options.ttl_s:g} s")
+
+    def _runs_until(self) -> float:
+        return self._may_run_until + (self._options.ttl_s if self._is_restarting else 0.0)
 
 
 def _wiring(totals: dict[str, float], declared: str) -> Topology | None:

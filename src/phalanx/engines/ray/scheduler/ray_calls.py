@@ -1,7 +1,7 @@
 """The calls of Ray that are not of its public interface, all in one place.
 
 They were tried with Ray 2.49 and 2.60: the internal key-value store, what is available on each
-node, and the table of drivers' jobs.
+node, the table of drivers' jobs, and whether an actor is restarting.
 """
 
 from __future__ import annotations
@@ -69,3 +69,15 @@ def ended_jobs() -> set[str]:
     from ray._private.state import jobs
 
     return {row["JobID"] for row in jobs() if row.get("IsDead")}
+
+
+_RESTARTING = 3
+"""An actor's state in Ray's messages (`ActorTableData.ActorState`)."""
+
+
+def is_restarting(actor: Any) -> bool:
+    """Whether Ray has told this process that the actor has ended, and starts again. False, too,
+    where this version of Ray does not say so."""
+    core = ray._private.worker.global_worker.core_worker
+    state = getattr(core, "get_local_actor_state", None)
+    return state is not None and state(actor._actor_id) == _RESTARTING
