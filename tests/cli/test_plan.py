@@ -124,3 +124,6 @@ def test_a_cluster_says_what_it_plans(machine) -> None:
     assert plan["unknown"] == ["default/second"], "nobody knows when the first one ends"
     assert [one["podgroup"] for one in plan["running"]] == ["default/first"]
     assert plan["running"][0]["place"]["devices"] == {"nvidia.com/gpu": 4}
+    compared = json.loads(machine.done("what-if", "--add-nodes", "1:CPU=4,GPU=4", "--json"))
+    assert [(one["before_s"], one["after_s"]) for one in compared["starts"]] == [(None, 0.0)]
+    assert len(json.loads(machine.done("nodes", "--json"))) == 1

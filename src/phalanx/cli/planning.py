@@ -1,17 +1,17 @@
-"""`phalanx plan`: who starts when, on a cluster or in a snapshot file."""
+"""`phalanx plan` and `what-if`: who starts when, on a cluster or in a snapshot file."""
 
 from __future__ import annotations
 
 import json as json_module
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from phalanx.cli.jobs import Address
+from phalanx.cli.jobs import Address, Json
 from phalanx.cli.plan_view import plan_text
-from phalanx.cli.reach import ask
-from phalanx.cli.snapshots import plans_of
+from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.protocol.requests.gangs import ShowPlan
 
@@ -24,6 +24,8 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
     """Show when what waits will start, and what each node holds until then."""
+    from phalanx.cli.snapshots import plans_of
+
     found = [ask(address, ShowPlan())] if snapshot is None else plans_of(snapshot)
     if json:
         plain = [msgspec.to_builtins(one) for one in found]
@@ -31,3 +33,43 @@ def plan(
         return
     for one in found:
         say(plan_text(one))
+
+
+def what_if(
+    add_nodes: Annotated[
+        list[str] | None,
+        typer.Option(help="Add empty nodes: COUNT:NODE (as that one), or COUNT:CPU=64,GPU=8."),
+    ] = None,
+    remove_node: Annotated[list[str] | None, typer.Option(help="Take a node away.")] = None,
+    weight: Annotated[
+        list[str] | None, typer.Option(help="QUEUE=N: give a queue another weight.")
+    ] = None,
+    submit: Annotated[
+        list[Path] | None, typer.Option(help="A manifest whose jobs would wait, too.")
+    ] = None,
+    snapshot: Annotated[
+        Path | None, typer.Option(help="A snapshot file, instead of a cluster.")
+    ] = None,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Compare starts before and after a change. Nothing is applied, and no job is submitted.
+
+    Each option may be given several times; all changes are made together.
+    """
+    from phalanx.cli.comparison import compared, comparison_text
+
+    if not (add_nodes or remove_node or weight or submit):
+        fail("what if what? Give --add-nodes, --remove-node, --weight or --submit", USAGE)
+    found = compared(
+        address,
+        snapshot,
+        add_nodes=add_nodes or (),
+        remove_nodes=remove_node or (),
+        weights=weight or (),
+        submit=submit or (),
+    )
+    if json:
+        typer.echo(json_module.dumps(msgspec.to_builtins(found), indent=1))
+    else:
+        say(comparison_text(found))

@@ -26,7 +26,7 @@ from phalanx.model.nearest import nearest
 from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import TimePlan
 from phalanx.plan.inquiry import decide_and_expect, explain_snapshot, plan_snapshot
-from phalanx.plan.run_times import LearntRunTimes
+from phalanx.plan.run_times import LearntRunTimes, with_past_runs
 
 Picture = Callable[[Iterable[Gang]], Snapshot]
 """Everything that a cycle could look at, with these gangs, and with what others take of nodes."""
@@ -123,9 +123,12 @@ class Explanations:
         living = (g for g in self._registry.gangs.values() if g not in self._set_aside)
         return plan_snapshot(self._picture(living), PLANNED, self._learnt)
 
-    def snapshot(self) -> bytes:
+    def snapshot(self, has_past_runs: bool) -> bytes:
         """Everything that a cycle could look at, as a snapshot file in JSON."""
-        return msgspec.json.encode(as_data(self._picture(self._registry.gangs.values())))
+        picture = self._picture(self._registry.gangs.values())
+        if has_past_runs:
+            picture = with_past_runs(picture, self._learnt)
+        return msgspec.json.encode(as_data(picture))
 
 
 def _state(gang: Gang) -> str:

@@ -159,7 +159,9 @@ class GangScheduler:
             *self.job_requests.entries(),
             *self.gang_requests.entries(),
             ReadJobLog.handled_by(self.logs.read),
-            TakeSnapshot.handled_by(lambda _, request: self.explanations.snapshot()),
+            TakeSnapshot.handled_by(
+                lambda _, request: self.explanations.snapshot(request.has_past_runs)
+            ),
             ShowPlan.handled_by(lambda _, request: self.explanations.plan()),
             on_defect=defects.in_request,
         )

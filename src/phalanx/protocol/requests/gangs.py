@@ -66,11 +66,14 @@ class Explain(Request[Explanation]):
 
 
 class TakeSnapshot(Request[bytes]):
-    """Everything that a scheduling cycle looks at, as a snapshot file in JSON."""
+    """Everything that a scheduling cycle looks at, as a snapshot file in JSON. `has_past_runs`:
+    where a job tells no limit, its run time is what past runs took."""
 
     kind: ClassVar[int] = 64
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    has_past_runs: bool = False
 
 
 class ShowPlan(Request[TimePlan]):

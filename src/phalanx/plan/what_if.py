@@ -1,0 +1,191 @@
+"""What would be if: plans of a snapshot and of the same snapshot changed, side by side.
+
+Nothing is applied anywhere. Both plans look at as many podgroups, in their own order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from phalanx.batch.specs import Amounts, NodeSpec, PodGroupSpec, Snapshot, TaskSpec
+from phalanx.plan.inquiry import plan_snapshot
+
+PLANNED = 500
+"""So many podgroups that wait are planned, the first ones."""
+PODS = 10_000
+"""So many tasks a node may hold that is described by its resources."""
+HOSTNAME = "kubernetes.io/hostname"
+MOST_NODES = 10_000
+"""So many nodes may be added at once."""
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """A podgroup that would wait, too."""
+
+    podgroup: PodGroupSpec
+    tasks: tuple[TaskSpec, ...]
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """When a podgroup starts before and after the changes, in seconds from now; None: nobody
+    knows, or it is not there."""
+
+    podgroup: str
+    queue: str
+    before_s: float | None
+    after_s: float | None
+    is_new: bool = False
+    """It would be submitted."""
+
+    @property
+    def gain_s(self) -> float | None:
+        """By how much it starts earlier; below 0: later. None where one of the two is unknown."""
+        if self.before_s is None or self.after_s is None:
+            return None
+        return self.before_s - self.after_s
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """All that waits, in the order of the plan after the changes."""
+
+    starts: tuple[Start, ...]
+    stopped: tuple[str, ...] = ()
+    """Podgroups that run on nodes that would be taken away."""
+
+
+def compare(
+    snapshot: Snapshot, changed: Snapshot, submissions: Sequence[Submission] = ()
+) -> Comparison:
+    """Plan both, the second with what would be submitted after all that waits."""
+    with_new = replace(
+        changed,
+        podgroups=changed.podgroups + tuple(one.podgroup for one in submissions),
+        tasks=changed.tasks + tuple(task for one in submissions for task in one.tasks),
+    )
+    before, after = plan_snapshot(snapshot, PLANNED), plan_snapshot(with_new, PLANNED)
+    first = {one.podgroup: one.at_s - before.now for one in before.starts}
+    second = {one.podgroup: one.at_s - after.now for one in after.starts}
+    new = {one.podgroup.uid for one in submissions}
+    names = dict.fromkeys(
+        [*second, *after.unknown, *(name for name in first if name not in second)]
+    )
+    queues = {group.uid: group.queue for group in with_new.podgroups}
+    return Comparison(
+        starts=tuple(
+            Start(
+                podgroup=name,
+                queue=queues.get(name, ""),
+                before_s=first.get(name),
+                after_s=second.get(name),
+                is_new=name in new,
+            )
+            for name in names
+        ),
+        stopped=_stopped(snapshot, changed),
+    )
+
+
+def _stopped(snapshot: Snapshot, changed: Snapshot) -> tuple[str, ...]:
+    gone = {node.name for node in snapshot.nodes} - {node.name for node in changed.nodes}
+    names = (f"{t.namespace}/{t.podgroup or t.name}" for t in snapshot.tasks if t.node in gone)
+    return tuple(dict.fromkeys(names))
+
+
+# ---- changes ---------------------------------------------------------------------------------
+
+
+def with_nodes(snapshot: Snapshot, count: int, like: str) -> Snapshot:
+    """With so many more nodes that are empty, and else as the one called so (by its name, the
+    beginning of that, or its host). Raises ValueError where none is, and for a count that is none.
+    """
+    model = _nodes_called(snapshot, like)[0]
+    bare = replace(model, usage=(), usage_at=None, unschedulable=False)
+    own = (model.name, dict(model.labels).get(HOSTNAME))
+    labels = tuple((key, value) for key, value in model.labels if value not in own)
+    return _with_more(snapshot, count, replace(bare, labels=labels))
+
+
+def with_nodes_of(snapshot: Snapshot, count: int, capacity: Amounts) -> Snapshot:
+    """With so many more nodes that have this. Raises ValueError for a count that is none."""
+    whole = dict(capacity) | {"pods": float(PODS)}
+    return _with_more(snapshot, count, NodeSpec(name="", capacity=tuple(sorted(whole.items()))))
+
+
+def _with_more(snapshot: Snapshot, count: int, model: NodeSpec) -> Snapshot:
+    if not 1 <= count <= MOST_NODES:
+        raise ValueError(f"1 to {MOST_NODES:,} nodes can be added, not {count:,}")
+    taken = {node.name for node in snapshot.nodes}
+    names = (f"new-{number}" for number in range(1, len(taken) + count + 1))
+    free = [name for name in names if name not in taken][:count]
+    more = tuple(replace(model, name=name) for name in free)
+    return replace(snapshot, nodes=snapshot.nodes + more)
+
+
+def without_nodes(snapshot: Snapshot, names: Iterable[str]) -> Snapshot:
+    """Without these nodes: what runs there waits again, and its podgroups begin anew. Raises
+    ValueError for what no node is called, or several are."""
+    gone = {_one_node(snapshot, name) for name in names}
+    lost = {(t.namespace, t.podgroup) for t in snapshot.tasks if t.node in gone and t.podgroup}
+
+    def again(task: TaskSpec) -> TaskSpec:
+        if task.node not in gone and (task.namespace, task.podgroup) not in lost:
+            return task
+        if task.phase not in ("Running", "Releasing"):
+            return replace(task, nominated_node="")
+        return replace(task, node="", phase="Pending", started=None, nominated_node="")
+
+    return replace(
+        snapshot,
+        nodes=tuple(node for node in snapshot.nodes if node.name not in gone),
+        hypernodes=tuple(
+            replace(domain, nodes=tuple(name for name in domain.nodes if name not in gone))
+            for domain in snapshot.hypernodes
+        ),
+        tasks=tuple(map(again, snapshot.tasks)),
+        podgroups=tuple(
+            replace(group, phase="Pending", started=None)
+            if (group.namespace, group.name) in lost
+            else group
+            for group in snapshot.podgroups
+        ),
+    )
+
+
+def with_weight(snapshot: Snapshot, queue: str, weight: int) -> Snapshot:
+    """With another weight of a queue. Raises ValueError for a queue that is not there, and for a
+    weight below 1."""
+    if weight < 1:
+        raise ValueError(f"the weight of a queue is at least 1, not {weight}")
+    found = next((one for one in snapshot.queues if one.name == queue), None)
+    if found is None:
+        raise ValueError(_not_there("queue", queue, (one.name for one in snapshot.queues)))
+    changed = replace(found, weight=weight)
+    return replace(
+        snapshot, queues=tuple(changed if one is found else one for one in snapshot.queues)
+    )
+
+
+def _nodes_called(snapshot: Snapshot, name: str) -> list[NodeSpec]:
+    exact = [node for node in snapshot.nodes if node.name == name]
+    hosts = [node for node in snapshot.nodes if dict(node.labels).get(HOSTNAME) == name]
+    begin = [node for node in snapshot.nodes if name and node.name.startswith(name)]
+    found = exact or hosts or begin
+    if not found:
+        raise ValueError(_not_there("node", name, (node.name for node in snapshot.nodes)))
+    return found
+
+
+def _one_node(snapshot: Snapshot, name: str) -> str:
+    found = _nodes_called(snapshot, name)
+    if len(found) > 1:
+        raise ValueError(f"{len(found)} nodes are called {name!r}; name one by its id")
+    return found[0].name
+
+
+def _not_there(what: str, name: str, known: Iterable[str]) -> str:
+    some = sorted(known)
+    others = f", and {len(some) - 5} more" if len(some) > 5 else ""
+    return f"there is no {what} {name!r}; there are: {', '.join(some[:5]) or 'none'}{others}"

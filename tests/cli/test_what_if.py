@@ -1,0 +1,102 @@
+"""`phalanx what-if`: of snapshot files, and of a cluster."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.cli.test_plan import SNAPSHOT
+from typer.testing import CliRunner
+
+from phalanx.cli.commands import app
+
+JOB = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: NAME}
+spec:
+  queue: QUEUE
+  minAvailable: 2
+  tasks:
+  - name: w
+    replicas: 2
+    template:
+      spec:
+        containers:
+        - {name: c, command: [sleep, "5"], resources: {requests: {nvidia.com/gpu: 8}}}
+"""
+
+
+@pytest.fixture
+def ask(tmp_path):
+    file = tmp_path / "s.yaml"
+    file.write_text(SNAPSHOT)
+
+    def run(*arguments):
+        return CliRunner().invoke(app, ["what-if", "--snapshot", str(file), *arguments])
+
+    return run
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    def write(name="mine", queue="q"):
+        file = tmp_path / "job.yaml"
+        file.write_text(JOB.replace("NAME", name).replace("QUEUE", queue))
+        return str(file)
+
+    return write
+
+
+def rows(shown):
+    assert shown.exit_code == 0, shown.output
+    return [line.split() for line in shown.stdout.splitlines()[1:] if line.startswith("default/")]
+
+
+def test_more_nodes(ask):
+    assert rows(ask("--add-nodes", "1:CPU=64,GPU=8")) == [
+        ["default/big", "q", "in", "1m", "in", "10s", "1m", "earlier"],
+        ["default/long", "q", "in", "2m", "in", "40s", "1m", "earlier"],
+        ["default/never", "q", "-", "in", "40s", "starts", "at", "all"],
+        ["default/small", "q", "now", "in", "40s", "40s", "later"],
+    ]
+
+
+def test_a_node_less(ask):
+    shown = ask("--remove-node", "a")
+    assert ["default/r", "q", "runs", "in", "1m", "stopped"] in rows(shown)
+    assert ["default/big", "q", "in", "1m", "-", "does", "not", "start"] in rows(shown)
+    assert shown.stdout.splitlines()[-1].endswith("wait again: default/r")
+
+
+def test_a_job_more_as_data(ask, manifest):
+    shown = ask("--submit", manifest(), "--json")
+    found = {one["podgroup"]: one for one in json.loads(shown.stdout)["starts"]}
+    assert found["default/mine"]["is_new"]
+    assert found["default/mine"]["before_s"] is None
+    assert found["default/big"]["before_s"] == found["default/big"]["after_s"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "what if what? Give --add-nodes"),
+        (["--add-nodes", "x"], "--add-nodes 'x': COUNT:NODE (as that one)"),
+        (["--add-nodes", "1:CPU=-3"], "'CPU=-3' is no NAME=AMOUNT of at least 0"),
+        (["--add-nodes", "1:CPU=many"], "an amount is a number like 2"),
+        (["--add-nodes", "99999:a"], "1 to 10,000 nodes can be added, not 99,999"),
+        (["--weight", "q=much"], "it is QUEUE=N"),
+        (["--weight", "z=1"], "there is no queue 'z'"),
+        (["--remove-node", "z"], "there is no node 'z'; there are: a, b"),
+        (["--submit", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),
+    ],
+)
+def test_what_cannot_be_is_refused(ask, arguments, complaint):
+    shown = ask(*arguments)
+    assert shown.exit_code == 2
+    assert complaint in shown.output
+
+
+def test_a_job_that_could_not_be_submitted_is_refused(ask, manifest):
+    assert "names the queue 'z', which is not" in ask("--submit", manifest(queue="z")).output
+    assert "there is a job default/big already" in ask("--submit", manifest("big")).output
