@@ -20,7 +20,8 @@ HERE = Path(__file__).parent
 ENGINES = ("phalanx", "ray")
 CLUSTER, ON_RAY = "cluster", "phalanx-on-ray"
 SHARED = {"num_cpus": 4, "num_gpus": 2, "resources": {"custom": 2}, "include_dashboard": False}
-TIMEOUT_S = 30
+TIMEOUT_S = 120
+"""What hangs fails then. Ray starts each of its workers within seconds, on a busy machine."""
 
 
 def pytest_addoption(parser):

@@ -5,7 +5,9 @@ kept if it became ready; if it only will be once evictions end, its promises sta
 otherwise all is taken back. Tasks above the minimum come in later turns. Jobs with a network bound
 or subgroups go through `domains`. Beyond Volcano, a queue has its turn before all others while one
 of its jobs was promised room: else who was evicted for it, whose queue now holds less, could take
-that room again, and would be evicted again (volcano#4947).
+that room again, and would be evicted again (volcano#4947). And where a role finds no room after
+others were placed, the gang is tried once more with that role first: it may be the others who could
+go elsewhere.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections import Counter
 from phalanx.batch.actions.ceilings import Ceilings
 from phalanx.batch.actions.domains import DomainAllocation
 from phalanx.batch.actions.fitting import Fitting
-from phalanx.batch.actions.worksheet import Worksheet, worksheet_of
+from phalanx.batch.actions.worksheet import Worksheet, other_order, worksheet_of
 from phalanx.batch.arguments import flag
 from phalanx.batch.hypernodes import TOP
 from phalanx.batch.jobs import IDLE_PENDING, PENDING, Job
@@ -100,7 +102,14 @@ def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hop
     tasks = sheet.tasks.get(job.uid)
     if sub is None or tasks is None:
         return False
+    before = tasks.copy()
     statement = fitting.fill(sub, tasks, TOP, hopeful=hopeful)
+    if statement is None:
+        other = other_order(session, job, before, fitting.turned_away)
+        if other is not None:
+            job.failed_roles.pop(sub.uid, None)
+            tasks = sheet.tasks[job.uid] = other
+            statement = fitting.fill(sub, tasks, TOP, hopeful=hopeful)
     if statement is None or not session.job_ready(job):
         return False
     statement.commit()

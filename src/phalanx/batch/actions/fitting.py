@@ -28,6 +28,8 @@ class Fitting:
         self._session = session
         self._remember = remember_roles
         self._masks: dict[str, Flags] = {}
+        self.turned_away = -1
+        """The first task that the last `fill` found no room for; -1: there was none."""
 
     def domain_mask(self, name: str) -> Flags:
         mask = self._masks.get(name)
@@ -48,7 +50,7 @@ class Fitting:
         if not mask.any():
             return None
         lack = None if hopeful else self._too_little(job, tasks, mask)
-        failed = -1
+        failed = self.turned_away = -1
         why: tuple[Rejection, ...] = ()
         if lack is not None:
             if session.explains:
@@ -66,6 +68,7 @@ class Fitting:
                 mask=mask,
                 remember=self._remember,
             ).run()
+            self.turned_away = failed
         if session.subjob_ready(job, sub) or session.subjob_pipelined(job, sub):
             return statement
         if session.explains:

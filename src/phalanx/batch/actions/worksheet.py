@@ -113,6 +113,22 @@ def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
     return first + rest
 
 
+def other_order(session: Session, job: Job, tasks: Tasks, turned_away: int) -> Tasks | None:
+    """These tasks with those first that the minimum of a role still needs, where one of that role
+    was turned away (-1: none was) and others came before it. None where none did."""
+    if turned_away < 0:
+        return None
+    eq_class = session.cluster.eq_class
+    role = eq_class[turned_away].shape.role
+    listed = tasks.rest()
+    needed = job.roles_short(pipelined=True).get(role, 0)
+    first = [t for t in listed if eq_class[t].shape.role == role][:needed]
+    if not first or eq_class[listed[0]].shape.role == role:
+        return None
+    moved = set(first)
+    return Tasks(first + [t for t in listed if t not in moved], None)
+
+
 def _hosts(session: Session, t: int) -> int:
     """How many nodes, empty, have what the task asks for."""
     eq_class = session.cluster.eq_class[t]
