@@ -25,6 +25,7 @@ from phalanx.head.outbox import Outbox
 from phalanx.head.requests import ControlRequests
 from phalanx.head.state_queries import StateQueries
 from phalanx.head.state_store import StateStore, StoredState
+from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.row import Row
 from phalanx.observe import cluster_events
@@ -188,6 +189,28 @@ class ControlPlane:
         self.actor_table.restore(stored.actors, now)
         if any(stored.of_gangs.values()):
             self.gang_scheduler.restore(stored.of_gangs)
+        self._end_what_dead_nodes_made(now)
+
+    def _end_what_dead_nodes_made(self, now: float) -> None:
+        """An earlier head wrote that it gave a node up, and ended before it had written all that
+        follows from that."""
+        for dead in self.nodes.all():
+            if not self.nodes.is_alive(dead.node_id):
+                self.drivers.node_died(dead.prefix)
+        for process in self._creators():
+            record = self.nodes.of_prefix(process[:PREFIX_BYTES])
+            if record is None or not self.nodes.is_alive(record.node_id):
+                self.process_ended(process, False, now)
+
+    def _creators(self) -> list[bytes]:
+        """The processes that made actors, groups and gangs, each once."""
+        gangs = () if self.gangs_if_used is None else self.gangs_if_used.registry.gangs.values()
+        made = (
+            *(actor.owner for actor in self.actor_table.all() if actor.state != DEAD),
+            *self.group_table.creators(),
+            *(gang.creator for gang in gangs),
+        )
+        return [process for process in dict.fromkeys(made) if process]
 
     # ---- sending -----------------------------------------------------------------------------
 

@@ -153,6 +153,10 @@ class GroupTable:
             if group.creator == creator and not group.detached:
                 self.remove(group.group, now)
 
+    def creators(self) -> list[bytes]:
+        """The processes with which groups go."""
+        return [group.creator for group in self._groups.values() if not group.detached]
+
     def get(self, group_id: bytes) -> KnownGroup | None:
         """The group with this id, removed ones included for a while."""
         return self._groups.get(group_id) or self._pinned.get(group_id)
