@@ -13,6 +13,7 @@ from phalanx.model.rows.cluster import DriverInfo
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
 
 KEEP_ENDED = 1_000
+"""So many drivers that ended are remembered, beside those of which detached actors live."""
 
 
 class DriverEffects(Protocol):
@@ -93,10 +94,17 @@ class Drivers:
         self._ended[job] = self._clock.wall()
         if job in self._known:
             self._described[job] = self._known[job]
-        if len(self._described) > KEEP_ENDED:
-            oldest = next(iter(self._described))
-            del self._described[oldest]
         self._end(job, driver, self._effects.detached_actors(job))
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        if len(self._ended) <= KEEP_ENDED:
+            return
+        oldest = next((job for job in self._ended if job not in self._known), None)
+        if oldest is not None:
+            del self._ended[oldest]
+            self._started.pop(oldest, None)
+            self._described.pop(oldest, None)
 
     def actor_gone(self, job: bytes) -> None:
         """A detached actor is dead: the last one of an ended job takes what is left of it."""
