@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from phalanx.engines.interface import current
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.dependencies import Dependencies
 from phalanx.model.jobs.spec import (
     DEFAULT_GRACE_S,
     DEFAULT_QUEUE,
@@ -41,6 +42,7 @@ _KINDS = {
     "begin": "a text like now+1h, or a datetime",
     "deadline": "a text like now+1h, or a datetime",
     "signal": "a text like USR1@300",
+    "after": "a text like afterok:prep",
     "requeue": "a mapping of reasons, exitCodes and max",
 }
 _LONGEST_STEM = 20
@@ -98,6 +100,10 @@ class Job:
     requeue: Mapping[str, Any] | None = None
     """When it waits again instead of ending: {"reasons": ["timeout", "preempted", "node"],
     "exitCodes": [75], "max": 3}. By default when it is preempted or loses a node."""
+    after: str | None = None
+    """What has to become of other jobs before it asks for places, in Slurm's words:
+    "afterok:prep,afterany:clean", "after:server+10" (minutes), "singleton:train"; with "?" instead
+    of "," one is enough."""
     hold: bool = False
     """It waits until it is released."""
     time_limit_s: float | None = None
@@ -166,6 +172,7 @@ class Job:
             ttl_s=self.ttl_s,
             priority=self.priority,
             timing=self._timing(),
+            after=self._after(),
         )
 
     def _timing(self) -> Timing:
@@ -179,6 +186,14 @@ class Job:
             requeue=self._read("requeue", requeue_of),
             is_held=self.hold,
         )
+
+    def _after(self) -> Dependencies | None:
+        from phalanx.manifests.dependencies import dependency_faults, read_dependencies
+
+        after = self._read("after", lambda text: read_dependencies(text, self.namespace))
+        for fault in dependency_faults(after, self.uid):
+            raise ValueError(f"Job: {fault.reason}.")
+        return after
 
     def _read(self, field: str, read: Callable[[Any], T]) -> T | None:
         given = vars(self)[field]
@@ -241,6 +256,7 @@ class Job:
         if not isinstance(self.hold, bool):
             raise TypeError(f"Job: hold={self.hold!r}: it is True or False.")
         self._timing()
+        self._after()
         for name in ("env", "resources", "plugins"):
             value = vars(self)[name]
             if value is not None and not isinstance(value, Mapping):

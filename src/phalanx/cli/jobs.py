@@ -143,6 +143,10 @@ def run(
     no_requeue: Annotated[
         bool, typer.Option("--no-requeue", help="Nor when it is preempted or loses a node.")
     ] = False,
+    after: Annotated[
+        str | None,
+        typer.Option(help="Not before other jobs: afterok:A:B, afterany:C, after:D+10, ..."),
+    ] = None,
     hold: Annotated[bool, typer.Option("--hold", "-H", help="It waits until released.")] = False,
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds between SIGTERM and SIGKILL.")
@@ -182,6 +186,7 @@ def run(
             deadline=deadline,
             signal=signal,
             requeue=_requeue(requeue, requeue_max, no_requeue),
+            after=after,
             hold=hold,
             grace_s=grace,
             time_limit_s=time_limit,

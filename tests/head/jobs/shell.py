@@ -47,6 +47,7 @@ class Shell:
         self.ended: list[str] = []
         self.restarted: list[str] = []
         self.published = 0
+        self.awaiting: list[str] = []
         self.forgotten: list[str] = []
         spec = job_spec(spec) if isinstance(spec, str) else spec
         self.handle(ev.Submitted(spec=spec))
@@ -79,6 +80,9 @@ class Shell:
     def warn_members(self, job: JobRecord, signal: WarningSignal) -> None:
         assert job.count(st.RUNNING)
         self.warned.append(f"{signal.name} at {self.now:g}")
+
+    def tell_others(self, jobs: list[str]) -> None:
+        self.awaiting += jobs
 
     def publish(self, job: JobRecord) -> None:
         self.published += 1

@@ -28,6 +28,10 @@ class JobEffects(Protocol):
         """Its time is nearly over: send its members that run this signal, each start once."""
         ...
 
+    def tell_others(self, jobs: list[str]) -> None:
+        """What these wait for has begun or ended: OthersChanged follows for each."""
+        ...
+
     def publish(self, job: JobRecord) -> None:
         """Something about it changed: keep it, and notify who watches."""
         ...

@@ -55,6 +55,10 @@ class Stranded(JobEvent, frozen=True, kw_only=True, tag=True):
     """Some members run, the others cannot be placed: the podgroup is Unknown."""
 
 
+class OthersChanged(JobEvent, frozen=True, kw_only=True, tag=True):
+    """A job that it waits for has begun, or has ended."""
+
+
 class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
     """News of one attempt of one member."""
 
@@ -93,6 +97,7 @@ Event = (
     | Changed
     | Deleted
     | Stranded
+    | OthersChanged
     | MemberRan
     | MemberExited
     | MemberLost

@@ -151,7 +151,7 @@ class JobGangs:
         self.errors[uid] = describe(error)
         self._defects.add("job", error, uid)
 
-    def later(self, event: ev.MemberLost | ev.Deleted) -> None:
+    def later(self, event: ev.MemberLost | ev.Deleted | ev.OthersChanged) -> None:
         """Take an event in after what is being done now."""
         self.after(event.job, lambda: self._take_in(event))
 
@@ -179,6 +179,11 @@ class JobGangs:
     def warn_members(self, job: JobRecord, signal: WarningSignal) -> None:
         """See JobEffects."""
         self.after(job.uid, lambda: self._warn(job, signal))
+
+    def tell_others(self, jobs: list[str]) -> None:
+        """See JobEffects."""
+        for uid in jobs:
+            self.later(ev.OthersChanged(job=uid))
 
     def publish(self, job: JobRecord) -> None:
         """See JobEffects."""

@@ -30,6 +30,7 @@ ALLOWED = {
     st.TERMINATED: {},
     st.TIMED_OUT: {},
     st.DEADLINE: {},
+    st.DEPENDENCY_FAILED: {},
 }
 """State and action to the next state; an action that is not in a state's row does nothing there."""
 ALLOWED[st.RUNNING] = ALLOWED[st.PENDING]

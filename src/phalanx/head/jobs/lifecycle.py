@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from phalanx.head.jobs import dependencies, judging, time_limits
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs import judging, time_limits
 from phalanx.head.jobs.actions import TARGETED, JobActions
 from phalanx.head.jobs.alarms import Alarms
+from phalanx.head.jobs.dependents import Dependents, check_known
 from phalanx.head.jobs.effects import JobEffects
 from phalanx.head.jobs.resizing import fit_members
 from phalanx.head.jobs.run_clock import RunClocks
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.dependencies import NEVER
 from phalanx.model.jobs.records import (
     WHOLE,
     DueAction,
@@ -37,11 +39,16 @@ class JobTable:
         self._jobs: dict[str, JobRecord] = {}
         self._alarms = Alarms()
         self.clocks = RunClocks()
+        self._dependents = Dependents(self._jobs)
         self._actions = JobActions(effects, self._alarms)
 
     def get(self, uid: str) -> JobRecord | None:
         """The job of that name."""
         return self._jobs.get(uid)
+
+    def is_first(self, uid: str, word: str) -> bool:
+        """Whether no job submitted earlier, with that word or of that name, has yet to end."""
+        return self._dependents.is_first(uid, word)
 
     def all(self) -> list[JobRecord]:
         """Every job, oldest first."""
@@ -54,7 +61,10 @@ class JobTable:
             self._jobs[job.uid] = job
             self.clocks.begin(job, now, steady)
             self._set_alarms(job)
+            self._dependents.known_again(job)
             self._look_again(job, now, steady)
+            if job.outcomes and job.queued is None:
+                self._effects.tell_others([job.uid])  # once all are known again
             for state, ask in ((st.PENDING, True), (st.TERMINATING, False)):
                 members = [m for m in job.members if m.state == state]
                 if members and ask:
@@ -84,6 +94,8 @@ class JobTable:
             self.clocks.look(job, now, steady)
             if isinstance(event, ev.MemberRan) and member.state == st.RUNNING:
                 self.clocks.heard(job, member, event.ran_s, now)
+        elif isinstance(event, ev.OthersChanged) and job is None:
+            return
         elif job is None:
             raise JobCommandError(f"there is no job {event.job!r}")
         else:
@@ -106,6 +118,8 @@ class JobTable:
                 job.is_deleted = True
                 if st.TERMINATE_JOB in judging.ALLOWED[job.state]:
                     self._actions.act(job, st.TERMINATE_JOB, "the job was deleted", now)
+            case ev.OthersChanged():
+                pass  # it is looked at when it settles
             case _:
                 self._policy(job, None, st.UNKNOWN_EVENT, "the gang cannot be placed whole", now)
 
@@ -142,7 +156,9 @@ class JobTable:
             raise JobCommandError(
                 f"there is a job {spec.uid} already ({state}); take another name, or delete it"
             )
+        check_known(spec, self._jobs)
         job = self._jobs[spec.uid] = new_job(spec, now)
+        self._dependents.add(job)
         job.request = request
         job.note(now, "", st.PENDING, "submitted")
         self.clocks.begin(job, now, steady)
@@ -367,9 +383,11 @@ class JobTable:
 
     def _settle(self, job: JobRecord, now: float, steady: float) -> None:
         """Go on as far as the members' states and the time allow, then publish."""
+        self._hear_of_others(job, now)
         while self._step(job, now):
             pass
         self.clocks.look(job, now, steady)
+        self._end_in_vain(job, now)
         self._check_time(job, self.clocks.certain(job, now, steady), now)
         while self._step(job, now):
             pass
@@ -377,8 +395,27 @@ class JobTable:
         self._look_again(job, now, steady)
         job.changed = now
         self._effects.publish(job)
-        if self._is_over(job, now):
-            self._drop(job)
+        if told := self._dependents.to_tell(job):
+            self._effects.tell_others(told)
+        for uid in (job.uid, *self._dependents.has_heard(job)):
+            settled = self._jobs.get(uid)
+            if settled is not None and self._is_over(settled, now):
+                self._drop(settled)
+
+    def _hear_of_others(self, job: JobRecord, now: float) -> None:
+        """See what has become of the jobs that it waits for, and when to look again."""
+        dependencies.look(job, self, now)
+        moment = dependencies.next_moment(job, now)
+        if moment is not None:
+            self._alarms.by_day(moment, job.uid)
+
+    def _end_in_vain(self, job: JobRecord, now: float) -> None:
+        """End it when it would wait for ever."""
+        if job.state not in (st.PENDING, st.ABORTED):
+            return
+        if dependencies.verdict(job, now) == NEVER:
+            why = dependencies.why_never(job, now)
+            self._actions.run_out(job, st.DEPENDENCY_FAILED, why, now)
 
     def _step(self, job: JobRecord, now: float) -> bool:
         """One change of state; False when there is none to make."""
@@ -430,8 +467,8 @@ class JobTable:
                 self._policy(job, member, st.POD_PENDING, f"{member.name} is pending", now)
 
     def _is_over(self, job: JobRecord, now: float) -> bool:
-        if not job.is_finished or job.count(*judging.LIVE):
-            return False
+        if not dependencies.is_over(job) or self._dependents.is_awaited(job):
+            return False  # who waits for it hears first what has become of it
         ttl, finished = job.spec.ttl_s, job.finished
         return job.is_deleted or (
             ttl is not None and finished is not None and finished + ttl <= now
@@ -439,6 +476,7 @@ class JobTable:
 
     def _drop(self, job: JobRecord) -> None:
         del self._jobs[job.uid]
+        self._dependents.forget(job)
         self.clocks.forget(job)
         self._effects.forget(job)
 
@@ -450,6 +488,9 @@ class JobTable:
             self._alarms.by_day(begins, job.uid)
         if job.finished is not None and job.spec.ttl_s is not None:
             self._alarms.by_day(job.finished + job.spec.ttl_s, job.uid)
+        for one in job.outcomes:
+            if one.since is not None and job.queued is None:
+                self._alarms.by_day(one.since, job.uid)
 
 
 def _does(job: JobRecord) -> str:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from phalanx.head.jobs import dependencies
 from phalanx.manifests.cron import moment_text
 from phalanx.manifests.times import length_text
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.dependencies import MET
 from phalanx.model.jobs.records import JobRecord
 
 TIMED = (st.PENDING, st.RUNNING)
@@ -36,6 +38,8 @@ def is_held_back(job: JobRecord, now: float) -> bool:
     where the time of day goes back."""
     if job.state != st.PENDING or job.is_held:
         return job.state == st.PENDING
+    if dependencies.verdict(job, now) != MET:
+        return True
     return (begins(job) or now) > now and not any(member.attempt for member in job.members)
 
 
@@ -54,6 +58,8 @@ def why_held_back(job: JobRecord, now: float) -> HeldBack | None:
     if job.is_held:
         name = job.uid.removeprefix("default/")
         return HeldBack("held", "it is held", f"phalanx release {name}")
+    if dependencies.verdict(job, now) != MET:
+        return HeldBack("dependency", dependencies.why_waits(job, now))
     begin = begins(job)
     assert begin is not None
     return HeldBack("begin", f"it begins at {moment_text(begin)} at the earliest (begin)")

@@ -8,6 +8,7 @@ import bisect
 import msgspec
 
 from phalanx.errors import JobCommandError as JobCommandError  # noqa: PLC0414 -- read from here
+from phalanx.model.jobs.dependencies import Outcome
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec
 from phalanx.model.jobs.states import FINISHED, PENDING, WAITING
 
@@ -98,10 +99,14 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
     """How often its queue, priority or time was changed: an earlier gang is of no use any more."""
     is_held: bool = False
     """It waits until it is released."""
+    outcomes: list[Outcome] = []
+    """What has become of its dependencies, as its spec names them."""
+    queued: float | None = None
+    """When its dependencies came true: it counts as waiting since then."""
     is_warned: bool = False
     """Its members were sent the signal before the end, this time."""
     ends_as: str = ""
-    """While it is terminated because its time has run out: the state that follows."""
+    """While it is terminated for a cause that names another end: the state that follows."""
     finished: float | None = None
     is_deleted: bool = False
     """It is forgotten as soon as its members are gone."""
@@ -190,6 +195,7 @@ class CronRecord(msgspec.Struct, kw_only=True, eq=False):
 def new_job(spec: JobSpec, now: float) -> JobRecord:
     """A job that was just submitted, with all its members waiting."""
     job = JobRecord(spec=spec, submitted=now, changed=now, is_held=spec.timing.is_held)
+    job.outcomes = [Outcome() for _ in (spec.after.needs if spec.after is not None else ())]
     for group in spec.groups:
         members = [MemberRecord(group=group.name, index=i) for i in range(group.replicas)]
         job.replace_group(group.name, members)

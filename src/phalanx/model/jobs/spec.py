@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from phalanx.model.jobs.dependencies import Dependencies
 from phalanx.model.jobs.timing import Timing
 from phalanx.model.jobs.topology import NetworkTopology
 
@@ -144,6 +145,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority_class: str = ""
     topology: NetworkTopology | None = None
     timing: Timing = Timing()
+    after: Dependencies | None = None
+    """What has to become of other jobs before it asks for places."""
     labels: Pairs = ()
     annotations: Pairs = ()
 
