@@ -11,7 +11,14 @@ from typing import Annotated
 
 import typer
 
-from phalanx.cli.job_view import crons_text, flows_text, hypernodes_text, job_text, jobs_text
+from phalanx.cli.job_view import (
+    crons_text,
+    elements_text,
+    flows_text,
+    hypernodes_text,
+    job_text,
+    jobs_text,
+)
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
@@ -24,6 +31,7 @@ from phalanx.protocol.requests.jobs import (
     CommandJob,
     GetJob,
     ListCrons,
+    ListElements,
     ListFlows,
     ListHyperNodes,
     ListJobs,
@@ -147,6 +155,9 @@ def run(
         str | None,
         typer.Option(help="Not before other jobs: afterok:A:B, afterany:C, after:D+10, ..."),
     ] = None,
+    array: Annotated[
+        str | None, typer.Option(help="Once for each index: 0-99, 0-99%10 (ten at once), 1,3,5-9.")
+    ] = None,
     hold: Annotated[bool, typer.Option("--hold", "-H", help="It waits until released.")] = False,
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds between SIGTERM and SIGKILL.")
@@ -187,6 +198,7 @@ def run(
             signal=signal,
             requeue=_requeue(requeue, requeue_max, no_requeue),
             after=after,
+            array=array,
             hold=hold,
             grace_s=grace,
             time_limit_s=time_limit,
@@ -248,22 +260,39 @@ def rows_json(rows: Row | Sequence[Row], indent: int | None = 1) -> str:
 
 
 def jobs(
+    name: Annotated[
+        str | None, typer.Argument(help="An array, or NAME[3-5]: a row for its elements.")
+    ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only of this queue.")] = None,
     state: Annotated[str | None, typer.Option("--state", "-s", help="Only in this one.")] = None,
     address: Address = None,
     json: Json = False,
     watch: Watch = False,
 ) -> None:
-    """List jobs, oldest first."""
+    """List jobs, oldest first; or the elements of an array."""
+    if name is not None and (queue is not None or state is not None):
+        fail("NAME, and --queue and --state, exclude each other.", USAGE)
     while True:
-        rows = ask(address, ListJobs(queue, state))
+        rows, text = _listed(address, name, queue, state)
         if watch and not json and sys.stdout.isatty():
             typer.echo(_CLEAR, nl=False)
-        typer.echo(rows_json(rows, None if watch else 1) if json else jobs_text(rows))
+        typer.echo(rows_json(rows, None if watch else 1) if json else text)
         if not watch:
             return
         sys.stdout.flush()
         time.sleep(_EVERY_S)
+
+
+def _listed(
+    address: str | None, name: str | None, queue: str | None, state: str | None
+) -> tuple[Sequence[Row], str]:
+    """The rows of `phalanx jobs`, and what they are as text."""
+    is_element = name is not None and "[" in name
+    jobs = [] if is_element else ask(address, ListJobs(queue, state, name))
+    if name is None or not (is_element or jobs[0].array):
+        return jobs, jobs_text(jobs)
+    elements = ask(address, ListElements(name))
+    return elements, elements_text(elements)
 
 
 def job(name: Name, address: Address = None, json: Json = False) -> None:
@@ -282,7 +311,9 @@ def logs(
 ) -> None:
     """Print what a job's members have printed, each line with the member's name."""
     job_name, member = name, ""
-    if "." in name:
+    if "]." in name:
+        job_name, _, member = name.rpartition(".")
+    elif "." in name:
         known = {f"{row.namespace}/{row.name}" for row in ask(address, ListJobs())}
         job_name, member = _job_and_member(name, known)
     if follow:

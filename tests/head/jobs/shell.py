@@ -81,6 +81,12 @@ class Shell:
         assert job.count(st.RUNNING)
         self.warned.append(f"{signal.name} at {self.now:g}")
 
+    def want_elements(self, job: JobRecord) -> None:
+        self.asked.append("elements")
+
+    def end_elements(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
+        self.ended.append("elements")
+
     def tell_others(self, jobs: list[str]) -> None:
         self.awaiting += jobs
 

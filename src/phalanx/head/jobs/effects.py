@@ -28,6 +28,15 @@ class JobEffects(Protocol):
         """Its time is nearly over: send its members that run this signal, each start once."""
         ...
 
+    def want_elements(self, job: JobRecord) -> None:
+        """Have those elements of an array live that may; ElementsChanged follows if any does."""
+        ...
+
+    def end_elements(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
+        """End the elements that live, or only those that wait for places; who `comes_back` waits
+        again after that. ElementsChanged follows."""
+        ...
+
     def tell_others(self, jobs: list[str]) -> None:
         """What these wait for has begun or ended: OthersChanged follows for each."""
         ...

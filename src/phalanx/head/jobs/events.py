@@ -59,6 +59,10 @@ class OthersChanged(JobEvent, frozen=True, kw_only=True, tag=True):
     """A job that it waits for has begun, or has ended."""
 
 
+class ElementsChanged(JobEvent, frozen=True, kw_only=True, tag=True):
+    """Elements of an array have begun or ended, or wait again: its record counts them already."""
+
+
 class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
     """News of one attempt of one member."""
 
@@ -98,6 +102,7 @@ Event = (
     | Deleted
     | Stranded
     | OthersChanged
+    | ElementsChanged
     | MemberRan
     | MemberExited
     | MemberLost

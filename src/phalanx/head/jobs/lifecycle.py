@@ -63,8 +63,13 @@ class JobTable:
             self._set_alarms(job)
             self._dependents.known_again(job)
             self._look_again(job, now, steady)
-            if job.outcomes and job.queued is None:
+            if job.spec.array is not None or (job.outcomes and job.queued is None):
                 self._effects.tell_others([job.uid])  # once all are known again
+            if job.spec.array is not None and (job.is_held or job.state in st.ENDING):
+                is_suspended = job.state == st.ABORTING
+                self._effects.end_elements(
+                    job, only_pending=job.is_held, comes_back=job.is_held or is_suspended
+                )
             for state, ask in ((st.PENDING, True), (st.TERMINATING, False)):
                 members = [m for m in job.members if m.state == state]
                 if members and ask:
@@ -94,7 +99,7 @@ class JobTable:
             self.clocks.look(job, now, steady)
             if isinstance(event, ev.MemberRan) and member.state == st.RUNNING:
                 self.clocks.heard(job, member, event.ran_s, now)
-        elif isinstance(event, ev.OthersChanged) and job is None:
+        elif isinstance(event, ev.OthersChanged | ev.ElementsChanged) and job is None:
             return
         elif job is None:
             raise JobCommandError(f"there is no job {event.job!r}")
@@ -118,7 +123,7 @@ class JobTable:
                 job.is_deleted = True
                 if st.TERMINATE_JOB in judging.ALLOWED[job.state]:
                     self._actions.act(job, st.TERMINATE_JOB, "the job was deleted", now)
-            case ev.OthersChanged():
+            case ev.OthersChanged() | ev.ElementsChanged():
                 pass  # it is looked at when it settles
             case _:
                 self._policy(job, None, st.UNKNOWN_EVENT, "the gang cannot be placed whole", now)
@@ -335,7 +340,9 @@ class JobTable:
         """Have it wait until it is released, or let it go. What runs is not held."""
         if is_held == job.is_held:
             return
-        if is_held and (job.state not in (st.PENDING, st.RESTARTING) or job.count(st.RUNNING)):
+        runs = job.spec.array is None and job.count(st.RUNNING)
+        waits = (st.PENDING, st.RESTARTING, *((st.RUNNING,) if job.spec.array is not None else ()))
+        if is_held and (job.state not in waits or runs):
             raise JobCommandError(f"job {job.uid} {_does(job)}: only one that waits can be held")
         job.is_held = is_held
         job.note(now, job.state, job.state, "held" if is_held else "released")
@@ -425,7 +432,11 @@ class JobTable:
         if job.state == st.RESTARTING and not job.count(st.TERMINATING):
             self._actions.go(job, st.PENDING, job.reason, now)
             return True
-        if job.state not in (st.PENDING, st.RUNNING) or time_limits.is_held_back(job, now):
+        if job.state not in (st.PENDING, st.RUNNING):
+            return False
+        if job.spec.array is not None:
+            return self._array_step(job, now)
+        if time_limits.is_held_back(job, now):
             return False
         self._release(job, now)
         here = job.count(st.RUNNING, st.SUCCEEDED, st.FAILED)
@@ -447,6 +458,19 @@ class JobTable:
             reason = f"{here} members run or have ended, of {minimum} that it needs"
             self._actions.go(job, st.PENDING, reason, now)
             return True
+        return False
+
+    def _array_step(self, job: JobRecord, now: float) -> bool:
+        """The same of an array that may go on."""
+        if decided := judging.array_verdict(job):
+            self._actions.finish(job, *decided, now)
+            return True
+        if job.state == st.PENDING and job.count(st.RUNNING, st.SUCCEEDED, st.FAILED):
+            job.started = now if job.started is None else job.started
+            self._actions.go(job, st.RUNNING, "its elements run", now)
+            return True
+        if job.count(st.WAITING) and not time_limits.is_held_back(job, now):
+            self._effects.want_elements(job)
         return False
 
     def _release(self, job: JobRecord, now: float) -> None:

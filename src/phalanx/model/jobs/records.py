@@ -141,6 +141,12 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
         tally[state] = tally.get(state, 0) + 1
         member.state = state
 
+    def count_element(self, old: str, new: str, elements: int = 1) -> None:
+        """Elements of an array have left one state for another."""
+        tally = self.tally[""]
+        tally[old] = tally.get(old, 0) - elements
+        tally[new] = tally.get(new, 0) + elements
+
     def replace_group(self, group: str, members: list[MemberRecord]) -> None:
         """Give a group these members, and count them."""
         self.groups[group] = members
@@ -196,6 +202,11 @@ def new_job(spec: JobSpec, now: float) -> JobRecord:
     """A job that was just submitted, with all its members waiting."""
     job = JobRecord(spec=spec, submitted=now, changed=now, is_held=spec.timing.is_held)
     job.outcomes = [Outcome() for _ in (spec.after.needs if spec.after is not None else ())]
+    if spec.element is not None:
+        job.queued = spec.element.since
+    if spec.array is not None:
+        job.tally = {"": {WAITING: spec.array.count}}  # its elements; it has no members
+        return job
     for group in spec.groups:
         members = [MemberRecord(group=group.name, index=i) for i in range(group.replicas)]
         job.replace_group(group.name, members)
