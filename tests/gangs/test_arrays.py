@@ -94,7 +94,7 @@ def environment(order):
 
 def test_an_array_runs_each_element_once_and_completes(world):
     world.submit("0-29").rounds(3)
-    done = collections.Counter()
+    done: collections.Counter[str] = collections.Counter()
     while world.running:
         done.update(world.ends())
     assert set(done.values()) == {1}
@@ -263,11 +263,12 @@ def test_one_line_lists_an_array_and_explains_what_waits_first(world):
     assert (row.kind, row.array, row.replicas) == ("array", "0-99", 100)
     assert row.position is not None
     assert "a[" in str(world.do(Explain("a")))
+    assert "waits for its turn" in str(world.do(Explain("a[99]")))
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_head_that_comes_back_loses_no_element_and_runs_none_twice(world, seed):
-    done = collections.Counter()
+    done: collections.Counter[str] = collections.Counter()
     world.submit("0-39%7").rounds(2 + seed % 3)
     for turn in range(400):
         if not world.running and world.info().state in st.FINISHED:
@@ -285,7 +286,7 @@ def test_a_head_that_comes_back_loses_no_element_and_runs_none_twice(world, seed
 def test_a_head_that_died_in_the_middle_of_writing_loses_no_element(world, kept):
     """Also where of what it wrote only a beginning is there."""
     world.submit("0-19%6").rounds(2)
-    log = []
+    log: list[object] = []
     record = world.rows.record
 
     def writes(changes, durable=None):

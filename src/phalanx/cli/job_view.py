@@ -93,7 +93,8 @@ def job_text(job: JobDescription) -> str:
     history = [
         safe(f"{_at(one.at)}  {one.old or '-'} -> {one.new}  {one.reason}") for one in job.history
     ]
-    return "\n".join([*lines, "", table(head, rows), "", *history])
+    shown = f"`phalanx jobs {_full_name(job)}` lists its elements." if job.array else ""
+    return "\n".join([*lines, "", safe(shown) or table(head, rows), "", *history])
 
 
 def _time_lines(job: JobDescription) -> list[str]:

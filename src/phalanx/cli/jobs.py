@@ -211,7 +211,9 @@ def run(
         return
     say(f"job {job.name}", err=True)
     try:
-        found = _follow(address, job.uid, None)
+        if array is not None:
+            say(f"`phalanx logs '{job.name}[INDEX]'` prints what an element printed", err=True)
+        found = _follow(address, job.uid, None, is_run=True)
     except KeyboardInterrupt:
         ask(address, CommandJob(job.uid, "cancel"))
         say(f"job {job.name} is cancelled", err=True)
@@ -332,9 +334,11 @@ def _job_and_member(name: str, known: Collection[str]) -> tuple[str, str]:
     return above, member
 
 
-def _follow(address: str | None, name: str, member: str | None) -> JobDescription:
-    """Print what comes until the job is over; the job."""
-    shown = _Shown(address, name, member, -1)
+def _follow(
+    address: str | None, name: str, member: str | None, *, is_run: bool = False
+) -> JobDescription:
+    """Print what comes until the job is over; the job. Of an array that is run nothing comes."""
+    shown = _Shown(address, name, member, -1, is_run=is_run)
     while True:
         found = shown.go_on()
         if found.state in SETTLED:
@@ -345,11 +349,20 @@ def _follow(address: str | None, name: str, member: str | None) -> JobDescriptio
 class _Shown:
     """What was printed of the output of a job's members so far."""
 
-    def __init__(self, address: str | None, job: str, member: str | None, attempt: int) -> None:
+    def __init__(
+        self,
+        address: str | None,
+        job: str,
+        member: str | None,
+        attempt: int,
+        *,
+        is_run: bool = False,
+    ) -> None:
         self._address = address
         self._job = job
         self._member = member
         self._attempt = attempt
+        self._is_run = is_run
         self._read: dict[tuple[str, int], int] = {}
         self._partial: dict[str, list[bytes]] = {}
 
@@ -358,6 +371,12 @@ class _Shown:
         from phalanx.api.jobs import read_log
 
         found = ask(self._address, GetJob(self._job))
+        if found.array and self._member is None and self._is_run:
+            return found  # its elements have their output
+        if found.array:
+            fail(f"Job {self._job} is an array: name an element, as '{self._job}[7]'.", 3)
+        if not found.members:
+            return found  # it has not begun
         chosen = [m for m in found.members if self._member in (None, m.name)]
         if not chosen:
             there = ", ".join(m.name for m in found.members)

@@ -19,6 +19,7 @@ from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspe
 from phalanx.head.jobs.element_requests import ElementRequests
 from phalanx.head.jobs.explaining import (
     explain_cron,
+    explain_element,
     explain_flow,
     explain_held,
     explain_job,
@@ -372,6 +373,8 @@ class JobRequests:
             return self._explanations.explain(name)
         if job is not None:
             return explain_job(job)
+        if (element := self.elements.description(name)) is not None:
+            return explain_element(element)
         if (flow := self.flows.table.get(uid)) is not None:
             return explain_flow(flow)
         if (cron := self.crons.table.get(uid)) is not None:
