@@ -72,6 +72,12 @@ class Cluster(World):
     def states(self, name="a"):
         return [(row.name, row.state) for row in self.do(ListElements(name))]
 
+    def end(self, place: tuple[bytes, int], code: int) -> None:
+        order = self.running.pop(place)
+        prefix = next(p for p in self.held if place in self.held[p])
+        self.hear(prefix, MemberNews(*place, order.attempt, code, log="x"))
+        self.rounds()
+
     def ends(self, code=0, count=None):
         """So many of those that run end with this code; their jobs."""
         chosen = list(self.running.items())[:count]
@@ -249,6 +255,60 @@ def test_others_wait_for_whole_arrays_and_arrays_for_others(world):
     assert world.info("last").state == st.PENDING
     assert len(world.ends()) == 4
     assert [order.job for order in world.running.values()] == ["default/last"]
+
+
+def test_an_element_waits_for_that_of_another_array(world):
+    world.submit("0-3%2", name="first").submit("0-3", name="b", after="aftercorr:first")
+    world.submit("0-3", name="c", after="aftercorr:b").rounds()
+    assert {order.job for order in world.running.values()} == {
+        "default/first[0]", "default/first[1]"
+    }  # fmt: skip
+    assert world.do(ListElements("b[0]"))[0].reason == (
+        "the same element of first has not completed (aftercorr)"
+    )
+    first = next(p for p, order in world.running.items() if order.job == "default/first[1]")
+    world.end(first, 0)
+    assert "default/b[1]" in {order.job for order in world.running.values()}
+    assert "default/b[0]" not in {order.job for order in world.running.values()}
+    first = next(p for p, order in world.running.items() if order.job == "default/first[0]")
+    world.end(first, 1)
+    assert world.states("b")[0] == ("b[0]", st.DEPENDENCY_FAILED)
+    assert world.states("c")[0] == ("c[0]", st.DEPENDENCY_FAILED)
+    world.do(DeleteJob("first"))
+    world.restart()
+    world.rounds()
+    done = []
+    while world.running:
+        done += world.ends()
+    assert not world.running
+    assert world.info("b").reason == "1 of 4 elements completed, 3 were ended"
+    assert world.info("c").reason == "1 of 4 elements completed, 3 were ended"
+    assert not {f"default/c[{i}]" for i in (0, 2, 3)} & set(done)
+    with pytest.raises(JobNotFoundError):
+        world.info("first")
+
+
+def test_a_long_chain_of_arrays_ends_together(world):
+    world.submit("0-1", name="n0", is_held=True)
+    for number in range(400):
+        world.submit("0-1", name=f"n{number + 1}", after=f"aftercorr:n{number}")
+    world.do(CommandJob("n0", "cancel"))
+    world.rounds()
+    assert world.info("n400").state == st.FAILED
+    assert not world.defects
+
+
+@pytest.mark.parametrize(("indices", "after", "said"), [
+    ("0-9", "aftercorr:first", "has no element 4; allowed are .* 0-3"),
+    ("", "aftercorr:first", "default/b is no array"),
+    ("0-3", "aftercorr:plain", "default/plain is no array"),
+])  # fmt: skip
+def test_what_cannot_be_paired_is_refused(world, indices, after, said):
+    world.submit("0-3", name="first").submit("", name="plain")
+    with pytest.raises(JobCommandError, match=said):
+        world.submit(indices, name="b", after=after)
+    with pytest.raises(ValueError, match="about each element"):
+        spec("0-3", after="aftercorr:first?afterok:plain")
 
 
 def test_elements_have_the_time_of_the_array_each(world):

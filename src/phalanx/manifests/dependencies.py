@@ -9,6 +9,7 @@ from phalanx.manifests.names import object_fault, shown
 from phalanx.manifests.queue_rules import Fault
 from phalanx.model.jobs.dependencies import (
     AFTER,
+    AFTER_CORR,
     KINDS,
     MAX_DEPENDENCIES,
     SINGLETON,
@@ -84,6 +85,8 @@ def _faults(after: Dependencies) -> list[str]:
             faults.append(f"{shown(need.kind)} is none of {', '.join(KINDS)}")
         elif (fault := object_fault("Job", name, namespace)) is not None:
             faults.append(f"{need.kind}: {fault}")
+        elif need.kind == AFTER_CORR and after.is_any:
+            faults.append(f"{need.kind} is about each element; '?' is about the whole array")
         elif not 0 <= need.delay_s <= LONGEST_S:
             faults.append(f"{need.kind}: {need.delay_s:g} s are more than {LONGEST_S:g} s")
     return faults

@@ -128,7 +128,8 @@ class JobActions:
             return  # it may be resumed
         job.finished = now
         if job.spec.array is not None:
-            job.count_element(st.WAITING, st.ENDED, job.count(st.WAITING))
+            for waits in (st.WAITING, st.BLOCKED):
+                job.count_element(waits, st.ENDED, job.count(waits))
         if not has_left:
             self.end_all(job, f"the job is {state}")
         if job.spec.ttl_s is not None:

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
+from phalanx.head.jobs import dependencies, judging, time_limits
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs import judging, time_limits
 from phalanx.head.jobs.elements import (
     COUNTED_AS,
     LIVES,
@@ -26,6 +26,7 @@ from phalanx.head.jobs.elements import (
 )
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import Element, element_uid, split_element
+from phalanx.model.jobs.dependencies import MET, NEVER, WAITS
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import Moment
@@ -42,6 +43,10 @@ class ArrayEffects(Protocol):
         """Take an event in, now."""
         ...
 
+    def after(self, uid: str, action: Callable[[], None]) -> None:
+        """Do something about a job after what is being done now."""
+        ...
+
     def keep(self, table: str, key: bytes, row: ElementRows | None) -> None:
         """Write a row down; None: it is gone."""
         ...
@@ -56,12 +61,22 @@ class Arrays:
         self._arrays: dict[str, Elements] = {}
         self._live: dict[str, dict[str, str]] = {}
         """The elements that live, by array: as what each counts, PENDING or RUNNING."""
+        self._paired: dict[str, dict[str, None]] = {}
+        """The arrays whose elements wait for those of each array."""
+        self._unchecked: set[str] = set()
+        """Arrays of which all elements that wait for others are to be looked at."""
 
     def _elements(self, job: JobRecord) -> Elements:
         assert job.spec.array is not None
         if job.uid not in self._arrays:
             self._arrays[job.uid] = Elements(job.spec.array)
             self._live[job.uid] = {}
+            paired = dependencies.paired(job)
+            if paired:
+                self._arrays[job.uid].block()
+                self._unchecked.add(job.uid)
+            for uid in paired:
+                self._paired.setdefault(uid, {})[job.uid] = None
         return self._arrays[job.uid]
 
     # ---- beginning and ending ----------------------------------------------------------------
@@ -72,6 +87,7 @@ class Arrays:
         assert array is not None
         if job.state not in (st.PENDING, st.RUNNING) or time_limits.is_held_back(job, now):
             return
+        self._unblock_all(job, elements)
         room = WINDOW - job.count(st.PENDING)
         if array.limit is not None:
             room = min(room, array.limit - job.count(st.PENDING, st.RUNNING))
@@ -104,18 +120,20 @@ class Arrays:
         """End these for good, those that wait, too; how many that were."""
         elements, waiting, count = self._elements(job), [], 0
         for position in positions:
-            if elements.state(position) == st.WAITING:
+            state = elements.state(position)
+            if state in (st.WAITING, st.BLOCKED):
                 elements.end(position, st.TERMINATED, None, 0, {})
+                job.count_element(state, st.ENDED)
                 waiting.append(position)
-            elif elements.state(position) == LIVES:
+            elif state == LIVES:
                 uid = element_uid(job.uid, elements.indices.at(position))
                 element = self._job_of(uid)
                 if element is not None and st.TERMINATE_JOB in judging.ALLOWED[element.state]:
                     self._effects.take_in(ev.Commanded(job=uid, action=st.TERMINATE_JOB))
                     count += 1
         self._keep(job.uid, waiting)
-        job.count_element(st.WAITING, st.ENDED, len(waiting))
         self._effects.take_in(ev.ElementsChanged(job=job.uid))
+        self._tell_paired(job, waiting)
         return count + len(waiting)
 
     # ---- news --------------------------------------------------------------------------------
@@ -153,8 +171,84 @@ class Arrays:
         self._keep(uid, [position])
         return uid
 
+    # ---- elements that wait for those of other arrays ----------------------------------------
+
+    def ended_of(self, element: JobRecord) -> None:
+        """One has ended: those of other arrays that wait for it hear of that."""
+        assert element.spec.element is not None
+        job = self._job_of(element.spec.element.array)
+        if job is not None and job.uid in self._arrays:
+            position = self._arrays[job.uid].indices.position(element.spec.element.index)
+            self._tell_paired(job, [] if position is None else [position])
+
+    def _tell_paired(self, job: JobRecord, positions: Iterable[int]) -> None:
+        indices = [self._arrays[job.uid].indices.at(position) for position in positions]
+        for uid in list(self._paired.get(job.uid, ())):
+            other, elements = self._job_of(uid), self._arrays.get(uid)
+            if other is None or elements is None or uid in self._unchecked:
+                continue
+            found = [p for i in indices if (p := elements.indices.position(i)) is not None]
+            self._unblock(other, elements, found)
+
+    def _unblock_all(self, job: JobRecord, elements: Elements) -> None:
+        """Look at all that wait for others: where that was not done yet, or one of those is over,
+        of which the elements that did not begin never will."""
+        others = [self._job_of(uid) for uid in dependencies.paired(job)]
+        are_over = any(other is None or other.is_finished for other in others)
+        if not job.count(st.BLOCKED) or not (are_over or job.uid in self._unchecked):
+            return
+        self._unchecked.discard(job.uid)
+        blocked, position = [], elements.next_blocked(0)
+        while position is not None:
+            blocked.append(position)
+            position = elements.next_blocked(position + 1)
+        self._unblock(job, elements, blocked)
+
+    def _unblock(self, job: JobRecord, elements: Elements, positions: Iterable[int]) -> None:
+        """Have those of these wait whose others have completed; end those for which one never
+        will."""
+        changed = []
+        for position in positions:
+            if elements.state(position) != st.BLOCKED:
+                continue
+            found = {
+                self._became(u, elements.indices.at(position)) for u in dependencies.paired(job)
+            }
+            if NEVER in found:
+                elements.end(position, st.DEPENDENCY_FAILED, None, 0, {})
+                job.count_element(st.BLOCKED, st.ENDED)
+            elif found == {MET}:
+                elements.wait(position)
+                job.count_element(st.BLOCKED, st.WAITING)
+            else:
+                continue
+            changed.append(position)
+        if changed:
+            self._keep(job.uid, changed)
+            self._effects.take_in(ev.ElementsChanged(job=job.uid))
+            self._effects.after(job.uid, lambda: self._tell_paired(job, changed))
+
+    def _became(self, uid: str, index: int) -> str:
+        """What an element that waits for that one knows by now."""
+        other = self._job_of(uid)
+        if other is None or other.spec.array is None:
+            return NEVER
+        elements = self._elements(other)
+        position = elements.indices.position(index)
+        if position is None:
+            return NEVER
+        state = elements.state(position)
+        if state == st.COMPLETED:
+            return MET
+        is_open = state in (st.WAITING, st.BLOCKED, LIVES) and not other.is_finished
+        return WAITS if is_open else NEVER
+
     def forget(self, job: JobRecord) -> None:
         """An array is gone."""
+        for uid in dependencies.paired(job):
+            if self._paired.get(uid, {}).pop(job.uid, job) is None and not self._paired[uid]:
+                del self._paired[uid]
+        self._unchecked.discard(job.uid)
         elements = self._arrays.pop(job.uid, None)
         self._live.pop(job.uid, None)
         for number in range(-(-len(elements.indices) // PART) if elements is not None else 0):
@@ -216,7 +310,7 @@ class Arrays:
         position = None if elements is None else elements.indices.position(element.index)
         if elements is None or position is None:
             return False
-        if elements.state(position) not in (st.WAITING, LIVES):
+        if elements.state(position) not in (st.WAITING, st.BLOCKED, LIVES):
             return False
         elements.begin(position)
         self._live[element.array][job.uid] = _counted(job)
@@ -234,7 +328,7 @@ class Arrays:
         tally: dict[str, int] = {}
         for state, count in counts.items():
             counted = COUNTED_AS[state]
-            if state == st.WAITING and job.is_finished:
+            if state in (st.WAITING, st.BLOCKED) and job.is_finished:
                 counted = st.ENDED
             tally[counted] = tally.get(counted, 0) + count
         for counted in live.values():

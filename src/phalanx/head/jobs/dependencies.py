@@ -15,6 +15,7 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.dependencies import (
     AFTER,
     AFTER_ANY,
+    AFTER_CORR,
     AFTER_NOT_OK,
     AFTER_OK,
     MET,
@@ -63,6 +64,8 @@ def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Out
     if need.kind == AFTER:
         began = other.started if other.started is not None else other.finished
         return Outcome() if began is None else Outcome(state=MET, since=began + need.delay_s)
+    if need.kind == AFTER_CORR:  # of use until each element knows what has become of its own
+        return Outcome(state=WAITS if job.count(st.BLOCKED) else MET)
     if not is_over(other):
         return Outcome()
     is_ok = other.state == st.COMPLETED
@@ -74,12 +77,13 @@ def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Out
 def look(job: JobRecord, others: Others, now: float) -> None:
     """Write down what is known of its dependencies by now."""
     after = job.spec.after
-    if after is None or job.queued is not None:
+    if after is None:
         return
     for number, need in enumerate(after.needs):
-        if job.outcomes[number].state == WAITS:
+        is_open = job.queued is None or need.kind == AFTER_CORR
+        if is_open and job.outcomes[number].state == WAITS:
             job.outcomes[number] = outcome(job, need, others, now)
-    if verdict(job, now) == MET:
+    if job.queued is None and verdict(job, now) == MET:
         job.queued = now
 
 
@@ -88,7 +92,8 @@ def verdict(job: JobRecord, now: float) -> str:
     after = job.spec.after
     if after is None or job.queued is not None:
         return MET
-    states = [_by(one, now) for one in job.outcomes]
+    pairs = zip(after.needs, job.outcomes, strict=True)
+    states = [MET if n.kind == AFTER_CORR else _by(one, now) for n, one in pairs]
     if after.is_any:
         return MET if MET in states else WAITS if WAITS in states else NEVER
     return NEVER if NEVER in states else WAITS if WAITS in states else MET
@@ -109,10 +114,17 @@ def next_moment(job: JobRecord, now: float) -> float | None:
 def unheard(job: JobRecord) -> list[str]:
     """The jobs of which it has to hear yet."""
     after = job.spec.after
-    if after is None or job.queued is not None or job.is_finished:
+    if after is None or job.is_finished:
         return []
     pairs = zip(after.needs, job.outcomes, strict=True)
-    return [n.job for n, o in pairs if o.state == WAITS and n.kind != SINGLETON]
+    waiting = [need for need, one in pairs if one.state == WAITS and need.kind != SINGLETON]
+    return [need.job for need in waiting if job.queued is None or need.kind == AFTER_CORR]
+
+
+def paired(job: JobRecord) -> list[str]:
+    """The arrays whose elements its own elements wait for, one for one."""
+    after = job.spec.after
+    return [n.job for n in (after.needs if after is not None else ()) if n.kind == AFTER_CORR]
 
 
 def why_waits(job: JobRecord, now: float) -> str:
@@ -120,7 +132,11 @@ def why_waits(job: JobRecord, now: float) -> str:
     after = job.spec.after
     assert after is not None
     pairs = zip(after.needs, job.outcomes, strict=True)
-    found = [_said(need, one) for need, one in pairs if _by(one, now) == WAITS]
+    found = [
+        _said(need, one)
+        for need, one in pairs
+        if _by(one, now) == WAITS and need.kind != AFTER_CORR
+    ]
     joined = (" or " if after.is_any else " and ").join(found[:SHOWN])
     return f"it waits {joined}{_more(len(found))}"
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from phalanx.errors import JobCommandError
 from phalanx.head.jobs import dependencies
+from phalanx.manifests.arrays import written_ranges
 from phalanx.manifests.dependencies import others, written_dependencies
-from phalanx.model.jobs.dependencies import AFTER, SINGLETON
+from phalanx.model.jobs.arrays import ArraySpec, Indices
+from phalanx.model.jobs.dependencies import AFTER, AFTER_CORR, SINGLETON
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.nearest import nearest
@@ -105,7 +107,8 @@ def _words(job: JobRecord) -> list[str]:
 
 
 def check_known(spec: JobSpec, jobs: Mapping[str, JobRecord]) -> None:
-    """Raises JobCommandError for a new job that waits for one that nobody knows."""
+    """Raises JobCommandError for a new job that waits for one that nobody knows, and for elements
+    that wait for elements that there are not."""
     missing = [uid for uid in others(spec.after) if uid not in jobs]
     if missing:
         assert spec.after is not None
@@ -114,4 +117,23 @@ def check_known(spec: JobSpec, jobs: Mapping[str, JobRecord]) -> None:
         raise JobCommandError(
             f"job {spec.uid}: after={written_dependencies(spec.after)[:200]}: there is no job "
             f"{name!r}{near}; allowed are jobs that were submitted before and are not deleted"
+        )
+    for need in spec.after.needs if spec.after is not None else ():
+        if need.kind == AFTER_CORR:
+            _check_paired(spec, need.job, jobs[need.job].spec.array)
+
+
+def _check_paired(spec: JobSpec, uid: str, other: ArraySpec | None) -> None:
+    named = f"job {spec.uid}: after={AFTER_CORR}:{uid}"
+    if spec.array is None or other is None:
+        none = spec.uid if spec.array is None else uid
+        raise JobCommandError(f"{named}: {none} is no array; allowed is {AFTER_CORR} between two")
+    if spec.array.ranges == other.ranges:
+        return
+    there = Indices(other.ranges)
+    missing = next((i for i in Indices(spec.array.ranges) if there.position(i) is None), None)
+    if missing is not None:
+        raise JobCommandError(
+            f"{named}: {uid} has no element {missing}; allowed are indices that it has, too: "
+            f"{written_ranges(other.ranges)[:200]}"
         )

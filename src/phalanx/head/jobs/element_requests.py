@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from phalanx.errors import JobCommandError, JobNotFoundError
+from phalanx.head.jobs import dependencies
 from phalanx.head.jobs.elements import LIVES, Elements, Ended
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.rows import element_description
@@ -148,8 +149,12 @@ def _row(
     array: JobRecord, text: str, count: int, ended: Ended, job: JobRecord | None
 ) -> ElementInfo:
     state, reason, node, starts = ended.state, "", "", ended.starts
-    if state == st.WAITING and array.is_finished:
-        state = array.state
+    if state == st.BLOCKED:
+        paired = ", ".join(uid.removeprefix("default/") for uid in dependencies.paired(array))
+        reason = f"the same element of {paired} has not completed (aftercorr)"
+    if state in (st.WAITING, st.BLOCKED):
+        state = array.state if array.is_finished else st.WAITING
+        reason = "" if array.is_finished else reason
     if job is not None:
         state, reason = job.state, job.reason
         node = next((member.node for member in job.members if member.node), "")

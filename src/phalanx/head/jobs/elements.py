@@ -18,12 +18,13 @@ from phalanx.model.jobs.records import JobRecord
 LIVES: Final = "Lives"
 STATES: Final = (
     st.WAITING, LIVES, st.COMPLETED, st.FAILED, st.TERMINATED, st.TIMED_OUT, st.DEADLINE,
-    st.DEPENDENCY_FAILED,
+    st.DEPENDENCY_FAILED, st.BLOCKED,
 )  # fmt: skip
-"""By the number that stands for each; those behind LIVES are ends."""
+"""By the number that stands for each."""
 _NUMBER = {state: number for number, state in enumerate(STATES)}
 COUNTED_AS: Final = {
     st.WAITING: st.WAITING,
+    st.BLOCKED: st.BLOCKED,
     st.COMPLETED: st.SUCCEEDED,
     st.FAILED: st.FAILED,
     st.TIMED_OUT: st.FAILED,
@@ -79,6 +80,15 @@ class Elements:
         """What the files of elements are called differs by their index alone, and is kept once."""
         self._first = 0
         """No element before this one waits."""
+
+    def block(self) -> None:
+        """All of them wait for others before they wait."""
+        self._states = bytearray([_NUMBER[st.BLOCKED]]) * len(self._states)
+
+    def next_blocked(self, position: int) -> int | None:
+        """The first from here on that waits for another."""
+        found = self._states.find(_NUMBER[st.BLOCKED], position)
+        return None if found < 0 else found
 
     def state(self, position: int) -> str:
         """WAITING, LIVES, or how it ended."""

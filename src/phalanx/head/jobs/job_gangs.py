@@ -227,6 +227,7 @@ class JobGangs:
         if job.spec.element is not None:  # what is left of it is written before its row goes
             array = self.arrays.element_over(job, row.logs if row is not None else {})
             self.later(ev.ElementsChanged(job=array))
+            self.after(array, lambda: self.arrays.ended_of(job))
         elif job.spec.array is not None:
             self.arrays.forget(job)
         self.errors.pop(job.uid, None)

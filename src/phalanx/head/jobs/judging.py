@@ -117,7 +117,7 @@ def targets(job: JobRecord, action: str, group: str, index: int) -> list[MemberR
 
 def array_verdict(job: JobRecord) -> tuple[str, str] | None:
     """The same of an array, by its elements."""
-    if job.count(st.WAITING, *LIVE):
+    if job.count(st.WAITING, st.BLOCKED, *LIVE):
         return None
     completed, failed, ended = (job.count(s) for s in (st.SUCCEEDED, st.FAILED, st.ENDED))
     if not failed + ended:

@@ -15,13 +15,12 @@ from phalanx.head.jobs.actions import TARGETED, JobActions
 from phalanx.head.jobs.alarms import Alarms
 from phalanx.head.jobs.dependents import Dependents, check_known
 from phalanx.head.jobs.effects import JobEffects
+from phalanx.head.jobs.policies import JobPolicies
 from phalanx.head.jobs.resizing import fit_members
 from phalanx.head.jobs.run_clock import RunClocks
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.dependencies import NEVER
 from phalanx.model.jobs.records import (
-    WHOLE,
-    DueAction,
     JobCommandError,
     JobRecord,
     MemberRecord,
@@ -41,6 +40,7 @@ class JobTable:
         self.clocks = RunClocks()
         self._dependents = Dependents(self._jobs)
         self._actions = JobActions(effects, self._alarms)
+        self._policies = JobPolicies(self._actions, self._alarms)
 
     def get(self, uid: str) -> JobRecord | None:
         """The job of that name."""
@@ -126,7 +126,9 @@ class JobTable:
             case ev.OthersChanged() | ev.ElementsChanged():
                 pass  # it is looked at when it settles
             case _:
-                self._policy(job, None, st.UNKNOWN_EVENT, "the gang cannot be placed whole", now)
+                self._policies.follow(
+                    job, None, st.UNKNOWN_EVENT, "the gang cannot be placed whole", now
+                )
 
     def tick(self, now: float, steady: float) -> None:
         """Do what has become due: delayed actions, ends of time, and forgetting jobs that ended
@@ -146,7 +148,7 @@ class JobTable:
         due = [d for d in job.due if d.at <= now]
         job.due = [d for d in job.due if d.at > now]
         for action in due:
-            self._do_due(job, action, now)
+            self._policies.do_due(job, action, now)
         may_begin = bool(job.count(st.WAITING)) and not time_limits.is_held_back(job, now)
         certain = self.clocks.certain(job, now, steady)
         is_time = time_limits.time_is_up(job, certain) or time_limits.must_warn(job, certain)
@@ -211,7 +213,7 @@ class JobTable:
                 self._actions.finish(job, st.FAILED, why, now)
                 return
             self._actions.wait_again(job, member, reason)
-            self._policy(job, member, st.POD_EVICTED, f"{member.name}: {reason}", now)
+            self._policies.follow(job, member, st.POD_EVICTED, f"{member.name}: {reason}", now)
         elif isinstance(event, ev.MemberExited):
             self._exited(job, member, event, now)
 
@@ -231,7 +233,7 @@ class JobTable:
             self._actions.move(job, member, st.SUCCEEDED, event.reason)
             if job.count(st.SUCCEEDED, group=member.group) == len(job.groups[member.group]):
                 reason = f"all members of {member.group} succeeded"
-                self._policy(job, None, st.TASK_COMPLETED, reason, now, group=member.group)
+                self._policies.follow(job, None, st.TASK_COMPLETED, reason, now, group=member.group)
             return
         reason = event.reason or f"exit code {event.exit_code}"
         if self._starts_again_in_place(job, member):
@@ -246,8 +248,8 @@ class JobTable:
         is_named = rule is not None and event.exit_code in rule.exit_codes
         if is_named and self._actions.requeue(job, why, now):
             return
-        if not self._policy(job, member, st.POD_FAILED, why, now, code=event.exit_code):
-            self._policy(job, member, st.TASK_FAILED, why, now)
+        if not self._policies.follow(job, member, st.POD_FAILED, why, now, code=event.exit_code):
+            self._policies.follow(job, member, st.TASK_FAILED, why, now)
 
     def _starts_again_in_place(self, job: JobRecord, member: MemberRecord) -> bool:
         group = job.spec.group(member.group)
@@ -271,62 +273,6 @@ class JobTable:
         else:
             self._actions.move(job, member, st.ENDED, member.reason)
 
-    # ---- policies ----------------------------------------------------------------------------
-
-    def _policy(
-        self,
-        job: JobRecord,
-        member: MemberRecord | None,
-        event: str,
-        reason: str,
-        now: float,
-        *,
-        group: str = "",
-        code: int | None = None,
-    ) -> bool:
-        """Do what the job's policies say about an event. False when none does."""
-        group = member.group if member else group
-        policy = judging.find_policy(job, group, event, code)
-        if policy is None:
-            return False
-        index = member.index if member else WHOLE
-        if policy.timeout_s is None:
-            charge = event not in judging.FREE_OF_CHARGE
-            self._actions.act(
-                job, policy.action, reason, now, group=group, index=index, charge=charge
-            )
-            return True
-        due = DueAction(
-            at=now + policy.timeout_s,
-            action=policy.action,
-            event=event,
-            version=job.version,
-            group=group,
-            index=index,
-            attempt=member.attempt if member else 0,
-        )
-        job.due.append(due)
-        self._alarms.by_day(due.at, job.uid)
-        return True
-
-    def _do_due(self, job: JobRecord, due: DueAction, now: float) -> None:
-        """A delayed action, unless what caused it has passed: the job was restarted meanwhile, or
-        the member runs or has succeeded, or has failed once more since."""
-        if due.version != job.version or job.state not in (st.PENDING, st.RUNNING):
-            return
-        if due.index != WHOLE:
-            member = job.member(due.group, due.index)
-            if member is None or member.state in (st.RUNNING, st.SUCCEEDED):
-                return
-            later = member.attempt > due.attempt
-            if later and not (due.event == st.POD_EVICTED and member.state == st.PENDING):
-                return
-        charge = due.event not in judging.FREE_OF_CHARGE
-        reason = f"{due.event} of {due.group or 'the job'} lasted"
-        self._actions.act(
-            job, due.action, reason, now, group=due.group, index=due.index, charge=charge
-        )
-
     # ---- actions -----------------------------------------------------------------------------
 
     def _resize(self, job: JobRecord, spec: JobSpec, now: float) -> None:
@@ -334,7 +280,7 @@ class JobTable:
             raise JobCommandError(f"job {job.uid} is {job.state}: its size is of no use any more")
         surplus = fit_members(job, spec)
         self._actions.end(job, surplus, "the job became smaller", comes_back=False)
-        self._policy(job, None, st.JOB_UPDATED, "the job was changed", now)
+        self._policies.follow(job, None, st.JOB_UPDATED, "the job was changed", now)
 
     def _hold(self, job: JobRecord, is_held: bool, now: float) -> None:
         """Have it wait until it is released, or let it go. What runs is not held."""
@@ -469,7 +415,7 @@ class JobTable:
             job.started = now if job.started is None else job.started
             self._actions.go(job, st.RUNNING, "its elements run", now)
             return True
-        if job.count(st.WAITING) and not time_limits.is_held_back(job, now):
+        if job.count(st.WAITING, st.BLOCKED) and not time_limits.is_held_back(job, now):
             self._effects.want_elements(job)
         return False
 
@@ -488,7 +434,7 @@ class JobTable:
         for member in asked:
             policy = judging.find_policy(job, member.group, st.POD_PENDING)
             if policy is not None and policy.timeout_s is not None:
-                self._policy(job, member, st.POD_PENDING, f"{member.name} is pending", now)
+                self._policies.follow(job, member, st.POD_PENDING, f"{member.name} is pending", now)
 
     def _is_over(self, job: JobRecord, now: float) -> bool:
         if not dependencies.is_over(job) or self._dependents.is_awaited(job):

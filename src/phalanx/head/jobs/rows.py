@@ -42,7 +42,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         else next((kind for kind in KINDS if job.spec.plugin(kind) is not None), "batch"),
         replicas=job.spec.replicas if array is None else array.count,
         min=gang_minimum(job) if held is None or array is not None else job.spec.min_available,
-        pending=job.count(st.PENDING, st.WAITING),
+        pending=job.count(st.PENDING, st.WAITING, st.BLOCKED),
         running=job.count(st.RUNNING, st.TERMINATING),
         succeeded=job.count(st.SUCCEEDED),
         failed=job.count(st.FAILED),
@@ -71,7 +71,7 @@ def element_description(array: JobRecord, index: int, ended: Ended, now: float) 
     """What is left of an element of an array, or is to come."""
     row = job_row(array, array.spec.priority, now)
     state = ended.state
-    if state == st.WAITING:
+    if state in (st.WAITING, st.BLOCKED):
         state = array.state if array.is_finished else st.PENDING
     members = [
         MemberInfo(

@@ -10,8 +10,9 @@ AFTER: Final = "after"
 AFTER_ANY: Final = "afterany"
 AFTER_OK: Final = "afterok"
 AFTER_NOT_OK: Final = "afternotok"
+AFTER_CORR: Final = "aftercorr"
 SINGLETON: Final = "singleton"
-KINDS: Final = (AFTER_OK, AFTER_ANY, AFTER_NOT_OK, AFTER, SINGLETON)
+KINDS: Final = (AFTER_OK, AFTER_ANY, AFTER_NOT_OK, AFTER, AFTER_CORR, SINGLETON)
 """Slurm's, by their names there."""
 
 MAX_DEPENDENCIES = 1_000

@@ -8,9 +8,9 @@ import bisect
 import msgspec
 
 from phalanx.errors import JobCommandError as JobCommandError  # noqa: PLC0414 -- read from here
-from phalanx.model.jobs.dependencies import Outcome
+from phalanx.model.jobs.dependencies import AFTER_CORR, Outcome
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec
-from phalanx.model.jobs.states import FINISHED, PENDING, WAITING
+from phalanx.model.jobs.states import BLOCKED, FINISHED, PENDING, WAITING
 
 KEEP_TRANSITIONS = 100
 WHOLE = -1
@@ -205,7 +205,8 @@ def new_job(spec: JobSpec, now: float) -> JobRecord:
     if spec.element is not None:
         job.queued = spec.element.since
     if spec.array is not None:
-        job.tally = {"": {WAITING: spec.array.count}}  # its elements; it has no members
+        is_paired = any(n.kind == AFTER_CORR for n in (spec.after.needs if spec.after else ()))
+        job.tally = {"": {BLOCKED if is_paired else WAITING: spec.array.count}}
         return job
     for group in spec.groups:
         members = [MemberRecord(group=group.name, index=i) for i in range(group.replicas)]

@@ -99,6 +99,8 @@ POLICY_ACTIONS: Final = (
 
 WAITING: Final = "Waiting"
 """A member that is not asked for yet: its group waits for other groups, or the job is held."""
+BLOCKED: Final = "Blocked"
+"""An element of an array that waits for the same element of another array."""
 ENDED: Final = "Ended"
 """A member that was ended on purpose; it starts again only when its job does."""
 

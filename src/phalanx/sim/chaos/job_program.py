@@ -12,7 +12,14 @@ import msgspec
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import ArraySpec
-from phalanx.model.jobs.dependencies import KINDS, Dependencies, Dependency
+from phalanx.model.jobs.dependencies import (
+    AFTER,
+    AFTER_ANY,
+    AFTER_NOT_OK,
+    AFTER_OK,
+    Dependencies,
+    Dependency,
+)
 from phalanx.model.jobs.spec import DependsOn, JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import (
     NODE,
@@ -49,6 +56,9 @@ _POLICIES: tuple[tuple[Policy, ...], ...] = (
     (Policy(action=st.RESTART_JOB, events=(st.POD_EVICTED, st.POD_FAILED)),),
     (Policy(action=st.RESTART_JOB, events=(st.POD_FAILED,), timeout_s=0.5),),
 )
+
+
+_KINDS = (AFTER_OK, AFTER_ANY, AFTER_NOT_OK, AFTER)
 
 
 class JobProgram:
@@ -153,7 +163,7 @@ class JobProgram:
         if number and rng.random() < 0.6:
             needs = tuple(
                 Dependency(
-                    kind=rng.choice(KINDS[:-1]),
+                    kind=rng.choice(_KINDS),
                     job=f"{spec.namespace}/{self._driver.name}-{rng.randrange(number)}",
                 )
                 for _ in range(rng.choice((1, 1, 2)))
