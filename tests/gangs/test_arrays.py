@@ -10,6 +10,8 @@ from tests.fuzz.world import World
 
 from phalanx.api.jobs import job_manifest
 from phalanx.errors import JobCommandError, JobNotFoundError
+from phalanx.head.jobs import element_requests
+from phalanx.head.jobs.arrays import WINDOW
 from phalanx.manifests.arrays import read_array
 from phalanx.manifests.dependencies import read_dependencies
 from phalanx.model.jobs import states as st
@@ -18,6 +20,7 @@ from phalanx.model.jobs.timing import Timing
 from phalanx.protocol.bundle_messages import MemberNews
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import (
+    MAX_ROWS,
     ApplyManifests,
     CommandJob,
     DeleteJob,
@@ -133,9 +136,17 @@ def test_no_more_run_at_once_than_the_array_says(world):
 def test_only_so_many_wait_at_the_scheduler(world):
     world.submit("0-999999").rounds(3)
     gangs = world.control.gang_scheduler.registry.gangs
-    assert len(gangs) <= 64 + 8
+    assert len(gangs) == WINDOW + len(world.running)
     assert world.info().replicas == 1_000_000
     assert world.counts()[0] == 1_000_000 - len(world.running)
+
+
+def test_rows_of_elements_have_a_limit(world, monkeypatch):
+    world.submit("0-19", is_held=True).rounds(1)
+    world.do(CommandJob("a[1-19:2]", "cancel"))
+    assert len(world.states()) == 20 <= MAX_ROWS
+    monkeypatch.setattr(element_requests, "MAX_ROWS", 5)
+    assert [name for name, _ in world.states()] == [f"a[{i}]" for i in range(5)]
 
 
 def test_an_element_that_fails_fails_the_array_once_all_are_over(world):

@@ -16,6 +16,7 @@ from phalanx.manifests.dependencies import (
     written_dependencies,
 )
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.dependencies import MAX_DEPENDENCIES
 from phalanx.model.jobs.records import JobCommandError, JobRecord
 from phalanx.model.jobs.spec import JobSpec, TaskGroup
 from phalanx.model.jobs.timing import Moment, Timing
@@ -260,5 +261,7 @@ def test_a_job_cannot_wait_for_itself_nor_for_too_many():
     own = read_dependencies("afterok:d", "default")
     (fault,) = dependency_faults(own, "default/d")
     assert "wait for itself" in fault.reason
+    names = [f"j{number}" for number in range(MAX_DEPENDENCIES + 1)]
+    assert read_dependencies("afterok:" + ":".join(names[1:]), "default").needs
     with pytest.raises(ValueError, match="1,001 jobs; allowed are 1,000"):
-        read_dependencies("afterok:" + ":".join(f"j{n}" for n in range(1_001)), "default")
+        read_dependencies("afterok:" + ":".join(names), "default")
