@@ -235,8 +235,8 @@ class JobGangs:
         self.after(job.uid, lambda: self._forgotten(job))
 
     def _forgotten(self, job: JobRecord) -> None:
-        gang = self._gangs.pop(job.uid, None)
-        if gang is not None:
+        gang = self._gangs.get(job.uid)
+        if gang is not None:  # whoever gets its name has to wait until it is over
             self._reservations.remove(gang)
         if job.spec.element is None:
             self._outbox.broadcast(ForgetJob(job.uid))  # an array's files go all at once
@@ -319,6 +319,7 @@ class JobGangs:
     def _end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
         """These are to end, wherever they are on their way."""
         gang = self._gangs.get(job.uid)
+        gang = None if gang is None or gang.is_removed else gang
         over = []
         for group, number, attempt in ends:
             index = gang.index_of(group, number) if gang is not None else None
@@ -367,7 +368,7 @@ class JobGangs:
 
     def lost(self, gang: Gang, members: list[int]) -> None:
         """Members have lost their places, and wait again, or until their job asks for them."""
-        job = self.table.get(gang.job)
+        job = None if gang.is_removed else self.table.get(gang.job)
         dismissed = []
         for index in members:
             group, number = _key(gang, index)
@@ -410,8 +411,8 @@ class JobGangs:
     def member_news(self, node_id: str, message: MemberNews) -> None:
         """A node says that a member runs, or has ended."""
         gang = self._registry.gangs.get(message.group)
-        if gang is None or not gang.job:
-            return
+        if gang is None or not gang.job or gang.is_removed:
+            return  # another job may have its name by now
         place = gang.members[message.index]
         if place.attempt != message.attempt:
             return
