@@ -197,6 +197,14 @@ TRIED: dict[str, list[Limit]] = {
             (documents, "MAX_VALUES", 100),
         )
     ],
+    "model.jobs.arrays.MAX_ELEMENTS": [
+        Limit(
+            lambda n: Job("true", array=f"1-{n}"), "has 1,000,001 elements; allowed are 1,000,000"
+        )
+    ],
+    "model.jobs.arrays.MAX_INDEX": [
+        Limit(lambda n: Job("true", array=str(n)), "is at most 2,147,483,647, not 2,147,483,648")
+    ],
     "model.jobs.spec.MAX_REPLICAS": [
         Limit(
             lambda n: Job("true", members=n), "members={value}: it is at most {limit}", way="Job"
@@ -271,6 +279,10 @@ ELSEWHERE = {
     "head.nodes.KEEP_DEAD": "tests/head/test_nodes.py",
     "head.groups.table.KEEP_REMOVED": "tests/head/test_groups.py",
     "model.jobs.records.KEEP_TRANSITIONS": "tests/head/jobs/test_lifecycle.py",
+    "model.jobs.dependencies.MAX_DEPENDENCIES": "tests/head/jobs/test_dependencies.py",
+    "model.jobs.arrays.MAX_RANGES": "tests/manifests/test_arrays.py",
+    "head.jobs.arrays.WINDOW": "tests/gangs/test_arrays.py",
+    "protocol.requests.jobs.MAX_ROWS": "tests/gangs/test_arrays.py",
     "model.jobs.timing.DEFAULT_REQUEUES": "tests/head/jobs/test_time_limits.py",
     "compat.jobs.routes.PACKAGE_BYTES": "tests/compat/test_job_server.py",
 }

@@ -42,7 +42,7 @@ FOR_VISITORS = {
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
     *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
     *("ExplainActor", "ListActors", "ListGroups"),
-    *("ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog"),
+    *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog"),
 }
 """What a command line may ask. The node and the head listen to nobody of another user."""
 FOR_NODES = {"NewDriverJob", "GetViewChanges", "WatchGroup"}

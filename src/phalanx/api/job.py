@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 from phalanx.engines.interface import current
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.arrays import ArraySpec
+from phalanx.model.jobs.dependencies import Dependencies
 from phalanx.model.jobs.spec import (
     DEFAULT_GRACE_S,
     DEFAULT_QUEUE,
@@ -41,6 +43,8 @@ _KINDS = {
     "begin": "a text like now+1h, or a datetime",
     "deadline": "a text like now+1h, or a datetime",
     "signal": "a text like USR1@300",
+    "after": "a text like afterok:prep",
+    "array": "a text like 0-99%10",
     "requeue": "a mapping of reasons, exitCodes and max",
 }
 _LONGEST_STEM = 20
@@ -98,6 +102,13 @@ class Job:
     requeue: Mapping[str, Any] | None = None
     """When it waits again instead of ending: {"reasons": ["timeout", "preempted", "node"],
     "exitCodes": [75], "max": 3}. By default when it is preempted or loses a node."""
+    after: str | None = None
+    """What has to become of other jobs before it asks for places, in Slurm's words:
+    "afterok:prep,afterany:clean", "after:server+10" (minutes), "singleton:train"; with "?" instead
+    of "," one is enough."""
+    array: str | None = None
+    """It runs once for each index, "0-99", "0-99%10" (ten at once), "1,3,5-9:2": each element is a
+    job of its own, NAME[7], with PHALANX_ARRAY_INDEX in its environment."""
     hold: bool = False
     """It waits until it is released."""
     time_limit_s: float | None = None
@@ -166,6 +177,8 @@ class Job:
             ttl_s=self.ttl_s,
             priority=self.priority,
             timing=self._timing(),
+            after=self._after(),
+            array=self._array(),
         )
 
     def _timing(self) -> Timing:
@@ -179,6 +192,19 @@ class Job:
             requeue=self._read("requeue", requeue_of),
             is_held=self.hold,
         )
+
+    def _after(self) -> Dependencies | None:
+        from phalanx.manifests.dependencies import dependency_faults, read_dependencies
+
+        after = self._read("after", lambda text: read_dependencies(text, self.namespace))
+        for fault in dependency_faults(after, self.uid):
+            raise ValueError(f"Job: {fault.reason}.")
+        return after
+
+    def _array(self) -> ArraySpec | None:
+        from phalanx.manifests.arrays import read_array
+
+        return self._read("array", read_array)
 
     def _read(self, field: str, read: Callable[[Any], T]) -> T | None:
         given = vars(self)[field]
@@ -241,6 +267,8 @@ class Job:
         if not isinstance(self.hold, bool):
             raise TypeError(f"Job: hold={self.hold!r}: it is True or False.")
         self._timing()
+        self._after()
+        self._array()
         for name in ("env", "resources", "plugins"):
             value = vars(self)[name]
             if value is not None and not isinstance(value, Mapping):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -150,22 +151,43 @@ class JobHandle:
         return Rows([self.status()])._repr_html_()
 
 
-def submit(job: Job | Mapping[str, Any]) -> JobHandle:
+def submit(
+    job: Job | Mapping[str, Any],
+    *,
+    after: str | JobHandle | Iterable[JobHandle] | None = None,
+) -> JobHandle:
     """Submit a `Job(...)`, or a manifest of kind Job as a mapping; its handle.
+
+    `after`: what has to become of other jobs before it asks for places, instead of what it says
+    itself: a text as that of `Job`, or handles of jobs that all have to complete.
 
     Raises ManifestError for a manifest that is wrong, QueueUnavailableError, GangInfeasibleError
     for what the cluster could never hold, JobCommandError for a name that is taken, and TypeError
     for what is no job: `submit_manifests` takes files, and other kinds.
     """
     engine = engine_or_start()
+    awaited = None if after is None else _awaited(after)
     if isinstance(job, Job):
+        job = job if awaited is None else dataclasses.replace(job, after=awaited)
         spec = job.spec()
         engine.ask(new_request([job_manifest(spec)]))
         return JobHandle(spec.name, spec.namespace)
     if not isinstance(job, Mapping) or job.get("kind") != "Job":
         raise TypeError(f"submit takes a Job, not {job!r}: submit_manifests takes anything else")
+    if awaited is not None:
+        job = {**job, "spec": {**(job.get("spec") or {}), "after": awaited}}
     (done,) = engine.ask(new_request(_objects(_as_text(job))))
     return JobHandle(done.name, done.namespace)
+
+
+def _awaited(after: str | JobHandle | Iterable[JobHandle]) -> str:
+    if isinstance(after, str):
+        return after
+    handles = [after] if isinstance(after, JobHandle) else list(after)
+    for handle in handles:
+        if not isinstance(handle, JobHandle):
+            raise TypeError(f"submit: after={handle!r}: it is a text like afterok:prep, or handles")
+    return ",".join(f"afterok:{handle.uid}" for handle in handles)
 
 
 def submit_manifests(
@@ -223,7 +245,7 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
 
     Raises ManifestError with all that is wrong.
     """
-    from phalanx.manifests.check import read_for_submit
+    from phalanx.manifests.check import others_first, read_for_submit
 
     manifests, found = read_for_submit(text, file)
     said = [str(finding) for finding in found]
@@ -231,7 +253,7 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
         if manifest.kind not in APPLIED:
             said.append(f"{manifest.object}: nothing is made of it")
     chosen = [m for m in manifests if m.kind in APPLIED]
-    ordered = sorted(chosen, key=lambda m: _ORDER.get(m.kind, len(_ORDER)))
+    ordered = sorted(others_first(chosen), key=lambda m: _ORDER.get(m.kind, len(_ORDER)))
     return [Manifest(m.kind, msgspec.msgpack.encode(m.spec)) for m in ordered], said
 
 

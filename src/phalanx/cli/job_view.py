@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from phalanx.cli.table import amount, safe, table
 from phalanx.model.jobs.timing import LONGEST_S
 from phalanx.model.rows.cluster import HyperNodeInfo
-from phalanx.model.rows.work import CronInfo, FlowInfo, JobDescription, JobInfo, QueueInfo
+from phalanx.model.rows.work import (
+    CronInfo,
+    ElementInfo,
+    FlowInfo,
+    JobDescription,
+    JobInfo,
+    QueueInfo,
+)
 
 _HEAD = (
     "NAME", "QUEUE", "STATE", "KIND", "AGE", "TIME", "LIMIT", "REPLICAS", "MIN", "PENDING",
@@ -18,6 +25,7 @@ _QUEUES = (
     "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "GUARANTEE", "DESERVED",
     "CAPABILITY", "TIME", "MAX TIME",
 )  # fmt: skip
+_ELEMENTS = ("NAME", "ELEMENTS", "STATE", "EXIT", "STARTS", "NODE", "REASON")
 _FLOWS = ("NAME", "STATE", "AGE", "STEPS", "REASON")
 _HYPERNODES = ("NAME", "TIER", "TIER NAME", "PARENT", "NODES")
 _CRONS = ("NAME", "SCHEDULE", "STATE", "ACTIVE", "LAST SCHEDULED", "LAST SUCCESS")
@@ -64,6 +72,8 @@ def job_text(job: JobDescription) -> str:
         f"finished {_at(job.finished)}, {job.retries} retries, preempted {job.preempted} "
         "times",
     ]
+    lines += [safe(f"array {job.array}")] if job.array else []
+    lines += [safe(f"after {job.after}")] if job.after else []
     lines += _time_lines(job)
     if job.ports:
         lines.append(f"ports {', '.join(map(str, job.ports))}")
@@ -83,7 +93,8 @@ def job_text(job: JobDescription) -> str:
     history = [
         safe(f"{_at(one.at)}  {one.old or '-'} -> {one.new}  {one.reason}") for one in job.history
     ]
-    return "\n".join([*lines, "", table(head, rows), "", *history])
+    shown = f"`phalanx jobs {_full_name(job)}` lists its elements." if job.array else ""
+    return "\n".join([*lines, "", safe(shown) or table(head, rows), "", *history])
 
 
 def _time_lines(job: JobDescription) -> list[str]:
@@ -97,6 +108,23 @@ def _time_lines(job: JobDescription) -> list[str]:
     said += [f"begins {_at(job.begins)} at the earliest"] if job.begins is not None else []
     said += [f"deadline {_at(job.deadline)}"] if job.deadline is not None else []
     return [", ".join(said)] if said else []
+
+
+def elements_text(rows: Sequence[ElementInfo]) -> str:
+    """A row for elements that are alike."""
+    lines = [
+        [
+            row.name,
+            str(row.elements),
+            row.state,
+            "" if row.exit_code is None else str(row.exit_code),
+            str(row.starts),
+            row.node[:8],
+            row.reason,
+        ]
+        for row in rows
+    ]
+    return table(_ELEMENTS, lines)
 
 
 def queues_text(rows: Sequence[QueueInfo]) -> str:

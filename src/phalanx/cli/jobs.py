@@ -11,7 +11,14 @@ from typing import Annotated
 
 import typer
 
-from phalanx.cli.job_view import crons_text, flows_text, hypernodes_text, job_text, jobs_text
+from phalanx.cli.job_view import (
+    crons_text,
+    elements_text,
+    flows_text,
+    hypernodes_text,
+    job_text,
+    jobs_text,
+)
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
@@ -24,6 +31,7 @@ from phalanx.protocol.requests.jobs import (
     CommandJob,
     GetJob,
     ListCrons,
+    ListElements,
     ListFlows,
     ListHyperNodes,
     ListJobs,
@@ -143,6 +151,13 @@ def run(
     no_requeue: Annotated[
         bool, typer.Option("--no-requeue", help="Nor when it is preempted or loses a node.")
     ] = False,
+    after: Annotated[
+        str | None,
+        typer.Option(help="Not before other jobs: afterok:A:B, afterany:C, after:D+10, ..."),
+    ] = None,
+    array: Annotated[
+        str | None, typer.Option(help="Once for each index: 0-99, 0-99%10 (ten at once), 1,3,5-9.")
+    ] = None,
     hold: Annotated[bool, typer.Option("--hold", "-H", help="It waits until released.")] = False,
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds between SIGTERM and SIGKILL.")
@@ -182,6 +197,8 @@ def run(
             deadline=deadline,
             signal=signal,
             requeue=_requeue(requeue, requeue_max, no_requeue),
+            after=after,
+            array=array,
             hold=hold,
             grace_s=grace,
             time_limit_s=time_limit,
@@ -194,7 +211,9 @@ def run(
         return
     say(f"job {job.name}", err=True)
     try:
-        found = _follow(address, job.uid, None)
+        if array is not None:
+            say(f"`phalanx logs '{job.name}[INDEX]'` prints what an element printed", err=True)
+        found = _follow(address, job.uid, None, is_run=True)
     except KeyboardInterrupt:
         ask(address, CommandJob(job.uid, "cancel"))
         say(f"job {job.name} is cancelled", err=True)
@@ -243,22 +262,39 @@ def rows_json(rows: Row | Sequence[Row], indent: int | None = 1) -> str:
 
 
 def jobs(
+    name: Annotated[
+        str | None, typer.Argument(help="An array, or NAME[3-5]: a row for its elements.")
+    ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only of this queue.")] = None,
     state: Annotated[str | None, typer.Option("--state", "-s", help="Only in this one.")] = None,
     address: Address = None,
     json: Json = False,
     watch: Watch = False,
 ) -> None:
-    """List jobs, oldest first."""
+    """List jobs, oldest first; or the elements of an array."""
+    if name is not None and (queue is not None or state is not None):
+        fail("NAME, and --queue and --state, exclude each other.", USAGE)
     while True:
-        rows = ask(address, ListJobs(queue, state))
+        rows, text = _listed(address, name, queue, state)
         if watch and not json and sys.stdout.isatty():
             typer.echo(_CLEAR, nl=False)
-        typer.echo(rows_json(rows, None if watch else 1) if json else jobs_text(rows))
+        typer.echo(rows_json(rows, None if watch else 1) if json else text)
         if not watch:
             return
         sys.stdout.flush()
         time.sleep(_EVERY_S)
+
+
+def _listed(
+    address: str | None, name: str | None, queue: str | None, state: str | None
+) -> tuple[Sequence[Row], str]:
+    """The rows of `phalanx jobs`, and what they are as text."""
+    is_element = name is not None and "[" in name
+    jobs = [] if is_element else ask(address, ListJobs(queue, state, name))
+    if name is None or not (is_element or jobs[0].array):
+        return jobs, jobs_text(jobs)
+    elements = ask(address, ListElements(name))
+    return elements, elements_text(elements)
 
 
 def job(name: Name, address: Address = None, json: Json = False) -> None:
@@ -277,7 +313,9 @@ def logs(
 ) -> None:
     """Print what a job's members have printed, each line with the member's name."""
     job_name, member = name, ""
-    if "." in name:
+    if "]." in name:
+        job_name, _, member = name.rpartition(".")
+    elif "." in name:
         known = {f"{row.namespace}/{row.name}" for row in ask(address, ListJobs())}
         job_name, member = _job_and_member(name, known)
     if follow:
@@ -296,9 +334,11 @@ def _job_and_member(name: str, known: Collection[str]) -> tuple[str, str]:
     return above, member
 
 
-def _follow(address: str | None, name: str, member: str | None) -> JobDescription:
-    """Print what comes until the job is over; the job."""
-    shown = _Shown(address, name, member, -1)
+def _follow(
+    address: str | None, name: str, member: str | None, *, is_run: bool = False
+) -> JobDescription:
+    """Print what comes until the job is over; the job. Of an array that is run nothing comes."""
+    shown = _Shown(address, name, member, -1, is_run=is_run)
     while True:
         found = shown.go_on()
         if found.state in SETTLED:
@@ -309,11 +349,20 @@ def _follow(address: str | None, name: str, member: str | None) -> JobDescriptio
 class _Shown:
     """What was printed of the output of a job's members so far."""
 
-    def __init__(self, address: str | None, job: str, member: str | None, attempt: int) -> None:
+    def __init__(
+        self,
+        address: str | None,
+        job: str,
+        member: str | None,
+        attempt: int,
+        *,
+        is_run: bool = False,
+    ) -> None:
         self._address = address
         self._job = job
         self._member = member
         self._attempt = attempt
+        self._is_run = is_run
         self._read: dict[tuple[str, int], int] = {}
         self._partial: dict[str, list[bytes]] = {}
 
@@ -322,6 +371,12 @@ class _Shown:
         from phalanx.api.jobs import read_log
 
         found = ask(self._address, GetJob(self._job))
+        if found.array and self._member is None and self._is_run:
+            return found  # its elements have their output
+        if found.array:
+            fail(f"Job {self._job} is an array: name an element, as '{self._job}[7]'.", 3)
+        if not found.members:
+            return found  # it has not begun
         chosen = [m for m in found.members if self._member in (None, m.name)]
         if not chosen:
             there = ", ".join(m.name for m in found.members)

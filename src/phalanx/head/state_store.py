@@ -21,7 +21,7 @@ from phalanx.protocol.cluster_messages import JobKnown
 
 GANG_TABLES = (
     "queues", "gangs", "batch_jobs", "flows", "crons", "templates", "priorities",
-    "hypernodes",
+    "hypernodes", "elements",
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

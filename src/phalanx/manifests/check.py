@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from graphlib import TopologicalSorter
 from typing import Literal
 
 from phalanx.batch.specs import PodGroupSpec, QueueSpec
+from phalanx.manifests.dependencies import others
 from phalanx.manifests.fields import Fields, written
 from phalanx.manifests.findings import Finding, ManifestError, Report
+from phalanx.manifests.graphs import find_cycle
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.job_rules import job_faults, update_faults
 from phalanx.manifests.names import object_fault
@@ -55,6 +58,27 @@ def check_manifests(
     return manifests, report
 
 
+def others_first(manifests: list[Manifest]) -> list[Manifest]:
+    """Jobs behind those of the same file that they wait for; else in the order of the file."""
+    order = TopologicalSorter(_awaited(manifests)).static_order()
+    rank = {uid: number for number, uid in enumerate(order)}
+    found = [(rank[spec.uid], m) for m in manifests if (spec := _job(m)) is not None]
+    jobs = iter(sorted(found, key=lambda pair: pair[0]))
+    return [m if _job(m) is None else next(jobs)[1] for m in manifests]
+
+
+def _job(manifest: Manifest) -> JobSpec | None:
+    spec = manifest.spec
+    return spec if manifest.kind == "Job" and isinstance(spec, JobSpec) else None
+
+
+def _awaited(manifests: list[Manifest]) -> dict[str, list[str]]:
+    """Which jobs of a file each of them waits for."""
+    specs = [spec for m in manifests if (spec := _job(m)) is not None]
+    there = {spec.uid for spec in specs}
+    return {spec.uid: [uid for uid in others(spec.after) if uid in there] for spec in specs}
+
+
 def read_for_submit(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[Finding]]:
     """The objects of a file that is to be submitted, and the warnings about them.
 
@@ -78,6 +102,10 @@ def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
             found += [_located(fault, manifest) for fault in job_faults(spec)]
         elif isinstance(spec, CronSpec):
             found += [_located(_inside(fault), manifest) for fault in job_faults(spec.job)]
+    if ring := find_cycle(_awaited(manifests)):
+        first = next(m for m in manifests if (spec := _job(m)) is not None and spec.uid == ring[0])
+        reason = f"after: jobs wait in a ring: {' -> '.join(ring)}"
+        found.append(_located(Fault(("spec", "after"), "after_circular", reason), first))
     report.errors += found
     refused = {(one.object, one.code) for one in found}
     report.warnings = [w for w in report.warnings if (w.object, w.code) not in refused]

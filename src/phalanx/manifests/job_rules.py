@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.manifests.arrays import array_faults
+from phalanx.manifests.dependencies import dependency_faults
 from phalanx.manifests.names import member_fault, object_fault
 from phalanx.manifests.queue_rules import Fault
 from phalanx.manifests.timing import timing_faults
@@ -36,6 +38,11 @@ def job_faults(job: JobSpec) -> list[Fault]:
         reason = f"a priority is at most {LARGEST_NUMBER}, not {job.priority}"
         faults.append(Fault(("spec",), "priority_invalid", reason))
     faults += timing_faults(job.timing)
+    faults += dependency_faults(job.after, job.uid)
+    faults += array_faults(job.array)
+    if job.element is not None:
+        reason = "the elements of an array are made by the head; give a job an array instead"
+        faults.append(Fault(("spec",), "element_invalid", reason))
     for i, group in enumerate(job.groups):
         path = ("spec", "tasks", i, "template", "spec")
         template = group.template

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from phalanx.manifests.arrays import read_array
+from phalanx.manifests.dependencies import read_dependencies
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.graphs import find_cycle
 from phalanx.manifests.names import label_fault, member_fault
@@ -11,6 +13,8 @@ from phalanx.manifests.policies import read_policies
 from phalanx.manifests.timing import read_timing
 from phalanx.manifests.topology import read_topology
 from phalanx.manifests.volumes import read_volumes
+from phalanx.model.jobs.arrays import ArraySpec
+from phalanx.model.jobs.dependencies import Dependencies
 from phalanx.model.jobs.spec import (
     DEFAULT_MAX_RETRY,
     DEFAULT_QUEUE,
@@ -56,6 +60,8 @@ def read_job(
         priority_class=at.text("priorityClassName"),
         topology=read_topology(at),
         timing=read_timing(at),
+        after=_after(at, namespace),
+        array=_array(at),
         labels=labels,
         annotations=annotations,
     )
@@ -65,6 +71,28 @@ def read_job(
     at.warn_unknown()
     _check(at, job, most)
     return job
+
+
+def _array(at: Fields) -> ArraySpec | None:
+    value = at.raw("array")
+    if value is None:
+        return None
+    try:
+        return read_array(str(value) if isinstance(value, int) else at.text("array"))
+    except ValueError as error:
+        at.error("array", "array_invalid", f"array: {error}")
+        return None
+
+
+def _after(at: Fields, namespace: str) -> Dependencies | None:
+    written = at.text("after")
+    if not written.strip():
+        return None
+    try:
+        return read_dependencies(written, namespace)
+    except ValueError as error:
+        at.error("after", "after_invalid", f"after: {error}")
+        return None
 
 
 def _check(at: Fields, job: JobSpec, most: int) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from phalanx.batch.specs import GroupAffinity, PodGroupSpec, QueueSpec, SubgroupPolicy
+from phalanx.manifests.arrays import written_array
+from phalanx.manifests.dependencies import written_dependencies
 from phalanx.manifests.hypernodes import HyperNode, Member
 from phalanx.manifests.reading import GROUPS, Manifest, Spec
 from phalanx.manifests.times import length_text
@@ -101,6 +103,8 @@ def _job(job: JobSpec) -> Written:
         priorityClassName=job.priority_class,
         networkTopology=_topology(job.topology),
         **written_timing(job.timing),
+        array=None if job.array is None else written_array(job.array),
+        after=None if job.after is None else written_dependencies(job.after),
         plugins={name: list(arguments) for name, arguments in job.plugins},
         policies=[_policy(p) for p in job.policies],
         tasks=[_group(g) for g in job.groups],

@@ -49,6 +49,7 @@ class Shell:
         self.ended: list[str] = []
         self.restarted: list[str] = []
         self.published = 0
+        self.awaiting: list[str] = []
         self.forgotten: list[str] = []
         spec = job_spec(spec) if isinstance(spec, str) else spec
         self.handle(ev.Submitted(spec=spec))
@@ -84,6 +85,15 @@ class Shell:
 
     def is_here(self, node_id: str) -> bool:
         return not self.is_away
+
+    def want_elements(self, job: JobRecord) -> None:
+        self.asked.append("elements")
+
+    def end_elements(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
+        self.ended.append("elements")
+
+    def tell_others(self, jobs: list[str]) -> None:
+        self.awaiting += jobs
 
     def publish(self, job: JobRecord) -> None:
         self.published += 1

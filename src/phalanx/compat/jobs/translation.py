@@ -34,6 +34,7 @@ _STATUS = {
     st.FAILED: JobStatus.FAILED,
     st.TERMINATED: JobStatus.STOPPED,
     **dict.fromkeys(st.OUT_OF_TIME, JobStatus.FAILED),
+    st.DEPENDENCY_FAILED: JobStatus.FAILED,
     st.ABORTED: JobStatus.STOPPED,
 }
 """Of our states; all others are ways of running."""

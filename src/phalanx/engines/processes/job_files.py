@@ -40,12 +40,12 @@ class JobDirectories:
         self._root = root
 
     def _directory(self, job: str) -> str:
-        return os.path.join(self._root, directory_name(job))
+        return os.path.join(self._root, _below(job))
 
     def make(self, order: StartMember) -> str:
         """See JobFiles."""
         directory, member = self._directory(order.job), directory_name(order.name)
-        make_below(self._root, f"{directory_name(order.job)}/{member}")
+        make_below(self._root, f"{_below(order.job)}/{member}")
         for name, text in order.files.items():
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             fd = open_below(directory, f"files/{os.path.basename(name)}", flags)
@@ -94,6 +94,14 @@ class JobDirectories:
                 _drop_until(fd, (os.fstat(fd).st_size - limit_bytes // 2) & -_HOLE_ALIGN)
             finally:
                 os.close(fd)
+
+
+def _below(job: str) -> str:
+    """A job's directory. That of an element, `NAME[7]`, is inside of its array's."""
+    array, bracket, index = job.partition("[")
+    if bracket and index.endswith("]") and index[:-1].isdecimal() and index.isascii():
+        return f"{directory_name(array)}/e{index[:-1]}"
+    return directory_name(job)
 
 
 def _log(member: str, attempt: int) -> str:

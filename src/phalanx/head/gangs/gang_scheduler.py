@@ -38,6 +38,7 @@ from phalanx.head.gangs.room_claims import RoomClaims
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.control import GroupControl
+from phalanx.head.jobs.elements import ElementRows
 from phalanx.head.jobs.job_gangs import JobGangs, JobRow
 from phalanx.head.jobs.logs import Logs
 from phalanx.head.jobs.past_runs import PastJobs
@@ -418,7 +419,10 @@ class GangScheduler:
         """Know again what an earlier head wrote (rows by table); nodes are restored before."""
         decode = msgspec.msgpack.decode
         self.queues.table.restore([decode(row, type=QueueRecord) for row in stored["queues"]])
-        self.jobs.load(decode(row, type=JobRow) for row in stored["batch_jobs"])
+        self.jobs.load(
+            (decode(row, type=JobRow) for row in stored["batch_jobs"]),
+            (decode(row, type=ElementRows) for row in stored["elements"]),
+        )
         self.domains.load(decode(row, type=HyperNode) for row in stored["hypernodes"])
         self.priorities.load(decode(row, type=PriorityClass) for row in stored["priorities"])
         gangs = [decode(row, type=Gang) for row in stored["gangs"]]

@@ -73,6 +73,9 @@ class JobActions:
         """End what lives, for good or until the job is resumed."""
         job.version += 1
         job.due.clear()
+        if job.spec.array is not None:
+            comes_back = job.state == st.ABORTING
+            self._effects.end_elements(job, only_pending=False, comes_back=comes_back)
         self.end(job, job.members, reason, comes_back=False)
 
     def end(
@@ -96,6 +99,8 @@ class JobActions:
 
     def withdraw(self, job: JobRecord, reason: str) -> None:
         """Ask for no places any more, for now."""
+        if job.spec.array is not None:
+            self._effects.end_elements(job, only_pending=True, comes_back=True)
         pending = [m for m in job.members if m.state == st.PENDING]
         job.due = [due for due in job.due if due.event != st.POD_PENDING]
         self.end(job, pending, reason, comes_back=True)
@@ -122,6 +127,9 @@ class JobActions:
         if state == st.ABORTED:
             return  # it may be resumed
         job.finished = now
+        if job.spec.array is not None:
+            for waits in (st.WAITING, st.BLOCKED):
+                job.count_element(waits, st.ENDED, job.count(waits))
         if not has_left:
             self.end_all(job, f"the job is {state}")
         if job.spec.ttl_s is not None:

@@ -32,6 +32,19 @@ class JobEffects(Protocol):
         """Whether that node is connected: what happens to its members is heard of."""
         ...
 
+    def want_elements(self, job: JobRecord) -> None:
+        """Have those elements of an array live that may; ElementsChanged follows if any does."""
+        ...
+
+    def end_elements(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
+        """End the elements that live, or only those that wait for places; who `comes_back` waits
+        again after that. ElementsChanged follows."""
+        ...
+
+    def tell_others(self, jobs: list[str]) -> None:
+        """What these wait for has begun or ended: OthersChanged follows for each."""
+        ...
+
     def publish(self, job: JobRecord) -> None:
         """Something about it changed: keep it, and notify who watches."""
         ...

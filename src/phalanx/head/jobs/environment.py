@@ -45,6 +45,15 @@ def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
         "CONTAINER_GPUS": str(sum(1 << d for d in me.devices)),
         "CONTAINER_PORTS": _port_labels(own, gang),
     }
+    if (element := gang.job.element) is not None:
+        env |= {
+            "PHALANX_ARRAY_JOB": element.array.rpartition("/")[2],
+            "PHALANX_ARRAY_INDEX": str(element.index),
+            "PHALANX_ARRAY_COUNT": str(element.count),
+            "PHALANX_ARRAY_MIN": str(element.first),
+            "PHALANX_ARRAY_MAX": str(element.last),
+            "PHALANX_ARRAY_STEP": str(element.step),
+        }
     if gang.restarts is not None:
         env["PHALANX_RESTART"] = str(gang.restarts)
     if gang.ends is not None:

@@ -55,6 +55,14 @@ class Stranded(JobEvent, frozen=True, kw_only=True, tag=True):
     """Some members run, the others cannot be placed: the podgroup is Unknown."""
 
 
+class OthersChanged(JobEvent, frozen=True, kw_only=True, tag=True):
+    """A job that it waits for has begun, or has ended."""
+
+
+class ElementsChanged(JobEvent, frozen=True, kw_only=True, tag=True):
+    """Elements of an array have begun or ended, or wait again: its record counts them already."""
+
+
 class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
     """News of one attempt of one member."""
 
@@ -93,6 +101,8 @@ Event = (
     | Changed
     | Deleted
     | Stranded
+    | OthersChanged
+    | ElementsChanged
     | MemberRan
     | MemberExited
     | MemberLost

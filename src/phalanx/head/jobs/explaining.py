@@ -9,6 +9,7 @@ from phalanx.manifests.patching import job_name
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
 from phalanx.model.rows.explanation import Explanation, Reason
+from phalanx.model.rows.work import JobDescription
 
 
 def explain_job(job: JobRecord) -> Explanation:
@@ -26,6 +27,12 @@ def explain_held(job: JobRecord, why: HeldBack) -> Explanation:
         queue=job.spec.queue,
         reasons=[_reason(why.code, why.sentence, why.change)],
     )
+
+
+def explain_element(element: JobDescription) -> Explanation:
+    """Of an element of an array that has no job of its own."""
+    uid = f"{element.namespace}/{element.name}"
+    return _settled("element", uid, _state(element.state, element.reason))
 
 
 def explain_flow(flow: FlowRecord) -> Explanation:

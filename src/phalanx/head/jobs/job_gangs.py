@@ -23,6 +23,8 @@ from phalanx.head.gangs.member_states import ABSENT, DONE, HELD, PLACELESS, WAIT
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs import time_limits
+from phalanx.head.jobs.arrays import Arrays
+from phalanx.head.jobs.elements import ElementRows
 from phalanx.head.jobs.lifecycle import JobTable
 from phalanx.head.jobs.podgroup import gang_of, kind_of, members_of
 from phalanx.head.jobs.starting import Starter
@@ -85,6 +87,7 @@ class JobGangs:
         self._priority_of = priority_of
         self._defects = defects
         self.table = JobTable(self)
+        self.arrays = Arrays(self, self.table.get)
         self._rows: dict[str, JobRow] = {}
         self.errors: dict[str, str] = {}
         """What went wrong here with each job that something did with."""
@@ -102,10 +105,11 @@ class JobGangs:
     def handle(self, event: ev.Event) -> None:
         """Take an event in and do what follows. Raises JobCommandError for a command that does
         not fit."""
-        self._take_in(event)
+        self.take_in(event)
         self.work_off()
 
-    def _take_in(self, event: ev.Event) -> None:
+    def take_in(self, event: ev.Event) -> None:
+        """See ArrayEffects."""
         self.table.handle(event, self._clock.wall(), self._clock.now())
 
     def resize(self, job: JobRecord, spec: JobSpec) -> None:
@@ -153,9 +157,11 @@ class JobGangs:
         self.errors[uid] = describe(error)
         self._defects.add("job", error, uid)
 
-    def later(self, event: ev.MemberLost | ev.Deleted) -> None:
+    def later(
+        self, event: ev.MemberLost | ev.Deleted | ev.OthersChanged | ev.ElementsChanged
+    ) -> None:
         """Take an event in after what is being done now."""
-        self.after(event.job, lambda: self._take_in(event))
+        self.after(event.job, lambda: self.take_in(event))
 
     def after(self, uid: str, action: Callable[[], None]) -> None:
         """Do something about a job after what is being done now."""
@@ -186,6 +192,30 @@ class JobGangs:
         """See JobEffects."""
         return self._is_here(node_id)
 
+    def want_elements(self, job: JobRecord) -> None:
+        """See JobEffects."""
+        self.after(job.uid, lambda: self.arrays.want(job, self.wall()))
+
+    def end_elements(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
+        """See JobEffects."""
+        end = self.arrays.end
+        self.after(job.uid, lambda: end(job, only_pending=only_pending, comes_back=comes_back))
+
+    def cancel_elements(self, job: JobRecord, positions: Iterable[int]) -> int:
+        """End elements of an array for good; how many that were."""
+        count = self.arrays.cancel(job, positions)
+        self.work_off()
+        return count
+
+    def keep(self, table: str, key: bytes, row: ElementRows | None) -> None:
+        """See ArrayEffects."""
+        self._state_store.keep(table, key, row)
+
+    def tell_others(self, jobs: list[str]) -> None:
+        """See JobEffects."""
+        for uid in jobs:
+            self.later(ev.OthersChanged(job=uid))
+
     def publish(self, job: JobRecord) -> None:
         """See JobEffects."""
         row = self._rows.setdefault(job.uid, JobRow(record=job))
@@ -193,20 +223,29 @@ class JobGangs:
         gang = self._gangs.get(job.uid)
         if gang is not None:
             self._gang_news.gang_amended(gang)
+        if job.spec.element is not None:
+            self.after(job.uid, lambda: self.arrays.element_changed(job))
         self.after(job.uid, lambda: self.on_change(job))
 
     def forget(self, job: JobRecord) -> None:
         """See JobEffects."""
-        self._rows.pop(job.uid, None)
+        row = self._rows.pop(job.uid, None)
+        if job.spec.element is not None:  # what is left of it is written before its row goes
+            array = self.arrays.element_over(job, row.logs if row is not None else {})
+            self.later(ev.ElementsChanged(job=array))
+            self.after(array, lambda: self.arrays.ended_of(job))
+        elif job.spec.array is not None:
+            self.arrays.forget(job)
         self.errors.pop(job.uid, None)
         self._state_store.keep("batch_jobs", job.uid.encode(), None)
         self.after(job.uid, lambda: self._forgotten(job))
 
     def _forgotten(self, job: JobRecord) -> None:
-        gang = self._gangs.pop(job.uid, None)
-        if gang is not None:
+        gang = self._gangs.get(job.uid)
+        if gang is not None:  # whoever gets its name has to wait until it is over
             self._reservations.remove(gang)
-        self._outbox.broadcast(ForgetJob(job.uid))
+        if job.spec.element is None:
+            self._outbox.broadcast(ForgetJob(job.uid))  # an array's files go all at once
         self.on_forget(job)
 
     # ---- doing them --------------------------------------------------------------------------
@@ -287,6 +326,7 @@ class JobGangs:
         """These are to end, wherever they are on their way. What holds a place for an earlier
         attempt has just ended there, and was not started again."""
         gang = self._gangs.get(job.uid)
+        gang = None if gang is None or gang.is_removed else gang
         over = []
         for group, number, attempt in ends:
             index = gang.index_of(group, number) if gang is not None else None
@@ -341,7 +381,7 @@ class JobGangs:
 
     def lost(self, gang: Gang, members: list[int]) -> None:
         """Members have lost their places, and wait again, or until their job asks for them."""
-        job = self.table.get(gang.job)
+        job = None if gang.is_removed else self.table.get(gang.job)
         dismissed = []
         for index in members:
             group, number = _key(gang, index)
@@ -384,8 +424,8 @@ class JobGangs:
     def member_news(self, node_id: str, message: MemberNews) -> None:
         """A node says that a member runs, or has ended."""
         gang = self._registry.gangs.get(message.group)
-        if gang is None or not gang.job:
-            return
+        if gang is None or not gang.job or gang.is_removed:
+            return  # another job may have its name by now
         place = gang.members[message.index]
         if place.attempt != message.attempt:
             return
@@ -410,7 +450,10 @@ class JobGangs:
     def logs(self, uid: str) -> dict[str, list[tuple[str, str]]]:
         """The files that the output of a job's members is in."""
         row = self._rows.get(uid)
-        return {} if row is None else row.logs
+        if row is not None:
+            return row.logs
+        ended = self.arrays.ended_called(uid)
+        return {} if ended is None else ended.logs
 
     def addresses(self, uid: str, group: str) -> list[str]:
         """Where members of a group of a job ("": of any) run, each place once."""
@@ -432,10 +475,14 @@ class JobGangs:
         if gang.job:
             self._gangs[gang.job] = gang
 
-    def load(self, rows: Iterable[JobRow]) -> None:
+    def load(self, rows: Iterable[JobRow], elements: Iterable[ElementRows]) -> None:
         """Know the jobs again: before gangs are restored, which look at them."""
         for row in rows:
             self._rows[row.record.uid] = row
+        jobs = {uid: row.record for uid, row in self._rows.items()}
+        for uid in self.arrays.restore(jobs, elements):
+            del self._rows[uid]
+            self._state_store.keep("batch_jobs", uid.encode(), None)
 
     def restore(self) -> None:
         """Go on with the jobs; their gangs are restored before."""

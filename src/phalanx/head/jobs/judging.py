@@ -30,6 +30,7 @@ ALLOWED = {
     st.TERMINATED: {},
     st.TIMED_OUT: {},
     st.DEADLINE: {},
+    st.DEPENDENCY_FAILED: {},
 }
 """State and action to the next state; an action that is not in a state's row does nothing there."""
 ALLOWED[st.RUNNING] = ALLOWED[st.PENDING]
@@ -53,6 +54,8 @@ def _has_minimum(job: JobRecord, name: str) -> bool:
 def gang_minimum(job: JobRecord) -> int:
     """How many members must run together now. Who still waits for other groups does not count:
     a gang that needed them could never start what they wait for."""
+    if job.spec.array is not None:
+        return 1
     groups = job.spec.groups
     counted = {g.name: group_minimum(job, g) for g in groups if not waits_for_others(job, g)}
     if all(counted.get(g.name) == g.min_available for g in groups):
@@ -110,6 +113,19 @@ def targets(job: JobRecord, action: str, group: str, index: int) -> list[MemberR
         size = own.partition.size if own and own.partition else max(own.replicas if own else 1, 1)
         return [m for m in job.groups.get(group, []) if m.index // size == index // size]
     return list(job.members)
+
+
+def array_verdict(job: JobRecord) -> tuple[str, str] | None:
+    """The same of an array, by its elements."""
+    if job.count(st.WAITING, st.BLOCKED, *LIVE):
+        return None
+    completed, failed, ended = (job.count(s) for s in (st.SUCCEEDED, st.FAILED, st.ENDED))
+    if not failed + ended:
+        return st.COMPLETED, f"all {completed:,} elements completed"
+    said = [f"{completed:,} of {completed + failed + ended:,} elements completed"]
+    said += [f"{failed:,} failed"] if failed else []
+    said += [f"{ended:,} were ended"] if ended else []
+    return st.FAILED, ", ".join(said)
 
 
 def verdict(job: JobRecord) -> tuple[str, str] | None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from phalanx.head.jobs import dependencies, judging, time_limits
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs import judging, time_limits
 from phalanx.head.jobs.actions import TARGETED, JobActions
 from phalanx.head.jobs.alarms import Alarms
+from phalanx.head.jobs.dependents import Dependents, check_known
 from phalanx.head.jobs.effects import JobEffects
+from phalanx.head.jobs.policies import JobPolicies
 from phalanx.head.jobs.resizing import fit_members
 from phalanx.head.jobs.run_clock import RunClocks
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.dependencies import NEVER
 from phalanx.model.jobs.records import (
-    WHOLE,
-    DueAction,
     JobCommandError,
     JobRecord,
     MemberRecord,
@@ -37,11 +38,17 @@ class JobTable:
         self._jobs: dict[str, JobRecord] = {}
         self._alarms = Alarms()
         self.clocks = RunClocks(effects.is_here)
+        self._dependents = Dependents(self._jobs)
         self._actions = JobActions(effects, self._alarms)
+        self._policies = JobPolicies(self._actions, self._alarms)
 
     def get(self, uid: str) -> JobRecord | None:
         """The job of that name."""
         return self._jobs.get(uid)
+
+    def is_first(self, uid: str, word: str) -> bool:
+        """Whether no job submitted earlier, with that word or of that name, has yet to end."""
+        return self._dependents.is_first(uid, word)
 
     def all(self) -> list[JobRecord]:
         """Every job, oldest first."""
@@ -54,7 +61,15 @@ class JobTable:
             self._jobs[job.uid] = job
             self.clocks.begin(job, now, steady)
             self._set_alarms(job)
+            self._dependents.known_again(job)
             self._look_again(job, now, steady)
+            if job.spec.array is not None or (job.outcomes and job.queued is None):
+                self._effects.tell_others([job.uid])  # once all are known again
+            if job.spec.array is not None and (job.is_held or job.state in st.ENDING):
+                is_suspended = job.state == st.ABORTING
+                self._effects.end_elements(
+                    job, only_pending=job.is_held, comes_back=job.is_held or is_suspended
+                )
             for state, ask in ((st.PENDING, True), (st.TERMINATING, False)):
                 members = [m for m in job.members if m.state == state]
                 if members and ask:
@@ -92,6 +107,8 @@ class JobTable:
             self.clocks.look(job, now, steady)
             if isinstance(event, ev.MemberRan) and member.state == st.RUNNING:
                 self.clocks.heard(job, member, event.ran_s, now)
+        elif isinstance(event, ev.OthersChanged | ev.ElementsChanged) and job is None:
+            return
         elif job is None:
             raise JobCommandError(f"there is no job {event.job!r}")
         else:
@@ -114,8 +131,12 @@ class JobTable:
                 job.is_deleted = True
                 if st.TERMINATE_JOB in judging.ALLOWED[job.state]:
                     self._actions.act(job, st.TERMINATE_JOB, "the job was deleted", now)
+            case ev.OthersChanged() | ev.ElementsChanged():
+                pass  # it is looked at when it settles
             case _:
-                self._policy(job, None, st.UNKNOWN_EVENT, "the gang cannot be placed whole", now)
+                self._policies.follow(
+                    job, None, st.UNKNOWN_EVENT, "the gang cannot be placed whole", now
+                )
 
     def tick(self, now: float, steady: float) -> None:
         """Do what has become due: delayed actions, ends of time, and forgetting jobs that ended
@@ -136,7 +157,7 @@ class JobTable:
         due = [d for d in job.due if d.at <= now]
         job.due = [d for d in job.due if d.at > now]
         for action in due:
-            self._do_due(job, action, now)
+            self._policies.do_due(job, action, now)
         may_begin = bool(job.count(st.WAITING)) and not time_limits.is_held_back(job, now)
         certain = self.clocks.certain(job, now, steady)
         is_time = time_limits.time_is_up(job, certain) or time_limits.must_warn(job, certain)
@@ -151,7 +172,9 @@ class JobTable:
             raise JobCommandError(
                 f"there is a job {spec.uid} already ({state}); take another name, or delete it"
             )
+        check_known(spec, self._jobs)
         job = self._jobs[spec.uid] = new_job(spec, now)
+        self._dependents.add(job)
         job.request = request
         job.note(now, "", st.PENDING, "submitted")
         self.clocks.begin(job, now, steady)
@@ -199,7 +222,7 @@ class JobTable:
                 self._actions.finish(job, st.FAILED, why, now)
                 return
             self._actions.wait_again(job, member, reason)
-            self._policy(job, member, st.POD_EVICTED, f"{member.name}: {reason}", now)
+            self._policies.follow(job, member, st.POD_EVICTED, f"{member.name}: {reason}", now)
         elif isinstance(event, ev.MemberExited):
             self._exited(job, member, event, now)
 
@@ -219,7 +242,7 @@ class JobTable:
             self._actions.move(job, member, st.SUCCEEDED, event.reason)
             if job.count(st.SUCCEEDED, group=member.group) == len(job.groups[member.group]):
                 reason = f"all members of {member.group} succeeded"
-                self._policy(job, None, st.TASK_COMPLETED, reason, now, group=member.group)
+                self._policies.follow(job, None, st.TASK_COMPLETED, reason, now, group=member.group)
             return
         reason = event.reason or f"exit code {event.exit_code}"
         if self._starts_again_in_place(job, member):
@@ -234,8 +257,8 @@ class JobTable:
         is_named = rule is not None and event.exit_code in rule.exit_codes
         if is_named and self._actions.requeue(job, why, now):
             return
-        if not self._policy(job, member, st.POD_FAILED, why, now, code=event.exit_code):
-            self._policy(job, member, st.TASK_FAILED, why, now)
+        if not self._policies.follow(job, member, st.POD_FAILED, why, now, code=event.exit_code):
+            self._policies.follow(job, member, st.TASK_FAILED, why, now)
 
     def _starts_again_in_place(self, job: JobRecord, member: MemberRecord) -> bool:
         group = job.spec.group(member.group)
@@ -259,62 +282,6 @@ class JobTable:
         else:
             self._actions.move(job, member, st.ENDED, member.reason)
 
-    # ---- policies ----------------------------------------------------------------------------
-
-    def _policy(
-        self,
-        job: JobRecord,
-        member: MemberRecord | None,
-        event: str,
-        reason: str,
-        now: float,
-        *,
-        group: str = "",
-        code: int | None = None,
-    ) -> bool:
-        """Do what the job's policies say about an event. False when none does."""
-        group = member.group if member else group
-        policy = judging.find_policy(job, group, event, code)
-        if policy is None:
-            return False
-        index = member.index if member else WHOLE
-        if policy.timeout_s is None:
-            charge = event not in judging.FREE_OF_CHARGE
-            self._actions.act(
-                job, policy.action, reason, now, group=group, index=index, charge=charge
-            )
-            return True
-        due = DueAction(
-            at=now + policy.timeout_s,
-            action=policy.action,
-            event=event,
-            version=job.version,
-            group=group,
-            index=index,
-            attempt=member.attempt if member else 0,
-        )
-        job.due.append(due)
-        self._alarms.by_day(due.at, job.uid)
-        return True
-
-    def _do_due(self, job: JobRecord, due: DueAction, now: float) -> None:
-        """A delayed action, unless what caused it has passed: the job was restarted meanwhile, or
-        the member runs or has succeeded, or has failed once more since."""
-        if due.version != job.version or job.state not in (st.PENDING, st.RUNNING):
-            return
-        if due.index != WHOLE:
-            member = job.member(due.group, due.index)
-            if member is None or member.state in (st.RUNNING, st.SUCCEEDED):
-                return
-            later = member.attempt > due.attempt
-            if later and not (due.event == st.POD_EVICTED and member.state == st.PENDING):
-                return
-        charge = due.event not in judging.FREE_OF_CHARGE
-        reason = f"{due.event} of {due.group or 'the job'} lasted"
-        self._actions.act(
-            job, due.action, reason, now, group=due.group, index=due.index, charge=charge
-        )
-
     # ---- actions -----------------------------------------------------------------------------
 
     def _resize(self, job: JobRecord, spec: JobSpec, now: float) -> None:
@@ -322,13 +289,15 @@ class JobTable:
             raise JobCommandError(f"job {job.uid} is {job.state}: its size is of no use any more")
         surplus = fit_members(job, spec)
         self._actions.end(job, surplus, "the job became smaller", comes_back=False)
-        self._policy(job, None, st.JOB_UPDATED, "the job was changed", now)
+        self._policies.follow(job, None, st.JOB_UPDATED, "the job was changed", now)
 
     def _hold(self, job: JobRecord, is_held: bool, now: float) -> None:
         """Have it wait until it is released, or let it go. What runs is not held."""
         if is_held == job.is_held:
             return
-        if is_held and (job.state not in (st.PENDING, st.RESTARTING) or job.count(st.RUNNING)):
+        runs = job.spec.array is None and job.count(st.RUNNING)
+        waits = (st.PENDING, st.RESTARTING, *((st.RUNNING,) if job.spec.array is not None else ()))
+        if is_held and (job.state not in waits or runs):
             raise JobCommandError(f"job {job.uid} {_does(job)}: only one that waits can be held")
         job.is_held = is_held
         job.note(now, job.state, job.state, "held" if is_held else "released")
@@ -377,9 +346,11 @@ class JobTable:
 
     def _settle(self, job: JobRecord, now: float, steady: float) -> None:
         """Go on as far as the members' states and the time allow, then publish."""
+        self._hear_of_others(job, now)
         while self._step(job, now):
             pass
         self.clocks.look(job, now, steady)
+        self._end_in_vain(job, now)
         self._check_time(job, self.clocks.certain(job, now, steady), now)
         while self._step(job, now):
             pass
@@ -387,8 +358,27 @@ class JobTable:
         self._look_again(job, now, steady)
         job.changed = now
         self._effects.publish(job)
-        if self._is_over(job, now):
-            self._drop(job)
+        if told := self._dependents.to_tell(job):
+            self._effects.tell_others(told)
+        for uid in (job.uid, *self._dependents.has_heard(job)):
+            settled = self._jobs.get(uid)
+            if settled is not None and self._is_over(settled, now):
+                self._drop(settled)
+
+    def _hear_of_others(self, job: JobRecord, now: float) -> None:
+        """See what has become of the jobs that it waits for, and when to look again."""
+        dependencies.look(job, self, now)
+        moment = dependencies.next_moment(job, now)
+        if moment is not None:
+            self._alarms.by_day(moment, job.uid)
+
+    def _end_in_vain(self, job: JobRecord, now: float) -> None:
+        """End it when it would wait for ever."""
+        if job.state not in (st.PENDING, st.ABORTED):
+            return
+        if dependencies.verdict(job, now) == NEVER:
+            why = dependencies.why_never(job, now)
+            self._actions.run_out(job, st.DEPENDENCY_FAILED, why, now)
 
     def _step(self, job: JobRecord, now: float) -> bool:
         """One change of state; False when there is none to make."""
@@ -398,7 +388,11 @@ class JobTable:
         if job.state == st.RESTARTING and not job.count(st.TERMINATING):
             self._actions.go(job, st.PENDING, job.reason, now)
             return True
-        if job.state not in (st.PENDING, st.RUNNING) or time_limits.is_held_back(job, now):
+        if job.state not in (st.PENDING, st.RUNNING):
+            return False
+        if job.spec.array is not None:
+            return self._array_step(job, now)
+        if time_limits.is_held_back(job, now):
             return False
         self._release(job, now)
         here = job.count(st.RUNNING, st.SUCCEEDED, st.FAILED)
@@ -422,6 +416,19 @@ class JobTable:
             return True
         return False
 
+    def _array_step(self, job: JobRecord, now: float) -> bool:
+        """The same of an array that may go on."""
+        if decided := judging.array_verdict(job):
+            self._actions.finish(job, *decided, now)
+            return True
+        if job.state == st.PENDING and job.count(st.RUNNING, st.SUCCEEDED, st.FAILED):
+            job.started = now if job.started is None else job.started
+            self._actions.go(job, st.RUNNING, "its elements run", now)
+            return True
+        if job.count(st.WAITING, st.BLOCKED) and not time_limits.is_held_back(job, now):
+            self._effects.want_elements(job)
+        return False
+
     def _release(self, job: JobRecord, now: float) -> None:
         """Ask for the members whose group need not wait (any longer)."""
         asked: list[MemberRecord] = []
@@ -437,11 +444,11 @@ class JobTable:
         for member in asked:
             policy = judging.find_policy(job, member.group, st.POD_PENDING)
             if policy is not None and policy.timeout_s is not None:
-                self._policy(job, member, st.POD_PENDING, f"{member.name} is pending", now)
+                self._policies.follow(job, member, st.POD_PENDING, f"{member.name} is pending", now)
 
     def _is_over(self, job: JobRecord, now: float) -> bool:
-        if not job.is_finished or job.count(*judging.LIVE):
-            return False
+        if not dependencies.is_over(job) or self._dependents.is_awaited(job):
+            return False  # who waits for it hears first what has become of it
         ttl, finished = job.spec.ttl_s, job.finished
         return job.is_deleted or (
             ttl is not None and finished is not None and finished + ttl <= now
@@ -449,6 +456,7 @@ class JobTable:
 
     def _drop(self, job: JobRecord) -> None:
         del self._jobs[job.uid]
+        self._dependents.forget(job)
         self.clocks.forget(job)
         self._effects.forget(job)
 
@@ -460,6 +468,9 @@ class JobTable:
             self._alarms.by_day(begins, job.uid)
         if job.finished is not None and job.spec.ttl_s is not None:
             self._alarms.by_day(job.finished + job.spec.ttl_s, job.uid)
+        for one in job.outcomes:
+            if one.since is not None and job.queued is None:
+                self._alarms.by_day(one.since, job.uid)
 
 
 def _does(job: JobRecord) -> str:

@@ -30,7 +30,12 @@ class PastJobs:
 
     def job_changed(self, job: JobRecord) -> None:
         """A job has another state than before, or says something else of itself."""
-        if job.state != st.COMPLETED or job.started is None or job.finished is None:
+        if (
+            job.spec.array is not None
+            or job.state != st.COMPLETED
+            or job.started is None
+            or job.finished is None
+        ):
             return
         this = (job.uid, job.finished)
         if this != self._last and job.finished > job.started:

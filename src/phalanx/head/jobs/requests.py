@@ -16,8 +16,10 @@ from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.admission import check_moments, with_queue_times
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
+from phalanx.head.jobs.element_requests import ElementRequests
 from phalanx.head.jobs.explaining import (
     explain_cron,
+    explain_element,
     explain_flow,
     explain_held,
     explain_job,
@@ -51,6 +53,7 @@ from phalanx.protocol.requests.jobs import (
     DeleteJob,
     GetJob,
     ListCrons,
+    ListElements,
     ListFlows,
     ListHyperNodes,
     ListJobs,
@@ -106,6 +109,7 @@ class JobRequests:
         self._jobs = jobs
         self._priorities = priorities
         self._domains = domains
+        self.elements = ElementRequests(jobs, self.need)
         self.flows = Flows(state_store, prober, jobs, self.submit, defects)
         self.crons = Crons(state_store, jobs, self.submit, defects)
         jobs.on_change = self._changed
@@ -138,6 +142,7 @@ class JobRequests:
             ),
             Explain.handled_by(lambda _, request: self.explain(request.name)),
             GetJob.handled_by(lambda _, request: self.description(request.name)),
+            ListElements.handled_by(lambda _, request: self.elements.rows(request.name)),
             ListFlows.handled_by(lambda _, request: self.flow_rows()),
             ListCrons.handled_by(lambda _, request: self.cron_rows()),
             ListHyperNodes.handled_by(lambda _, request: self._domains.rows(self._nodes.living())),
@@ -253,6 +258,9 @@ class JobRequests:
             suspend = command == "suspend"
             self.crons.handle(CronSuspended(cron=cron.spec.uid, suspend=suspend))
             return
+        if self.elements.are_meant(request.name):
+            self.elements.command(request.name, command, is_again=asker.is_again)
+            return
         job = self.need(request.name)
         if asker.is_again and job.state in FOLLOWS.get(command, ()):
             return
@@ -263,6 +271,9 @@ class JobRequests:
 
     def _resize_job(self, asker: Asker[JobInfo], request: ResizeJob) -> JobInfo:
         job = self.need(request.name)
+        self.elements.refuse(request.name, "resized")
+        if job.spec.array is not None:
+            raise JobCommandError(f"job {job.uid} is an array: its elements are those that it had")
         spec = resized(job.spec, request.replicas, request.min_members)
         self._check_size(spec, self._queues.capability(spec.queue))
         self._jobs.resize(job, spec)
@@ -270,6 +281,7 @@ class JobRequests:
 
     def _update_job(self, asker: Asker[JobInfo], request: UpdateJob) -> JobInfo:
         job = self.need(request.name)
+        self.elements.refuse(request.name, "changed")
         spec = job.spec
         if request.priority is not None:
             spec = msgspec.structs.replace(spec, priority=request.priority, priority_class="")
@@ -289,6 +301,7 @@ class JobRequests:
 
     def _delete_job(self, asker: Asker[None], request: DeleteJob) -> None:
         uid = _uid(request.name)
+        self.elements.refuse(request.name, "deleted")
         if self._jobs.table.get(uid) is not None:
             self._jobs.handle(ev.Deleted(job=uid))
         elif self.flows.table.get(uid) is not None:
@@ -314,7 +327,8 @@ class JobRequests:
                 near, states = nearest(state, st.JOB), ", ".join(st.JOB)
                 raise JobCommandError(f"no job is ever {state!r}{near}; its states are {states}")
             state = there[state.lower()]
-        among = self._jobs.table.all() if name is None else [self.need(name)]
+        listed = (job for job in self._jobs.table.all() if job.spec.element is None)
+        among = listed if name is None else [self.need(name)]
         rows = [
             self._row(job)
             for job in among
@@ -325,7 +339,8 @@ class JobRequests:
         reasons = self._explanations.reasons()
         explained = []
         for row in rows:
-            reason, position, start = reasons.get(f"{row.namespace}/{row.name}", ("", None, None))
+            uid = self.elements.that_waits(f"{row.namespace}/{row.name}")
+            reason, position, start = reasons.get(uid, ("", None, None))
             explained.append(
                 msgspec.structs.replace(
                     row, reason=reason or row.reason, position=position, expected_start=start
@@ -335,6 +350,9 @@ class JobRequests:
 
     def description(self, name: str) -> JobDescription:
         """All about one job."""
+        job = self._jobs.table.get(_uid(name))
+        if job is None and (found := self.elements.description(name)) is not None:
+            return found
         job = self.need(name)
         gang = self._jobs.gang_of(job.uid)
         priority = self._priorities.of(job.spec)
@@ -349,10 +367,14 @@ class JobRequests:
         held = None if job is None else why_held_back(job, self._clock.wall())
         if job is not None and held is not None:
             return explain_held(job, held)
+        if job is not None and (pending := self.elements.that_waits(uid)) != uid:
+            return self._explanations.explain(pending)
         if self._explanations.find(name) is not None:
             return self._explanations.explain(name)
         if job is not None:
             return explain_job(job)
+        if (element := self.elements.description(name)) is not None:
+            return explain_element(element)
         if (flow := self.flows.table.get(uid)) is not None:
             return explain_flow(flow)
         if (cron := self.crons.table.get(uid)) is not None:
@@ -398,6 +420,8 @@ class JobRequests:
         """The job of that name. Raises JobNotFoundError."""
         job = self._jobs.table.get(_uid(name))
         if job is None:
+            if self.elements.are_meant(name):
+                raise JobNotFoundError(self.elements.no_such(name))
             near = nearest(name, (job.spec.name for job in self._jobs.table.all()))
             raise JobNotFoundError(f"there is no job {name!r}{near}; `phalanx jobs` lists them")
         return job

@@ -6,8 +6,12 @@ import msgspec
 
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.jobs import time_limits
+from phalanx.head.jobs.elements import Ended
 from phalanx.head.jobs.judging import gang_minimum
+from phalanx.manifests.arrays import written_array
+from phalanx.manifests.dependencies import written_dependencies
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.arrays import element_uid
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.rows.work import (
     JobDescription,
@@ -26,16 +30,19 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
     held = time_limits.why_held_back(job, now)
     is_running = job.state in time_limits.TIMED and bool(job.count(st.RUNNING))
     left_s = time_limits.left_s(job, now) if is_running else None
+    array, after = job.spec.array, job.spec.after
     return JobInfo(
         name=job.spec.name,
         namespace=job.spec.namespace,
         queue=job.spec.queue,
         state=job.state,
         reason=job.reason if held is None else held.sentence,
-        kind=next((kind for kind in KINDS if job.spec.plugin(kind) is not None), "batch"),
-        replicas=job.spec.replicas,
-        min=gang_minimum(job) if held is None else job.spec.min_available,
-        pending=job.count(st.PENDING, st.WAITING),
+        kind="array"
+        if job.spec.array is not None
+        else next((kind for kind in KINDS if job.spec.plugin(kind) is not None), "batch"),
+        replicas=job.spec.replicas if array is None else array.count,
+        min=gang_minimum(job) if held is None or array is not None else job.spec.min_available,
+        pending=job.count(st.PENDING, st.WAITING, st.BLOCKED),
         running=job.count(st.RUNNING, st.TERMINATING),
         succeeded=job.count(st.SUCCEEDED),
         failed=job.count(st.FAILED),
@@ -54,8 +61,47 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         deadline=time_limits.deadline_of(job),
         is_held=job.is_held,
         restarts=job.run_count,
+        after="" if after is None else written_dependencies(after),
+        array="" if array is None else written_array(array),
         annotations=dict(job.spec.annotations),
     )
+
+
+def element_description(array: JobRecord, index: int, ended: Ended, now: float) -> JobDescription:
+    """What is left of an element of an array, or is to come."""
+    row = job_row(array, array.spec.priority, now)
+    state = ended.state
+    if state in (st.WAITING, st.BLOCKED):
+        state = array.state if array.is_finished else st.PENDING
+    members = [
+        MemberInfo(
+            name=name,
+            state=st.SUCCEEDED if ended.state == st.COMPLETED else ended.state,
+            attempt=ended.starts,
+            node=files[-1][0] if files else "",
+            devices={},
+            exit_code=ended.exit_code,
+            reason="",
+            started=None,
+            ended=None,
+            logs=[LogFile(node=node, path=path) for node, path in files],
+        )
+        for name, files in ended.logs.items()
+    ]
+    about = row.as_dict() | {
+        "name": element_uid(array.spec.name, index),
+        "state": state,
+        "kind": "batch",
+        "reason": "" if state != st.PENDING else "it waits for its turn in the array",
+        "replicas": array.spec.replicas,
+        "array": "",
+        "pending": int(state == st.PENDING),
+        **dict.fromkeys(("running", "succeeded", "failed"), 0),
+        "started": None,
+        "finished": None,
+        "expected_start": None,
+    }
+    return JobDescription(**about, ports=[], preempted=0, members=members, history=[])
 
 
 def job_description(

@@ -76,6 +76,8 @@ class RunClocks:
 
     def look(self, job: JobRecord, now: float, steady: float) -> None:
         """Members have other states: begin, go on, stand still, or wait for another beginning."""
+        if job.spec.array is not None:
+            return  # it has no gang
         self.keep(job, steady)
         if job.count(st.RUNNING) and job.run_started is None:
             job.run_started = now

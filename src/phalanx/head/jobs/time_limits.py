@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from phalanx.head.jobs import dependencies
 from phalanx.manifests.cron import moment_text
 from phalanx.manifests.times import length_text
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.dependencies import MET
 from phalanx.model.jobs.records import JobRecord
 
 TIMED = (st.PENDING, st.RUNNING)
@@ -25,6 +27,11 @@ def deadline_of(job: JobRecord) -> float | None:
     return None if deadline is None else deadline.since(job.submitted - job.set_back_s)
 
 
+def limit_of(job: JobRecord) -> float | None:
+    """How long its gang may run; an array has none, as its elements have theirs."""
+    return None if job.spec.array is not None else job.spec.timing.limit_s
+
+
 def begins(job: JobRecord) -> float | None:
     """The time of day before which it does not start."""
     begin = job.spec.timing.begin
@@ -34,9 +41,13 @@ def begins(job: JobRecord) -> float | None:
 def is_held_back(job: JobRecord, now: float) -> bool:
     """Whether nothing of it may start yet, whatever room there is. What has begun once has, also
     where the time of day goes back."""
-    if job.state != st.PENDING or job.is_held:
-        return job.state == st.PENDING
-    return (begins(job) or now) > now and not any(member.attempt for member in job.members)
+    waits = (st.PENDING, st.RUNNING) if job.spec.array is not None else (st.PENDING,)
+    if job.state not in waits or job.is_held:
+        return job.state in waits
+    if dependencies.verdict(job, now) != MET:
+        return True
+    has_begun = job.started is not None or any(member.attempt for member in job.members)
+    return (begins(job) or now) > now and not has_begun
 
 
 class HeldBack(NamedTuple):
@@ -54,6 +65,8 @@ def why_held_back(job: JobRecord, now: float) -> HeldBack | None:
     if job.is_held:
         name = job.uid.removeprefix("default/")
         return HeldBack("held", "it is held", f"phalanx release {name}")
+    if dependencies.verdict(job, now) != MET:
+        return HeldBack("dependency", dependencies.why_waits(job, now))
     begin = begins(job)
     assert begin is not None
     return HeldBack("begin", f"it begins at {moment_text(begin)} at the earliest (begin)")
@@ -61,14 +74,14 @@ def why_held_back(job: JobRecord, now: float) -> HeldBack | None:
 
 def left_s(job: JobRecord, now: float) -> float | None:
     """In how many seconds a gang that runs has to have ended; None: it may run on."""
-    limit_s, deadline = job.spec.timing.limit_s, deadline_of(job)
+    limit_s, deadline = limit_of(job), deadline_of(job)
     ends = [] if limit_s is None else [limit_s - job.ran_s]
     return min([*ends, deadline - now] if deadline is not None else ends, default=None)
 
 
 def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
     """(TimeOut or Deadline, why) for a job whose time is over, or cannot suffice any more."""
-    limit_s, deadline = job.spec.timing.limit_s, deadline_of(job)
+    limit_s, deadline = limit_of(job), deadline_of(job)
     has_begun = job.run_started is not None
     is_timed = has_begun and job.state in TIMED
     if limit_s is not None and is_timed and job.ran_s >= limit_s:
@@ -85,6 +98,8 @@ def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
 
 def must_warn(job: JobRecord, now: float) -> bool:
     """Whether its members are to be sent the signal before the end."""
+    if job.spec.array is not None:
+        return False  # its elements are warned themselves
     signal, left = job.spec.timing.signal, left_s(job, now)
     is_running = job.state in TIMED and bool(job.count(st.RUNNING))
     if signal is None or left is None or job.is_warned or not is_running:
@@ -97,7 +112,7 @@ def next_look_s(job: JobRecord, now: float, is_going: bool) -> float | None:
     the gang's clock is."""
     if job.state not in WITH_DEADLINE:
         return None
-    limit_s, deadline, signal = job.spec.timing.limit_s, deadline_of(job), job.spec.timing.signal
+    limit_s, deadline, signal = limit_of(job), deadline_of(job), job.spec.timing.signal
     has_begun, begin = job.run_started is not None, begins(job)
     times = [] if deadline is None else [deadline - now]
     if begin is not None and begin > now and job.count(st.WAITING):

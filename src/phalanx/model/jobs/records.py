@@ -8,8 +8,9 @@ import bisect
 import msgspec
 
 from phalanx.errors import JobCommandError as JobCommandError  # noqa: PLC0414 -- read from here
+from phalanx.model.jobs.dependencies import AFTER_CORR, Outcome
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec
-from phalanx.model.jobs.states import FINISHED, PENDING, WAITING
+from phalanx.model.jobs.states import BLOCKED, FINISHED, PENDING, WAITING
 
 KEEP_TRANSITIONS = 100
 WHOLE = -1
@@ -101,10 +102,14 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
     set_back_s: float = 0.0
     """The time of day was set back since, to before it was submitted: moments that count from then
     are earlier by so much."""
+    outcomes: list[Outcome] = []
+    """What has become of its dependencies, as its spec names them."""
+    queued: float | None = None
+    """When its dependencies came true: it counts as waiting since then."""
     is_warned: bool = False
     """Its members were sent the signal before the end, this time."""
     ends_as: str = ""
-    """While it is terminated because its time has run out: the state that follows."""
+    """While it is terminated for a cause that names another end: the state that follows."""
     finished: float | None = None
     is_deleted: bool = False
     """It is forgotten as soon as its members are gone."""
@@ -138,6 +143,12 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
         tally[member.state] -= 1
         tally[state] = tally.get(state, 0) + 1
         member.state = state
+
+    def count_element(self, old: str, new: str, elements: int = 1) -> None:
+        """Elements of an array have left one state for another."""
+        tally = self.tally[""]
+        tally[old] = tally.get(old, 0) - elements
+        tally[new] = tally.get(new, 0) + elements
 
     def replace_group(self, group: str, members: list[MemberRecord]) -> None:
         """Give a group these members, and count them."""
@@ -193,6 +204,13 @@ class CronRecord(msgspec.Struct, kw_only=True, eq=False):
 def new_job(spec: JobSpec, now: float) -> JobRecord:
     """A job that was just submitted, with all its members waiting."""
     job = JobRecord(spec=spec, submitted=now, changed=now, is_held=spec.timing.is_held)
+    job.outcomes = [Outcome() for _ in (spec.after.needs if spec.after is not None else ())]
+    if spec.element is not None:
+        job.queued = spec.element.since
+    if spec.array is not None:
+        is_paired = any(n.kind == AFTER_CORR for n in (spec.after.needs if spec.after else ()))
+        job.tally = {"": {BLOCKED if is_paired else WAITING: spec.array.count}}
+        return job
     for group in spec.groups:
         members = [MemberRecord(group=group.name, index=i) for i in range(group.replicas)]
         job.replace_group(group.name, members)

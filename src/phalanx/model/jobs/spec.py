@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from phalanx.model.jobs.arrays import ArraySpec, Element
+from phalanx.model.jobs.dependencies import Dependencies
 from phalanx.model.jobs.timing import Timing
 from phalanx.model.jobs.topology import NetworkTopology
 
@@ -144,6 +146,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority_class: str = ""
     topology: NetworkTopology | None = None
     timing: Timing = Timing()
+    after: Dependencies | None = None
+    """What has to become of other jobs before it asks for places."""
+    array: ArraySpec | None = None
+    """It runs once for each of these indices."""
+    element: Element | None = None
+    """Of what the head makes of an array: which element it is."""
     labels: Pairs = ()
     annotations: Pairs = ()
 

@@ -16,10 +16,12 @@ TERMINATING: Final = "Terminating"
 TERMINATED: Final = "Terminated"
 TIMED_OUT: Final = "TimeOut"
 DEADLINE: Final = "Deadline"
+DEPENDENCY_FAILED: Final = "DependencyFailed"
+"""What it waited for cannot come true any more."""
 FAILED: Final = "Failed"
 SUCCEEDED: Final = "Succeeded"
 
-FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED, TIMED_OUT, DEADLINE})
+FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED, TIMED_OUT, DEADLINE, DEPENDENCY_FAILED})
 """States that a job never leaves."""
 
 OUT_OF_TIME: Final = frozenset({TIMED_OUT, DEADLINE})
@@ -31,7 +33,8 @@ ENDING: Final[Mapping[str, str]] = {
     TERMINATING: TERMINATED,
 }
 """States in which the members are being ended, and what follows when none is left; of a job that
-is terminated because its time has run out, another state follows (`JobRecord.ends_as`)."""
+is terminated because its time has run out, or a dependency failed, another state follows
+(`JobRecord.ends_as`)."""
 
 _LEAVING = frozenset({RESTARTING, ABORTING, COMPLETING, TERMINATING, COMPLETED, FAILED})
 
@@ -42,12 +45,13 @@ JOB: Final[Mapping[str, frozenset[str]]] = {
     ABORTING: frozenset({ABORTED, RESTARTING, TERMINATING}),
     ABORTED: frozenset({RESTARTING, TERMINATING}),
     COMPLETING: frozenset({COMPLETED}),
-    TERMINATING: frozenset({TERMINATED, TIMED_OUT, DEADLINE}),
+    TERMINATING: frozenset({TERMINATED, TIMED_OUT, DEADLINE, DEPENDENCY_FAILED}),
     COMPLETED: frozenset(),
     FAILED: frozenset(),
     TERMINATED: frozenset(),
     TIMED_OUT: frozenset(),
     DEADLINE: frozenset(),
+    DEPENDENCY_FAILED: frozenset(),
 }
 
 ANY_EVENT: Final = "*"
@@ -95,6 +99,8 @@ POLICY_ACTIONS: Final = (
 
 WAITING: Final = "Waiting"
 """A member that is not asked for yet: its group waits for other groups, or the job is held."""
+BLOCKED: Final = "Blocked"
+"""An element of an array that waits for the same element of another array."""
 ENDED: Final = "Ended"
 """A member that was ended on purpose; it starts again only when its job does."""
 

@@ -104,8 +104,27 @@ class JobInfo(Row, frozen=True):
     """How often its gang ran before, whatever ended it."""
     annotations: dict[str, str]
     """What its manifest, or who submitted it, has noted of it."""
+    after: str
+    """What has to become of other jobs before it waits for places."""
+    array: str
+    """The indices of its elements, where it is an array: the numbers of members then count
+    elements."""
     expected_start: ExpectedStart | None
     """Of one that waits, where run times tell."""
+
+
+class ElementInfo(Row, frozen=True):
+    """Elements of an array that follow one another and are alike."""
+
+    name: str
+    """As NAME[3-5]."""
+    elements: int
+    state: str
+    exit_code: int | None
+    starts: int
+    """How often each was started."""
+    node: str
+    reason: str
 
 
 class LogFile(Row, frozen=True):

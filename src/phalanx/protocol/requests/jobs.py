@@ -7,7 +7,14 @@ from typing import ClassVar, Literal
 import msgspec
 
 from phalanx.model.rows.cluster import HyperNodeInfo
-from phalanx.model.rows.work import AppliedInfo, CronInfo, FlowInfo, JobDescription, JobInfo
+from phalanx.model.rows.work import (
+    AppliedInfo,
+    CronInfo,
+    ElementInfo,
+    FlowInfo,
+    JobDescription,
+    JobInfo,
+)
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
@@ -114,6 +121,22 @@ class GetJob(Request[JobDescription]):
     """All about one job: its members and its history, too. Raises JobNotFoundError."""
 
     kind: ClassVar[int] = 85
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    name: str
+
+
+MAX_ROWS = 10_000
+"""Of the elements of an array in one answer."""
+
+
+class ListElements(Request[list[ElementInfo]]):
+    """The elements of an array, `NAME`, or some of them, `NAME[3-5]`, in the order of their
+    indices: those that follow one another and are alike in one row, and at most `MAX_ROWS` rows.
+    Raises JobNotFoundError for no array, and JobCommandError for what are no indices."""
+
+    kind: ClassVar[int] = 99
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 

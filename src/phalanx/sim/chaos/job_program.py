@@ -11,6 +11,15 @@ import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.arrays import ArraySpec
+from phalanx.model.jobs.dependencies import (
+    AFTER,
+    AFTER_ANY,
+    AFTER_NOT_OK,
+    AFTER_OK,
+    Dependencies,
+    Dependency,
+)
 from phalanx.model.jobs.spec import DependsOn, JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import (
     NODE,
@@ -49,6 +58,9 @@ _POLICIES: tuple[tuple[Policy, ...], ...] = (
 )
 
 
+_KINDS = (AFTER_OK, AFTER_ANY, AFTER_NOT_OK, AFTER)
+
+
 class JobProgram:
     """The jobs of one driver, drawn from the seed. They do not end with it."""
 
@@ -60,6 +72,7 @@ class JobProgram:
         self._queues = queues
         self._later = later
         self._rng: random.Random = driver.host.kernel.rng(f"jobs of {driver.name}")
+        self._others_rng = driver.host.kernel.rng(f"others of jobs of {driver.name}")
         self._time_rng = driver.host.kernel.rng(f"times of jobs of {driver.name}")
 
     def plan(self, left_s: float) -> None:
@@ -70,7 +83,7 @@ class JobProgram:
 
     def _submit(self, number: int) -> None:
         rng = self._rng
-        spec = self._spec(f"{self._driver.name}-{number}")
+        spec = self._with_others(self._spec(f"{self._driver.name}-{number}"), number)
         draw = rng.random()
         if not _fits(spec, self._options.nodes):
             return  # while a machine is not missed yet the cluster looks larger
@@ -131,6 +144,33 @@ class JobProgram:
             requeue=rng.choice((None, rule)),
             is_held=rng.random() < 0.2,
         )
+
+    def _with_others(self, spec: JobSpec, number: int) -> JobSpec:
+        """The same job as an array, or after others of this driver."""
+        rng = self._others_rng
+        if not self._options.has_others:
+            return spec
+        if rng.random() < 0.3:
+            group = msgspec.structs.replace(spec.groups[0], replicas=1, min_available=1)
+            last, limit = rng.randint(0, 6), rng.choice((None, 1, 2))
+            spec = msgspec.structs.replace(
+                spec,
+                groups=(group,),
+                min_available=1,
+                policies=(),
+                array=ArraySpec(ranges=((0, last, 1),), limit=limit),
+            )
+        if number and rng.random() < 0.6:
+            needs = tuple(
+                Dependency(
+                    kind=rng.choice(_KINDS),
+                    job=f"{spec.namespace}/{self._driver.name}-{rng.randrange(number)}",
+                )
+                for _ in range(rng.choice((1, 1, 2)))
+            )
+            after = Dependencies(needs=tuple(dict.fromkeys(needs)), is_any=rng.random() < 0.3)
+            spec = msgspec.structs.replace(spec, after=after)
+        return spec
 
     def _command(self, command: Command, spec: JobSpec) -> None:
         self._driver.owner.requests.notify(CommandJob(spec.uid, command))

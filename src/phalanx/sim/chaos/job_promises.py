@@ -8,7 +8,11 @@ import msgspec
 
 from phalanx.head.control_plane import ControlPlane
 from phalanx.head.groups.record import KnownGroup
+from phalanx.head.jobs import dependencies
+from phalanx.manifests.dependencies import written_dependencies
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.arrays import Indices, element_uid, split_element
+from phalanx.model.jobs.dependencies import AFTER, AFTER_OK, Dependency
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.bundle_messages import StartMember
@@ -156,6 +160,7 @@ class JobPromises:
         if (group.group, attempt) in self._begun:
             return  # a node that dies between two of these takes members that had their places
         self._begun.add((group.group, attempt))
+        self._check_others(record)
         over = record.count(st.SUCCEEDED, st.FAILED)
         placed = sum(map(bool, group.nodes))
         later = sum(g.min_available for g in record.spec.groups if g.depends_on is not None)
@@ -167,6 +172,37 @@ class JobPromises:
                 ["head"],
             )
 
+    def _check_others(self, record: JobRecord) -> None:
+        """What a job waits for has come true, as far as commands show it."""
+        spec = record.spec
+        if spec.element is not None:
+            spec = self._taken.get(spec.element.array, spec)
+        if spec.after is None or record.run_count:
+            return
+        met = [self._is_met(need) for need in spec.after.needs]
+        self._history.count("jobs after others")
+        if not (any(met) if spec.after.is_any else all(met)):
+            raise Broken(
+                f"{record.uid} begins, and what it waits for has not come true: "
+                f"{written_dependencies(spec.after)}",
+                ["head"],
+            )
+
+    def _is_met(self, need: Dependency) -> bool:
+        other = self._taken.get(need.job)
+        if other is None:
+            return True  # it was taken, and nobody was left to hear so
+        if need.kind == AFTER:
+            return True  # it may have been ended before it began
+        of_it = [uid for uid, _ in self._runs if uid == need.job or _array_of(uid) == need.job]
+        if need.kind != AFTER_OK:
+            runs = [run for (uid, _), runs in self._runs.items() if uid in of_it for run in runs]
+            return all(self._history.is_dead(run.node) for run in runs)
+        by_policy = any(policy.action == st.COMPLETE_JOB for policy in other.policies)
+        done = sum(len(self._succeeded.get(uid, ())) for uid in {need.job, *of_it})
+        least = other.min_available if other.array is None else other.array.count
+        return by_policy or done >= least
+
     def open(self, control: ControlPlane | None) -> list[str]:
         """Jobs that have still something to do, or that nobody knows any more, in words. `control`:
         the head's; None while there is none."""
@@ -176,7 +212,11 @@ class JobPromises:
         known = {job.uid: job for job in scheduler.jobs.table.all()}
         open_jobs = {uid: job for uid, job in known.items() if job.state not in AT_REST}
         # Who was to release a held one may have ended.
-        left = [f"{uid} is {job.state}" for uid, job in open_jobs.items() if not job.is_held]
+        left = [
+            f"{uid} is {job.state}"
+            for uid, job in open_jobs.items()
+            if not job.is_held and not _waits_for_one_at_rest(job, known)
+        ]
         lost = sorted(self._taken.keys() - known.keys() - self._deleted)
         return left + [f"{uid} is not known any more" for uid in lost]
 
@@ -184,6 +224,9 @@ class JobPromises:
         """Who is said to be completed has as many members that were."""
         scheduler = None if control is None else control.gangs_if_used
         for job in scheduler.jobs.table.all() if scheduler is not None else ():
+            if job.spec.array is not None:
+                self._check_array(job)
+                continue
             done = len(self._succeeded.get(job.uid, ()))
             by_policy = any(p.action == st.COMPLETE_JOB for p in job.spec.policies)
             if job.state == st.COMPLETED and not by_policy and done < job.spec.min_available:
@@ -204,3 +247,32 @@ class JobPromises:
                 raise Broken(
                     f"{job.uid} was restarted {job.retries} times of {job.spec.max_retry}", ["head"]
                 )
+
+    def _check_array(self, job: JobRecord) -> None:
+        """An array that is over has run what it says."""
+        assert job.spec.array is not None
+        indices = Indices(job.spec.array.ranges)
+        done = sum(bool(self._succeeded.get(element_uid(job.uid, i))) for i in indices)
+        if job.is_finished:
+            self._history.count("arrays that ended")
+            counted = job.count(st.SUCCEEDED, st.FAILED, st.ENDED)
+            if counted != len(indices) or job.count(st.SUCCEEDED) > done:
+                raise Broken(
+                    f"array {job.uid} of {len(indices)} elements is {job.state} and counts "
+                    f"{job.tally}; {done} ever came to their end",
+                    ["head"],
+                )
+
+
+def _waits_for_one_at_rest(job: JobRecord, known: dict[str, JobRecord]) -> bool:
+    """Whether it waits for a job that is suspended or held, or for one that does."""
+    others = (known[uid] for uid in dependencies.unheard(job) if uid in known)
+    return any(
+        other.state == st.ABORTED or other.is_held or _waits_for_one_at_rest(other, known)
+        for other in others
+    )
+
+
+def _array_of(uid: str) -> str:
+    found = split_element(uid)
+    return "" if found is None else found[0]

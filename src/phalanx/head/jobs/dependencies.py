@@ -1,0 +1,168 @@
+"""Pure questions about what a job waits for: has it come true, can it still, and what to say of it.
+
+`now` is the time of day.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from phalanx.head.jobs import judging
+from phalanx.manifests.cron import moment_text
+from phalanx.manifests.dependencies import written_need
+from phalanx.manifests.times import length_text
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.dependencies import (
+    AFTER,
+    AFTER_ANY,
+    AFTER_CORR,
+    AFTER_NOT_OK,
+    AFTER_OK,
+    MET,
+    NEVER,
+    SINGLETON,
+    WAITS,
+    Dependency,
+    Outcome,
+)
+from phalanx.model.jobs.records import JobRecord
+
+SHOWN = 3
+"""Of the dependencies that a sentence names."""
+_UNTIL = {
+    AFTER: "has begun",
+    AFTER_ANY: "has ended",
+    AFTER_OK: "has completed",
+    AFTER_NOT_OK: "has ended otherwise than Completed",
+}
+
+
+class Others(Protocol):
+    """The jobs that others wait for."""
+
+    def get(self, uid: str) -> JobRecord | None:
+        """The job of that name, while it is known."""
+        ...
+
+    def is_first(self, uid: str, word: str) -> bool:
+        """Whether no job submitted earlier, with that word or of that name, has yet to end."""
+        ...
+
+
+def is_over(job: JobRecord) -> bool:
+    """Whether it has ended, and nothing of it lives."""
+    return job.is_finished and not job.count(*judging.LIVE)
+
+
+def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Outcome:
+    """What has become of one of its dependencies by now."""
+    if need.kind == SINGLETON:
+        return Outcome(state=MET if others.is_first(job.uid, need.job) else WAITS)
+    other = others.get(need.job)
+    if other is None:
+        return Outcome(state=NEVER, why="is not known any more")
+    if need.kind == AFTER:
+        began = other.started if other.started is not None else other.finished
+        return Outcome() if began is None else Outcome(state=MET, since=began + need.delay_s)
+    if need.kind == AFTER_CORR:  # of use until each element knows what has become of its own
+        return Outcome(state=WAITS if job.count(st.BLOCKED) else MET)
+    if not is_over(other):
+        return Outcome()
+    is_ok = other.state == st.COMPLETED
+    if need.kind == AFTER_ANY or is_ok == (need.kind == AFTER_OK):
+        return Outcome(state=MET)
+    return Outcome(state=NEVER, why=f"is {other.state}")
+
+
+def look(job: JobRecord, others: Others, now: float) -> None:
+    """Write down what is known of its dependencies by now."""
+    after = job.spec.after
+    if after is None:
+        return
+    for number, need in enumerate(after.needs):
+        is_open = job.queued is None or need.kind == AFTER_CORR
+        if is_open and job.outcomes[number].state == WAITS:
+            job.outcomes[number] = outcome(job, need, others, now)
+    if job.queued is None and verdict(job, now) == MET:
+        job.queued = now
+
+
+def verdict(job: JobRecord, now: float) -> str:
+    """Of all its dependencies together: WAITS, MET or NEVER. One that has come true stays so."""
+    after = job.spec.after
+    if after is None or job.queued is not None:
+        return MET
+    pairs = zip(after.needs, job.outcomes, strict=True)
+    states = [MET if n.kind == AFTER_CORR else _by(one, now) for n, one in pairs]
+    if after.is_any:
+        return MET if MET in states else WAITS if WAITS in states else NEVER
+    return NEVER if NEVER in states else WAITS if WAITS in states else MET
+
+
+def _by(one: Outcome, now: float) -> str:
+    return WAITS if one.state == MET and one.since is not None and one.since > now else one.state
+
+
+def next_moment(job: JobRecord, now: float) -> float | None:
+    """The first time of day at which one of them counts that does not yet."""
+    if verdict(job, now) != WAITS:
+        return None
+    moments = [one.since for one in job.outcomes if one.since is not None and one.since > now]
+    return min(moments, default=None)
+
+
+def unheard(job: JobRecord) -> list[str]:
+    """The jobs of which it has to hear yet."""
+    after = job.spec.after
+    if after is None or job.is_finished:
+        return []
+    pairs = zip(after.needs, job.outcomes, strict=True)
+    waiting = [need for need, one in pairs if one.state == WAITS and need.kind != SINGLETON]
+    return [need.job for need in waiting if job.queued is None or need.kind == AFTER_CORR]
+
+
+def paired(job: JobRecord) -> list[str]:
+    """The arrays whose elements its own elements wait for, one for one."""
+    after = job.spec.after
+    return [n.job for n in (after.needs if after is not None else ()) if n.kind == AFTER_CORR]
+
+
+def why_waits(job: JobRecord, now: float) -> str:
+    """A sentence about what it waits for."""
+    after = job.spec.after
+    assert after is not None
+    pairs = zip(after.needs, job.outcomes, strict=True)
+    found = [
+        _said(need, one)
+        for need, one in pairs
+        if _by(one, now) == WAITS and need.kind != AFTER_CORR
+    ]
+    joined = (" or " if after.is_any else " and ").join(found[:SHOWN])
+    return f"it waits {joined}{_more(len(found))}"
+
+
+def why_never(job: JobRecord, now: float) -> str:
+    """A sentence about what cannot come true any more."""
+    after = job.spec.after
+    assert after is not None
+    found = [(n, o) for n, o in zip(after.needs, job.outcomes, strict=True) if o.state == NEVER]
+    said = [f"{written_need(n)}: {_short(n.job)} {o.why}" for n, o in found[:SHOWN]]
+    return f"it cannot start any more: {'; '.join(said)}{_more(len(found))}"
+
+
+def _more(found: int) -> str:
+    return f" ... ({found - SHOWN:,} more)" if found > SHOWN else ""
+
+
+def _said(need: Dependency, one: Outcome) -> str:
+    name = _short(need.job)
+    if need.kind == SINGLETON:
+        return f"until the jobs before it of {name} have ended ({need.kind})"
+    if one.since is not None:
+        delay = length_text(need.delay_s)
+        return f"until {moment_text(one.since)}, {delay} after {name} began ({need.kind})"
+    return f"until {name} {_UNTIL[need.kind]} ({need.kind})"
+
+
+def _short(uid: str) -> str:
+    return uid.removeprefix("default/")

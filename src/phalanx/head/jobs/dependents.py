@@ -1,0 +1,139 @@
+"""Who waits for whom: found by the job that is waited for, so that its end costs no search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phalanx.errors import JobCommandError
+from phalanx.head.jobs import dependencies
+from phalanx.manifests.arrays import written_ranges
+from phalanx.manifests.dependencies import others, written_dependencies
+from phalanx.model.jobs.arrays import ArraySpec, Indices
+from phalanx.model.jobs.dependencies import AFTER, AFTER_CORR, SINGLETON
+from phalanx.model.jobs.records import JobRecord
+from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.nearest import nearest
+
+
+class Dependents:
+    """The jobs that wait for others, and the lines of those of which one at a time runs."""
+
+    def __init__(self, jobs: Mapping[str, JobRecord]) -> None:
+        self._jobs = jobs
+        self._waiting: dict[str, dict[str, bool]] = {}
+        """Who has to hear yet of each job, by `namespace/name`; whether of its beginning, too."""
+        self._lines: dict[str, dict[str, None]] = {}
+        """Jobs that have not ended, by the word of singletons, in the order in which they were
+        submitted."""
+
+    def known_again(self, job: JobRecord) -> None:
+        """A job of an earlier head, which may have known it before others of its line."""
+        self.add(job)
+        line = self._lines.get(job.uid)
+        if line is not None and not dependencies.is_over(job):
+            self._lines[job.uid] = {job.uid: None, **line}
+
+    def add(self, job: JobRecord) -> None:
+        """A job is new."""
+        after = job.spec.after
+        if after is None or dependencies.is_over(job):
+            return
+        begun = {need.job for need in after.needs if need.kind == AFTER}
+        for uid in dependencies.unheard(job):
+            self._waiting.setdefault(uid, {})[job.uid] = uid in begun
+        for word in _words(job):
+            line = self._lines.setdefault(word, {})
+            namesake = self._jobs.get(word)
+            if namesake is not None and not dependencies.is_over(namesake):
+                line.setdefault(word)
+            if job.queued is None:
+                line.setdefault(job.uid)
+            else:  # it has had its turn, whatever time of day it was
+                self._lines[word] = {job.uid: None, **line}
+
+    def is_first(self, uid: str, word: str) -> bool:
+        """Whether no other has yet to end that stands before it."""
+        return next(iter(self._lines.get(word, ())), uid) == uid
+
+    def is_awaited(self, job: JobRecord) -> bool:
+        """Whether somebody has to hear of it yet."""
+        return job.uid in self._waiting
+
+    def to_tell(self, job: JobRecord) -> list[str]:
+        """Those that are to hear that it has begun, or has ended."""
+        waiting = self._waiting.get(job.uid, {})
+        if not dependencies.is_over(job):
+            has_begun = job.started is not None
+            return [uid for uid, is_told in waiting.items() if is_told and has_begun]
+        return [*waiting, *self._leave_lines(job)]
+
+    def has_heard(self, job: JobRecord) -> list[str]:
+        """It was looked at: the jobs of which nobody has to hear any more because of that."""
+        left = set(dependencies.unheard(job))
+        free = []
+        for uid in others(job.spec.after):
+            waiting = self._waiting.get(uid, {})
+            if uid not in left and waiting.pop(job.uid, None) is not None and not waiting:
+                del self._waiting[uid]
+                free.append(uid)
+        return free
+
+    def forget(self, job: JobRecord) -> None:
+        """It is gone."""
+        for uid in others(job.spec.after):
+            waiting = self._waiting.get(uid, {})
+            if waiting.pop(job.uid, None) is not None and not waiting:
+                del self._waiting[uid]
+        self._leave_lines(job)
+
+    def _leave_lines(self, job: JobRecord) -> list[str]:
+        """Those whose turn it is instead."""
+        found = []
+        for word in (job.uid, *_words(job)):
+            line = self._lines.get(word, {})
+            was_first = next(iter(line), "") == job.uid
+            line.pop(job.uid, None)
+            if was_first and line:
+                found.append(next(iter(line)))
+            elif was_first:
+                del self._lines[word]
+        return found
+
+
+def _words(job: JobRecord) -> list[str]:
+    """The words that it names as a singleton."""
+    after = job.spec.after
+    return [n.job for n in (after.needs if after is not None else ()) if n.kind == SINGLETON]
+
+
+def check_known(spec: JobSpec, jobs: Mapping[str, JobRecord]) -> None:
+    """Raises JobCommandError for a new job that waits for one that nobody knows, and for elements
+    that wait for elements that there are not."""
+    missing = [uid for uid in others(spec.after) if uid not in jobs]
+    if missing:
+        assert spec.after is not None
+        name = missing[0].removeprefix("default/")
+        near = nearest(name, (uid.removeprefix("default/") for uid in jobs))
+        raise JobCommandError(
+            f"job {spec.uid}: after={written_dependencies(spec.after)[:200]}: there is no job "
+            f"{name!r}{near}; allowed are jobs that were submitted before and are not deleted"
+        )
+    for need in spec.after.needs if spec.after is not None else ():
+        if need.kind == AFTER_CORR:
+            _check_paired(spec, need.job, jobs[need.job].spec.array)
+
+
+def _check_paired(spec: JobSpec, uid: str, other: ArraySpec | None) -> None:
+    named = f"job {spec.uid}: after={AFTER_CORR}:{uid}"
+    if spec.array is None or other is None:
+        none = spec.uid if spec.array is None else uid
+        raise JobCommandError(f"{named}: {none} is no array; allowed is {AFTER_CORR} between two")
+    if spec.array.ranges == other.ranges:
+        return
+    there = Indices(other.ranges)
+    missing = next((i for i in Indices(spec.array.ranges) if there.position(i) is None), None)
+    if missing is not None:
+        raise JobCommandError(
+            f"{named}: {uid} has no element {missing}; allowed are indices that it has, too: "
+            f"{written_ranges(other.ranges)[:200]}"
+        )

@@ -1,0 +1,71 @@
+"""What the policies of jobs make of events: an action, now or after a while."""
+
+from __future__ import annotations
+
+from phalanx.head.jobs import judging
+from phalanx.head.jobs.actions import JobActions
+from phalanx.head.jobs.alarms import Alarms
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import WHOLE, DueAction, JobRecord, MemberRecord
+
+
+class JobPolicies:
+    """Finds the policy that holds, and has its action done."""
+
+    def __init__(self, actions: JobActions, alarms: Alarms) -> None:
+        self._actions = actions
+        self._alarms = alarms
+
+    def follow(
+        self,
+        job: JobRecord,
+        member: MemberRecord | None,
+        event: str,
+        reason: str,
+        now: float,
+        *,
+        group: str = "",
+        code: int | None = None,
+    ) -> bool:
+        """Do what the job's policies say about an event. False when none does."""
+        group = member.group if member else group
+        policy = judging.find_policy(job, group, event, code)
+        if policy is None:
+            return False
+        index = member.index if member else WHOLE
+        if policy.timeout_s is None:
+            charge = event not in judging.FREE_OF_CHARGE
+            self._actions.act(
+                job, policy.action, reason, now, group=group, index=index, charge=charge
+            )
+            return True
+        due = DueAction(
+            at=now + policy.timeout_s,
+            action=policy.action,
+            event=event,
+            version=job.version,
+            group=group,
+            index=index,
+            attempt=member.attempt if member else 0,
+        )
+        job.due.append(due)
+        self._alarms.by_day(due.at, job.uid)
+        return True
+
+    def do_due(self, job: JobRecord, due: DueAction, now: float) -> None:
+        """A delayed action, unless what caused it has passed: the job was restarted meanwhile, or
+        the member runs or has succeeded, or has failed once more since."""
+        if due.version != job.version or job.state not in (st.PENDING, st.RUNNING):
+            return
+        if due.index != WHOLE:
+            member = job.member(due.group, due.index)
+            if member is None or member.state in (st.RUNNING, st.SUCCEEDED):
+                return
+            later = member.attempt > due.attempt
+            if later and not (due.event == st.POD_EVICTED and member.state == st.PENDING):
+                return
+        charge = due.event not in judging.FREE_OF_CHARGE
+        reason = f"{due.event} of {due.group or 'the job'} lasted"
+        self._actions.act(
+            job, due.action, reason, now, group=due.group, index=due.index, charge=charge
+        )

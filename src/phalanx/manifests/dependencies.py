@@ -1,0 +1,124 @@
+"""`after` of a job: what it waits for, as sbatch(1) writes dependencies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from phalanx.manifests.names import object_fault, shown
+from phalanx.manifests.queue_rules import Fault
+from phalanx.model.jobs.dependencies import (
+    AFTER,
+    AFTER_CORR,
+    KINDS,
+    MAX_DEPENDENCIES,
+    SINGLETON,
+    Dependencies,
+    Dependency,
+)
+from phalanx.model.jobs.timing import LONGEST_S
+from phalanx.model.nearest import nearest
+
+FORM = "KIND:JOB[:JOB...], as afterok:prep:train, after:server+10 (minutes) or singleton:train"
+_DELAY = re.compile(r"(.*)\+([0-9]{1,9})", re.ASCII | re.DOTALL)
+
+
+def read_dependencies(written: str, namespace: str) -> Dependencies:
+    """What `afterok:prep,afterany:other/clean` means: all of it, or with `?` between them any.
+
+    Jobs without a namespace are of `namespace`. Raises ValueError with what would be right.
+    """
+    text = written.strip()
+    if "," in text and "?" in text:
+        raise ValueError(f"',' is between what must all be, '?' where one is enough: not both in "
+                         f"{_cut(written)}")  # fmt: skip
+    needs = [
+        need
+        for term in re.split("[,?]", text)
+        for need in _read_term(term.strip(), written, namespace)
+    ]
+    made = Dependencies(needs=tuple(dict.fromkeys(needs)), is_any="?" in text)
+    for fault in _faults(made):
+        raise ValueError(fault)
+    return made
+
+
+def _read_term(term: str, written: str, namespace: str) -> list[Dependency]:
+    kind, *jobs = term.split(":")
+    kind = kind.strip().lower()
+    if kind not in KINDS:
+        near = nearest(kind, KINDS)
+        raise ValueError(
+            f"{_cut(term)} of {_cut(written)} is no dependency{near}: it is {FORM}, of the kinds "
+            f"{', '.join(KINDS)}"
+        )
+    if kind == SINGLETON and len(jobs) != 1:
+        raise ValueError(
+            "a singleton names one word, as singleton:train: of the jobs with that word, or that "
+            "name, one at a time runs"
+        )
+    if not jobs or not all(job.strip() for job in jobs):
+        raise ValueError(f"{_cut(term)} names no job: it is {FORM}")
+    return [_read_job(kind, job.strip(), namespace) for job in jobs]
+
+
+def _read_job(kind: str, job: str, namespace: str) -> Dependency:
+    found = _DELAY.fullmatch(job)
+    if found is not None and kind != AFTER:
+        raise ValueError(f"only {AFTER} takes minutes, as {AFTER}:JOB+10; {kind}:{_cut(job)} has")
+    delay_s = 0.0 if found is None else 60.0 * int(found[2])
+    name = job if found is None else found[1]
+    return Dependency(
+        kind=kind, job=name if "/" in name else f"{namespace}/{name}", delay_s=delay_s
+    )
+
+
+def _faults(after: Dependencies) -> list[str]:
+    if not after.needs:
+        return ["it names no job"]
+    if len(after.needs) > MAX_DEPENDENCIES:
+        return [f"it names {len(after.needs):,} jobs; allowed are {MAX_DEPENDENCIES:,}"]
+    faults = []
+    for need in after.needs:
+        namespace, _, name = need.job.partition("/")
+        if need.kind not in KINDS:
+            faults.append(f"{shown(need.kind)} is none of {', '.join(KINDS)}")
+        elif (fault := object_fault("Job", name, namespace)) is not None:
+            faults.append(f"{need.kind}: {fault}")
+        elif need.kind == AFTER_CORR and after.is_any:
+            faults.append(f"{need.kind} is about each element; '?' is about the whole array")
+        elif not 0 <= need.delay_s <= LONGEST_S:
+            faults.append(f"{need.kind}: {need.delay_s:g} s are more than {LONGEST_S:g} s")
+    return faults
+
+
+def dependency_faults(after: Dependencies | None, uid: str) -> list[Fault]:
+    """What speaks against any new job that waits so: whoever sends a spec may have read none."""
+    if after is None:
+        return []
+    found = _faults(after)
+    if not found and uid in others(after):
+        found.append(f"{written_dependencies(after)}: a job cannot wait for itself; allowed is "
+                     "another job")  # fmt: skip
+    return [Fault(("spec", "after"), "after_invalid", f"after: {fault}") for fault in found]
+
+
+def others(after: Dependencies | None) -> Iterable[str]:
+    """The jobs, by `namespace/name`, whose starts or ends are waited for."""
+    needs = () if after is None else after.needs
+    return dict.fromkeys(need.job for need in needs if need.kind != SINGLETON)
+
+
+def written_dependencies(after: Dependencies) -> str:
+    """As `read_dependencies` takes it, whatever namespace it is given."""
+    return ("?" if after.is_any else ",").join(map(written_need, after.needs))
+
+
+def written_need(need: Dependency) -> str:
+    """One of them."""
+    delay = f"+{need.delay_s / 60:.0f}" if need.delay_s else ""
+    return f"{need.kind}:{need.job}{delay}"
+
+
+def _cut(text: str) -> str:
+    return f"{text[:60]!a}"

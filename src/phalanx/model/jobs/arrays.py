@@ -1,0 +1,95 @@
+"""Arrays: one job that runs many times, each time with another index."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Iterator
+
+import msgspec
+
+MAX_ELEMENTS = 1_000_000
+"""Of one array."""
+MAX_INDEX = 2**31 - 1
+MAX_RANGES = 10_000
+"""Into which the indices of one array fall."""
+
+Range = tuple[int, int, int]
+"""First and last index, both of it, and the step between."""
+
+
+class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The indices of an array, in ascending ranges, and how many elements may run at once."""
+
+    ranges: tuple[Range, ...]
+    limit: int | None = None
+
+    @property
+    def count(self) -> int:
+        return sum((last - first) // step + 1 for first, last, step in self.ranges)
+
+    @property
+    def first(self) -> int:
+        return self.ranges[0][0]
+
+    @property
+    def last(self) -> int:
+        return self.ranges[-1][1]
+
+    @property
+    def step(self) -> int:
+        """Of its only range; 1 where it has several, as in Slurm."""
+        return self.ranges[0][2] if len(self.ranges) == 1 else 1
+
+
+class Indices:
+    """The indices of ranges by their position, and the other way round."""
+
+    def __init__(self, ranges: tuple[Range, ...]) -> None:
+        self._ranges = [range(first, last + 1, step) for first, last, step in ranges]
+        sizes = [len(one) for one in self._ranges]
+        self._begins = [0, *itertools.accumulate(sizes)]
+        self._firsts = [one.start for one in self._ranges]
+
+    def __len__(self) -> int:
+        return self._begins[-1]
+
+    def __iter__(self) -> Iterator[int]:
+        return itertools.chain.from_iterable(self._ranges)
+
+    def at(self, position: int) -> int:
+        """The index at a position."""
+        number = bisect.bisect_right(self._begins, position) - 1
+        return self._ranges[number][position - self._begins[number]]
+
+    def position(self, index: int) -> int | None:
+        """Where an index stands; None where it is none of these."""
+        number = bisect.bisect_right(self._firsts, index) - 1
+        if number < 0 or index not in self._ranges[number]:
+            return None
+        return self._begins[number] + self._ranges[number].index(index)
+
+
+class Element(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Of a job that is an element of an array: which one, and what it is told of the others."""
+
+    array: str
+    """The array's `namespace/name`."""
+    index: int
+    count: int
+    first: int
+    last: int
+    step: int
+    since: float
+    """Since when the array counts as waiting, in seconds since the epoch."""
+
+
+def element_uid(array: str, index: int) -> str:
+    """What an element is called."""
+    return f"{array}[{index}]"
+
+
+def split_element(name: str) -> tuple[str, str] | None:
+    """The array and the indices in `NAME[3-5]`; None for another name."""
+    array, bracket, rest = name.partition("[")
+    return (array, rest[:-1]) if bracket and rest.endswith("]") else None
