@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from phalanx.cli import job_changes, jobs, queues, ray_command, state
+from phalanx.cli import interactive, job_changes, jobs, queues, ray_command, state
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.planning import plan, what_if
 from phalanx.cli.reach import ask
@@ -124,6 +124,10 @@ app.command()(state.memory)
 app.command()(stack)
 app.command()(jobs.submit)
 app.command()(jobs.run)
+app.command()(interactive.shell)
+app.command()(interactive.step)
+app.command()(interactive.alloc)
+app.command()(interactive.forward)
 app.command()(jobs.jobs)
 app.command()(jobs.job)
 app.command()(jobs.logs)

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from phalanx.cli.interactive import run_at_terminal, wait_until_running
 from phalanx.cli.job_view import crons_text, flows_text, hypernodes_text, job_text, jobs_text
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
 from phalanx.cli.table import say
@@ -151,6 +152,8 @@ def run(
     env: Annotated[list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE.")] = None,
     directory: Annotated[Path | None, typer.Option(help="Where it runs (default: here).")] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not follow it.")] = False,
+    pty: Annotated[bool, typer.Option("--pty", help="At a terminal, as -- bash.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No word while it waits.")] = False,
     address: Address = None,
 ) -> None:
     """Run a command as a gang, show what it prints, and exit as it does.
@@ -188,12 +191,16 @@ def run(
         )
     except (ValueError, TypeError) as error:
         fail(str(error), USAGE)
+    if pty:
+        raise typer.Exit(_code_of(run_at_terminal(address, job.spec(), detach, quiet)))
     ask(address, new_request([job_manifest(job.spec())]))
     if detach:
         say(str(job.name))
         return
-    say(f"job {job.name}", err=True)
+    if not quiet:
+        say(f"job {job.name}", err=True)
     try:
+        wait_until_running(address, job.uid, quiet, any_member=True)
         found = _follow(address, job.uid, None)
     except KeyboardInterrupt:
         ask(address, CommandJob(job.uid, "cancel"))

@@ -40,6 +40,7 @@ from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.jobs.job_gangs import JobGangs, JobRow
 from phalanx.head.jobs.logs import Logs
+from phalanx.head.jobs.steps import Steps
 from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
@@ -61,10 +62,12 @@ from phalanx.protocol.bundle_messages import (
     LogRead,
     MemberNews,
     Prepared,
+    StepStarted,
 )
 from phalanx.protocol.cluster_messages import QueueWeights
 from phalanx.protocol.requests.gangs import ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
+from phalanx.protocol.requests.steps import AttachMember, RunStep
 from phalanx.protocol.requests.request import RequestHandlers
 from phalanx.resources.ports import RandomSource
 
@@ -150,6 +153,7 @@ class GangScheduler:
             state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
             self.domains, self.explanations, past, defects,
         )  # fmt: skip
+        self.steps = Steps(outbox, nodes, self.jobs, self.job_requests, rng)
         self.gang_requests = GangRequests(
             clock, nodes, registry, self.queues, self.domains, self.reservations,
             self._request_cycle,
@@ -159,6 +163,8 @@ class GangScheduler:
             *self.job_requests.entries(),
             *self.gang_requests.entries(),
             ReadJobLog.handled_by(self.logs.read),
+            RunStep.handled_by(self.steps.run),
+            AttachMember.handled_by(self.steps.attach),
             TakeSnapshot.handled_by(
                 lambda _, request: self.explanations.snapshot(request.has_past_runs)
             ),
@@ -265,6 +271,10 @@ class GangScheduler:
     def log_read(self, message: LogRead) -> None:
         """See GangEvents."""
         self.logs.answered(message)
+
+    def step_started(self, message: StepStarted) -> None:
+        """See GangEvents."""
+        self.steps.started(message)
 
     def creator_gone(self, process: bytes, now: float) -> None:
         """See GangEvents."""

@@ -16,6 +16,7 @@ from phalanx.protocol.bundle_messages import (
     LogRead,
     MemberNews,
     Prepared,
+    StepStarted,
 )
 
 Held = tuple[bytes, int, int, bool]
@@ -67,6 +68,10 @@ class GangEvents(Protocol):
 
     def log_read(self, message: LogRead) -> None:
         """A node has read a part of a log."""
+        ...
+
+    def step_started(self, message: StepStarted) -> None:
+        """A node says whether a step begins."""
         ...
 
     def creator_gone(self, process: bytes, now: float) -> None:
@@ -121,6 +126,9 @@ class GangsNotInUse:
         """See GangEvents."""
 
     def log_read(self, message: LogRead) -> None:
+        """See GangEvents."""
+
+    def step_started(self, message: StepStarted) -> None:
         """See GangEvents."""
 
     def creator_gone(self, process: bytes, now: float) -> None:
