@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,61 +12,33 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from phalanx.cli.allocation import (
+    HOLDER,
+    LOOK_EVERY_S,
+    OVER,
+    Allocation,
+    cancelled_by_interrupt,
+    reach,
+    refuse_ray,
+    submit_with_streams,
+    wait_until_running,
+)
 from phalanx.cli.attached import Program, follow
 from phalanx.cli.forwarding import serve_port
-from phalanx.cli.reach import FAILED, NOT_FOUND, RAY, USAGE, ask, fail
+from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.cli.table import say
-from phalanx.cli.waiting import Notices
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import JobDescription, MemberInfo
-from phalanx.protocol.requests.jobs import CommandJob, GetJob, ListJobs
+from phalanx.protocol.requests.jobs import GetJob, ListJobs
 from phalanx.protocol.requests.steps import AttachMember, RunStep
 
 Address = Annotated[
     str | None, typer.Option(help="HOST:PORT of the head (PHALANX_ADDRESS, or the one here).")
 ]
-_LOOK_EVERY_S = 0.1
-_CONNECT_S = 30.0
-_OVER = (*st.FINISHED, st.ABORTED)
-HOLDER = ("sleep", "infinity")
-"""What holds an allocation: it uses nothing up."""
 
 
 # ---- jobs with streams -------------------------------------------------------------------------
-
-
-def with_streams(spec: JobSpec, kind: str) -> JobSpec:
-    """The job, with the input and output of each member's first program over connections."""
-    groups = []
-    for group in spec.groups:
-        first, *others = group.template.processes
-        first = msgspec.structs.replace(first, streams=kind)
-        template = msgspec.structs.replace(group.template, processes=(first, *others))
-        groups.append(msgspec.structs.replace(group, template=template))
-    return msgspec.structs.replace(spec, groups=tuple(groups))
-
-
-def refuse_ray(address: str | None, what: str) -> None:
-    """End the command where the cluster is one of Ray: its nodes have no gates."""
-    if (address or os.environ.get("PHALANX_ADDRESS") or "").startswith(RAY):
-        fail(f"{what} is not there on a Ray cluster: its nodes have no gates.", USAGE)
-
-
-def wait_until_running(
-    address: str | None, uid: str, is_quiet: bool, any_member: bool = False
-) -> JobDescription:
-    """The job once all of its members run (`any_member`: once one does), or once it is over; tells
-    meanwhile what it waits for."""
-    notices = Notices(lambda: ask(address, ListJobs(name=uid))[0], is_quiet)
-    while True:
-        found = ask(address, GetJob(uid))
-        running = [m.state == st.RUNNING for m in found.members]
-        if found.state in _OVER or (any(running) if any_member else all(running)):
-            return found
-        if found.running == 0:
-            notices.look()
-        time.sleep(_LOOK_EVERY_S)
 
 
 def follow_attached(
@@ -77,12 +46,12 @@ def follow_attached(
 ) -> JobDescription:
     """Be the streams of a job that was submitted with them; the job once it is over."""
     found = wait_until_running(address, uid, is_quiet)
-    if found.state not in _OVER:
+    if found.state not in OVER:
         programs = []
         for rank, member in enumerate(found.members):
             process = ask(address, AttachMember(uid, member.name))
             label = f"{rank}: ".encode() if labels else b""
-            programs.append(Program(_reach(address, process), label))
+            programs.append(Program(reach(address, process), label))
         follow(programs, is_terminal)
     return _wait_until_over(address, uid)
 
@@ -92,38 +61,18 @@ def run_at_terminal(
 ) -> JobDescription:
     """Submit a job of one member with a terminal, and be that; the job once it is over. It ends
     when this command does."""
-    from phalanx.api.jobs import job_manifest, new_request
-
     refuse_ray(address, "--pty")
     if is_detached or spec.replicas != 1:
         fail("--pty is for one member, and for somebody who stays: no --detach, no --gang.", USAGE)
-    ask(address, new_request([job_manifest(with_streams(spec, "terminal"))]))
-    if not is_quiet:
-        say(f"job {spec.name}", err=True)
+    submit_with_streams(address, spec, "terminal", is_quiet)
     with cancelled_by_interrupt(address, spec):
         return follow_attached(address, spec.uid, is_terminal=True, is_quiet=is_quiet)
 
 
 def _wait_until_over(address: str | None, uid: str) -> JobDescription:
-    while (found := ask(address, GetJob(uid))).state not in _OVER:
-        time.sleep(_LOOK_EVERY_S)
+    while (found := ask(address, GetJob(uid))).state not in OVER:
+        time.sleep(LOOK_EVERY_S)
     return found
-
-
-def _reach(address: str | None, process: bytes) -> Any:
-    """A connection to a program's streams. It may not have begun to listen."""
-    from phalanx.engines.embedded.reaching import reach_streams
-
-    deadline = time.monotonic() + _CONNECT_S
-    while True:
-        try:
-            return reach_streams(address, process)
-        except ValueError as error:
-            fail(str(error), USAGE)
-        except OSError as error:
-            if time.monotonic() > deadline:
-                fail(str(error))
-        time.sleep(_LOOK_EVERY_S)
 
 
 # ---- steps -------------------------------------------------------------------------------------
@@ -150,7 +99,7 @@ def run_steps(
         request = RunStep(
             job, wish.member, wish.argv, wish.is_terminal, dict(wish.variables), wish.directory
         )
-        programs.append(Program(_reach(address, ask(address, request)), wish.label.encode()))
+        programs.append(Program(reach(address, ask(address, request)), wish.label.encode()))
     return follow(programs, any(wish.is_terminal for wish in wishes), takes_input)
 
 
@@ -229,58 +178,6 @@ def step(
 # ---- allocations -------------------------------------------------------------------------------
 
 
-def hold_allocation(
-    address: str | None,
-    job: JobDescription,
-    argv: Sequence[str],
-    variables: Mapping[str, str],
-    is_quiet: bool,
-) -> int:
-    """Run a command here while a job holds its places; its exit code. The job ends with it. Where
-    the job ends first, the command gets SIGHUP."""
-    uid = f"{job.namespace}/{job.name}"
-    ours = {"PHALANX_JOB": job.name, "PHALANX_NAMESPACE": job.namespace}
-    before = {n: signal.signal(n, signal.SIG_IGN) for n in (signal.SIGINT, signal.SIGQUIT)}
-    try:
-        process = subprocess.Popen(
-            list(argv),
-            env={**os.environ, **ours, **variables},
-            preexec_fn=_with_usual_signals,  # noqa: PLW1509  # there are no threads here
-        )
-    except OSError as error:
-        ask(address, CommandJob(uid, "cancel"))
-        fail(f"{argv[0]}: {error.strerror}")
-    said = False
-    try:
-        while True:
-            try:
-                code = process.wait(timeout=1.0)
-                break
-            except subprocess.TimeoutExpired:
-                pass
-            state = ask(address, GetJob(uid)).state
-            if state in _OVER and not said:
-                said = True
-                say(f"allocation {job.name} is over: {state}", err=True)
-                process.send_signal(signal.SIGHUP)
-    except BaseException:
-        process.kill()
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if ask(address, GetJob(uid)).state not in _OVER:
-            ask(address, CommandJob(uid, "cancel"))
-            if not is_quiet:
-                say(f"allocation {job.name} is given back", err=True)
-    return code if code >= 0 else 128 - code
-
-
-def _with_usual_signals() -> None:
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
-
-
 def alloc(
     command: Annotated[
         list[str] | None, typer.Argument(help="After --; by default your shell.")
@@ -313,43 +210,10 @@ def alloc(
         )  # fmt: skip
     except (ValueError, TypeError) as error:
         fail(str(error), USAGE)
-    found = submit_and_wait(address, job.spec(), quiet)
     argv = list(command or [os.environ.get("SHELL") or "/bin/sh"])
-    raise typer.Exit(hold_allocation(address, found, argv, {}, quiet))
-
-
-def submit_and_wait(address: str | None, spec: JobSpec, is_quiet: bool) -> JobDescription:
-    """Submit a job and wait until it runs; Ctrl-C meanwhile cancels it. Ends the command where it
-    ends before it runs."""
-    from phalanx.api.jobs import job_manifest, new_request
-
-    ask(address, new_request([job_manifest(spec)]))
-    if not is_quiet:
-        say(f"job {spec.name}", err=True)
-    with cancelled_by_interrupt(address, spec):
-        found = wait_until_running(address, spec.uid, is_quiet)
-    if found.state in _OVER:
-        fail(f"job {spec.name} ended before it ran: {found.state}; {found.reason}", FAILED)
-    return found
-
-
-@contextlib.contextmanager
-def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Any:
-    """Whoever is interrupted, or asked to end, takes the job along."""
-
-    def end(number: int, _: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = {n: signal.signal(n, end) for n in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit) as ended:
-        ask(address, CommandJob(spec.uid, "cancel"))
-        say(f"job {spec.name} is cancelled", err=True)
-        raise typer.Exit(130 if isinstance(ended, KeyboardInterrupt) else ended.code) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with Allocation(address, job.spec(), quiet) as allocation:
+        code = allocation.run_here(argv, {})
+    raise typer.Exit(code)
 
 
 # ---- ports -------------------------------------------------------------------------------------
@@ -359,7 +223,8 @@ def forward(
     name: Annotated[str, typer.Argument(help="JOB, or JOB.MEMBER as in JOB.worker-0.")],
     port: Annotated[int, typer.Argument(min=1, max=65535, help="Of the member's node.")],
     local: Annotated[
-        int | None, typer.Option("--local", "-l", min=0, max=65535, help="Here (default: the same).")
+        int | None,
+        typer.Option("--local", "-l", min=0, max=65535, help="Here (default: the same)."),
     ] = None,
     address: Address = None,
 ) -> None:
@@ -383,10 +248,10 @@ def forward(
 
     def dial() -> Any:
         request = RunStep(uid, member.name, [], port=port)
-        return _reach(address, ask(address, request))
+        return reach(address, ask(address, request))
 
     def is_over() -> bool:
-        return ask(address, GetJob(uid)).state in _OVER
+        return ask(address, GetJob(uid)).state in OVER
 
     serve_port(listening, dial, is_over)
     say(f"job {job.name} is over", err=True)

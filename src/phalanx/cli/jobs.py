@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from phalanx.cli.interactive import run_at_terminal, wait_until_running
+from phalanx.cli.allocation import wait_until_running
+from phalanx.cli.interactive import run_at_terminal
 from phalanx.cli.job_view import crons_text, flows_text, hypernodes_text, job_text, jobs_text
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
 from phalanx.cli.table import say

@@ -315,10 +315,8 @@ class ControlPlane:
                 self.events.reported(prefix, message)
             case MemberNews():
                 self.gangs.member_news(self._node_id(prefix), message)
-            case LogRead():
-                self.gangs.log_read(message)
-            case StepStarted():
-                self.gangs.step_started(message)
+            case LogRead() | StepStarted():
+                self.gangs.node_answered(message)
             case BundlesGone():
                 node = self._node_id(prefix)
                 self.group_table.returned(node, message.group, message.attempt)

@@ -40,11 +40,11 @@ from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.jobs.job_gangs import JobGangs, JobRow
 from phalanx.head.jobs.logs import Logs
-from phalanx.head.jobs.steps import Steps
 from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.requests import JobRequests
+from phalanx.head.jobs.steps import Steps
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.queues.control import Queues
@@ -67,8 +67,8 @@ from phalanx.protocol.bundle_messages import (
 from phalanx.protocol.cluster_messages import QueueWeights
 from phalanx.protocol.requests.gangs import ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
-from phalanx.protocol.requests.steps import AttachMember, RunStep
 from phalanx.protocol.requests.request import RequestHandlers
+from phalanx.protocol.requests.steps import AttachMember, RunStep
 from phalanx.resources.ports import RandomSource
 
 REPORTS_PAUSE_S = 0.02
@@ -268,13 +268,12 @@ class GangScheduler:
         """See GangEvents."""
         self.jobs.member_news(node_id, message)
 
-    def log_read(self, message: LogRead) -> None:
+    def node_answered(self, message: LogRead | StepStarted) -> None:
         """See GangEvents."""
-        self.logs.answered(message)
-
-    def step_started(self, message: StepStarted) -> None:
-        """See GangEvents."""
-        self.steps.started(message)
+        if isinstance(message, LogRead):
+            self.logs.answered(message)
+        else:
+            self.steps.started(message)
 
     def creator_gone(self, process: bytes, now: float) -> None:
         """See GangEvents."""

@@ -66,12 +66,8 @@ class GangEvents(Protocol):
         """A job's member runs, or has ended."""
         ...
 
-    def log_read(self, message: LogRead) -> None:
-        """A node has read a part of a log."""
-        ...
-
-    def step_started(self, message: StepStarted) -> None:
-        """A node says whether a step begins."""
+    def node_answered(self, message: LogRead | StepStarted) -> None:
+        """A node has read a part of a log, or says whether a step begins."""
         ...
 
     def creator_gone(self, process: bytes, now: float) -> None:
@@ -125,10 +121,7 @@ class GangsNotInUse:
     def member_news(self, node_id: str, message: MemberNews) -> None:
         """See GangEvents."""
 
-    def log_read(self, message: LogRead) -> None:
-        """See GangEvents."""
-
-    def step_started(self, message: StepStarted) -> None:
+    def node_answered(self, message: LogRead | StepStarted) -> None:
         """See GangEvents."""
 
     def creator_gone(self, process: bytes, now: float) -> None:

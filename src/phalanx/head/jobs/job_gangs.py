@@ -55,7 +55,7 @@ class StepOrder(NamedTuple):
 
     node_id: str
     group: bytes
-    index: int
+    place: int
     attempt: int
     command: Command
 

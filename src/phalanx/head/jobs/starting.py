@@ -16,8 +16,6 @@ from phalanx.model.jobs.spec import Process
 from phalanx.model.jobs.states import WAITING
 from phalanx.protocol.bundle_messages import FILES, Command, StartMember, Streams
 
-
-
 _WRAP = 1 << 24
 
 
@@ -107,9 +105,7 @@ def streams_of(gang: Gang, index: int, attempt: int) -> bytes:
     return node_prefix(gang.members[index].node) + gang.group[:4] + number
 
 
-def _command(
-    setup: MemberSetup, process: Process, number: int = 1, stands: bytes = b""
-) -> Command:
+def _command(setup: MemberSetup, process: Process, number: int = 1, stands: bytes = b"") -> Command:
     """`stands`: where the first program of a member has its streams, if anywhere."""
     env = process_environment(setup, process)
     argv = list(process_argv(setup, process, env)) or ["true"]

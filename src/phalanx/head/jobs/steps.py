@@ -58,7 +58,7 @@ class Steps:
         self._asked[token] = (asker, process, f"member {member.name} of job {job.uid}")
         if len(self._asked) > KEEP_ASKED:
             del self._asked[next(iter(self._asked))]
-        message = StartStep(token, order.group, order.index, order.attempt, order.command)
+        message = StartStep(token, order.group, order.place, order.attempt, order.command)
         self._outbox.send_node(order.node_id, message)
         return LATER
 
