@@ -106,7 +106,8 @@ def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]
     except (KeyboardInterrupt, SystemExit) as ended:
         ask(address, CommandJob(spec.uid, "cancel"))
         say(f"job {spec.name} is cancelled", err=True)
-        raise typer.Exit(130 if isinstance(ended, KeyboardInterrupt) else ended.code) from None
+        code = 130 if isinstance(ended, KeyboardInterrupt) else ended.code
+        raise typer.Exit(code if isinstance(code, int) else FAILED) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -124,10 +125,13 @@ class Allocation:
         self.code = 0
         self.job: JobDescription
 
+    def submit(self) -> None:
+        """Ask for the places."""
+        submit_with_streams(self._address, self._spec, "pipes", self._is_quiet)
+
     def __enter__(self) -> Allocation:
         """Wait until the job runs; whoever is interrupted meanwhile takes it along. Ends the
         command where the job ends before it runs."""
-        submit_with_streams(self._address, self._spec, "pipes", self._is_quiet)
         uid = self._spec.uid
         with cancelled_by_interrupt(self._address, self._spec):
             self.job = wait_until_running(self._address, uid, self._is_quiet)

@@ -22,7 +22,7 @@ from phalanx.protocol.stream_messages import Begin, Ended, Printed, Resized, Sig
 LOST = 255
 """The exit code where a connection was lost before its program had ended."""
 _CHUNK = 1 << 15
-_IN, _OUT, _ERR = 0, 1, 2
+_IN = 0
 _AGAIN = 2
 """So many Ctrl-C at once give up waiting for programs that do not end by them."""
 
@@ -32,19 +32,28 @@ class Program(msgspec.Struct, eq=False):
 
     connection: Connection
     label: bytes = b""
+    out: int = 1
+    err: int = 2
+    """Descriptors that what it prints goes to."""
     code: int | None = None
     partial: list[bytes] = []
 
 
-def follow(programs: Sequence[Program], is_terminal: bool, takes_input: bool = True) -> list[int]:
+def follow(
+    programs: Sequence[Program],
+    is_terminal: bool,
+    takes_input: bool = True,
+    ends_all: bool = False,
+) -> list[int]:
     """Be their input and output until all have ended; their exit codes.
 
-    The first one reads what is typed here. With `is_terminal` it has a terminal of the size of this
-    one, which sends each key as it is, Ctrl-C and Ctrl-Z too; without, Ctrl-C sends all SIGINT. This
-    terminal is as it was before, however that ends.
+    The first one reads what is typed here. With `is_terminal` it has a terminal of the size of
+    this one, which sends each key as it is, Ctrl-C and Ctrl-Z too; without, Ctrl-C sends all
+    SIGINT. This terminal is as it was before, however that ends. `ends_all`: the first one that
+    ends with another code than 0 has the others end.
     """
     with _raw_terminal(is_terminal), _Signals() as signals:
-        _Following(programs, is_terminal, takes_input, signals).run()
+        _Following(programs, is_terminal, takes_input, ends_all, signals).run()
     return [LOST if one.code is None else one.code for one in programs]
 
 
@@ -104,10 +113,16 @@ def begin_of(is_terminal: bool) -> Begin:
 
 class _Following:
     def __init__(
-        self, programs: Sequence[Program], is_terminal: bool, takes_input: bool, signals: _Signals
+        self,
+        programs: Sequence[Program],
+        is_terminal: bool,
+        takes_input: bool,
+        ends_all: bool,
+        signals: _Signals,
     ) -> None:
         self._programs = {one.connection.fileno: one for one in programs}
         self._is_terminal = is_terminal
+        self._ends_all = ends_all
         self._signals = signals
         self._reads_input = takes_input
         self._interrupts = 0
@@ -170,8 +185,12 @@ class _Following:
             elif isinstance(message, Ended):
                 one.code = message.code
         if messages is None or one.code is not None:
+            if self._ends_all and one.code != 0:
+                self._ends_all = False
+                for other in self._programs.values():
+                    other.connection.send(Signalled(int(signal.SIGTERM)))
             if one.partial:
-                _write(_OUT, one.label + b"".join(one.partial) + b"\n")
+                _write(one.out, one.label + b"".join(one.partial) + b"\n")
             del self._programs[one.connection.fileno]
             one.connection.close()
             if one is self._first:
@@ -180,7 +199,7 @@ class _Following:
 
 def _show(one: Program, message: Printed) -> None:
     """Print as it came, or with a label whole lines."""
-    fd = _ERR if message.is_error else _OUT
+    fd = one.err if message.is_error else one.out
     if not one.label:
         _write(fd, message.data)
         return

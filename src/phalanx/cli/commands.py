@@ -16,6 +16,7 @@ from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.planning import plan, what_if
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
+from phalanx.cli.slurm import main as slurm
 from phalanx.cli.stacks import stack
 from phalanx.cli.start import start, stop
 from phalanx.cli.table import drop_output, say
@@ -124,6 +125,7 @@ app.command()(state.memory)
 app.command()(stack)
 app.command()(jobs.submit)
 app.command()(jobs.run)
+slurm.register(app)
 app.command()(interactive.shell)
 app.command()(interactive.step)
 app.command()(interactive.alloc)

@@ -211,7 +211,9 @@ def alloc(
     except (ValueError, TypeError) as error:
         fail(str(error), USAGE)
     argv = list(command or [os.environ.get("SHELL") or "/bin/sh"])
-    with Allocation(address, job.spec(), quiet) as allocation:
+    allocation = Allocation(address, job.spec(), quiet)
+    allocation.submit()
+    with allocation:
         code = allocation.run_here(argv, {})
     raise typer.Exit(code)
 
@@ -224,7 +226,7 @@ def forward(
     port: Annotated[int, typer.Argument(min=1, max=65535, help="Of the member's node.")],
     local: Annotated[
         int | None,
-        typer.Option("--local", "-l", min=0, max=65535, help="Here (default: the same)."),
+        typer.Option("--local", "-l", min=0, max=65535, help="Here; default: the same."),
     ] = None,
     address: Address = None,
 ) -> None:

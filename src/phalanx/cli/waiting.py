@@ -1,4 +1,4 @@
-"""What a command says while its job waits: why, at which position, and when it is expected to start."""
+"""What a command says while its job waits: why, at which position, and when it may start."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What is said between a program that has its input and output over a connection, and whoever types
 and reads there.
 
-The frames are those of `protocol.frames`; the messages are a set of their own, of bytes and numbers:
-nothing in them is ever unpickled.
+The frames are those of `protocol.frames`; the messages are a set of their own, of bytes and
+numbers: nothing in them is ever unpickled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Stands on a node for the input and output of one program: a terminal, or three pipes.
 
-Whoever types and reads connects to the Unix socket that is named by its id, from another node by way
-of the gates. There is one such connection, and the program begins with it. It is over when the
+Whoever types and reads connects to the Unix socket that is named by its id, from another node by
+way of the gates. There is one such connection, and the program begins with it. It is over when the
 program ends, or when the connection is lost: then the program gets SIGHUP and SIGTERM, as when a
 terminal is closed, and SIGKILL if that does not end it. All that it prints stands in the log, too.
 """

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
+
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
@@ -24,10 +26,10 @@ class RunStep(Request[bytes]):
     member: str
     argv: list[str]
     is_terminal: bool = False
-    variables: dict[str, str] = {}
+    variables: dict[str, str] = msgspec.field(default_factory=dict)
     directory: str = ""
     port: int = 0
-    """Instead of a program: a connection to this port of the member's node, from the node itself."""
+    """Instead of a program: a connection from the member's node to this port of itself."""
 
 
 class AttachMember(Request[bytes]):
