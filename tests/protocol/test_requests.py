@@ -42,7 +42,7 @@ FOR_VISITORS = {
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
     *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
     *("ExplainActor", "ListActors", "ListGroups"),
-    *("ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog"),
+    *("ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "RunStep", "AttachMember"),
 }
 """What a command line may ask. The node and the head listen to nobody of another user."""
 FOR_NODES = {"NewDriverJob", "GetViewChanges", "WatchGroup"}
