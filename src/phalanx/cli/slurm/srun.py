@@ -132,6 +132,9 @@ def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str]) -> int:
         bad = asked.get("kill-on-bad-exit", "0")
         if bad not in ("0", "1"):
             raise OptionError(f"--kill-on-bad-exit={bad}: it is 0 or 1")
+        for word in asked.get("cpu-bind", "none").split(","):
+            if word not in ("none", "no", "q", "quiet"):
+                raise OptionError(f"--cpu-bind={word}: tasks are not bound to CPUs here")
         if asked.get("mpi", "none") != "none":
             raise OptionError("--mpi: PMI is not spoken here; only none is there")
         if "pty" in asked and count != 1:

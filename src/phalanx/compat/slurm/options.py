@@ -98,7 +98,7 @@ BATCH: Final = (
 STEP: Final = (
     *RESOURCES,
     flag("disable-status", "X", refused="Ctrl-C ends the tasks"),
-    Option("cpu-bind", refused="tasks are not bound to CPUs"),
+    Option("cpu-bind", note="none and quiet alone: tasks are not bound to CPUs"),
     Option("distribution", "m", refused="tasks go onto nodes in blocks"),
     Option("error", "e"),
     flag("exact", note="steps share what their job has"),
