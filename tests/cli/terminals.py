@@ -31,7 +31,7 @@ class Terminal:
             stdout=other,
             stderr=other,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
         )
         os.close(other)
         self.shown = b""

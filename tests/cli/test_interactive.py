@@ -90,7 +90,9 @@ def test_whoever_is_asked_to_end_leaves_the_terminal_as_it_was(cluster):
 def test_a_shell_in_a_job_has_what_the_job_has_and_ends_with_it(cluster):
     cluster.done("run", "--detach", "--name", "host", "--env", "MINE=1", "--", "sleep", "1000")
     is_running(cluster, "host")
-    said = cluster.phalanx("shell", "host", "--", "sh", "-c", "echo $MINE $PHALANX_JOB $RANK; exit 7")
+    said = cluster.phalanx(
+        "shell", "host", "--", "sh", "-c", "echo $MINE $PHALANX_JOB $RANK; exit 7"
+    )
     assert (said.stdout, said.returncode) == ("1 host 0\n", 7)
     used = cluster.status()["resources"]["CPU"]["used"]
     with terminal(cluster, "shell", "host.worker-0", *SHELL) as one:

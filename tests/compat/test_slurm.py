@@ -83,7 +83,8 @@ def test_every_option_is_taken_or_refused_with_a_reason(known) -> None:
 
 
 def test_directives_end_at_the_first_command() -> None:
-    script = "#!/bin/sh\n# text\n#SBATCH -n 2 # two\n#SBATCHX -n 3\n\n#SBATCH -J 'a b'\ntrue\n#SBATCH -n 9\n"
+    head = "#!/bin/sh\n# text\n#SBATCH -n 2 # two\n#SBATCHX -n 3\n\n#SBATCH -J 'a b'\n"
+    script = f"{head}true\n#SBATCH -n 9\n"
     assert directives(script) == ["-n", "2", "-J", "a b"]
     with pytest.raises(OptionError, match="line 2 of the script"):
         directives("#!/bin/sh\n#SBATCH -J 'a\n")
@@ -137,7 +138,11 @@ def test_tasks_of_members_are_blocks_that_leave_none_out() -> None:
         assert [task for block in blocks for task in block] == list(range(tasks))
         assert max(map(len, blocks)) <= most
     env = slurm_variables(["x", "x", "y"], {"x": "hx", "y": "hy"}, 2)
-    assert (env["SLURM_JOB_NODELIST"], env["SLURM_NTASKS"], env["SLURM_NNODES"]) == ("hx,hy", "6", "2")
+    assert (env["SLURM_JOB_NODELIST"], env["SLURM_NTASKS"], env["SLURM_NNODES"]) == (
+        "hx,hy",
+        "6",
+        "2",
+    )
     assert env["SLURM_TASKS_PER_NODE"] == "4,2"
     assert run_lengths([2, 2, 1]) == "2(x2),1"
 
