@@ -39,13 +39,13 @@ def test_a_member_is_over_once_its_steps_have_ended_with_it(node):
     node.start()
     node.step()
     node.step()
-    node.exits(3, process=0)
+    node.exits(0, process=0)
     assert node.signals == [("KILL", 1), ("KILL", 2)]
     node.exits(137, process=1)
     assert node.told() == [(1, None)]
     assert len(node.members) == 1
     node.exits(137, process=2)
-    assert node.told() == [(1, None), (1, 3)]
+    assert node.told() == [(1, None), (1, 0)]
     assert len(node.members) == 0
 
 
