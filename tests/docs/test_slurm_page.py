@@ -29,7 +29,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize("title", LISTS)
-def test_every_option_has_its_row(title) -> None:
+def test_every_option_has_its_row(title: str) -> None:
     section = PAGE.partition(f"\n{title}")[2].partition("\n#")[0]
     for one in LISTS[title]:
         short = f", `-{one.short}`" if one.short else ""
