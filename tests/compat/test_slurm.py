@@ -8,7 +8,7 @@ from phalanx.cli.slurm.control import expanded
 from phalanx.compat.slurm import formats, options
 from phalanx.compat.slurm.columns import SACCT_FIELDS, SQUEUE_LETTERS
 from phalanx.compat.slurm.options import OptionError, read_options
-from phalanx.compat.slurm.request import MAX_TASKS, exported, job_spec, shape_of
+from phalanx.compat.slurm.request import LEAST_LIMIT_BYTES, MAX_TASKS, exported, job_spec, shape_of
 from phalanx.compat.slurm.script import MAX_SCRIPT_BYTES, checked, directives, file_name
 from phalanx.compat.slurm.states import elapsed, states_named
 from phalanx.head.jobs.slurm import run_lengths, slurm_variables, tasks_of_member
@@ -80,6 +80,12 @@ def test_every_option_is_taken_or_refused_with_a_reason(known) -> None:
                 read_options("x", known, word)
         else:
             assert one.long in read_options("x", known, word)[0]
+
+
+def test_little_memory_is_set_aside_as_asked_and_is_no_limit() -> None:
+    assert shape_of({"mem": "5"}).memory_bytes == 5 << 20
+    assert shape_of({"mem": "5"}).memory_limit_bytes == LEAST_LIMIT_BYTES
+    assert shape_of({"mem": "1G"}).memory_limit_bytes == 1 << 30
 
 
 def test_a_job_has_so_many_tasks_at_most() -> None:

@@ -17,6 +17,8 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec, Policy, TaskGroup
 
 MAX_TASKS = 100_000
+LEAST_LIMIT_BYTES = 256 << 20
+"""No less is a limit, as the processes of srun in a script count, too; less can be set aside."""
 _COUNT = re.compile(r"[0-9]{1,7}")
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 1 << 10, "": 1 << 20, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -39,6 +41,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: float | None
     is_apart: bool
     """Whether each member is on a node of its own."""
+
+    @property
+    def memory_limit_bytes(self) -> float | None:
+        """Above which a member is ended."""
+        return None if self.memory_bytes is None else max(self.memory_bytes, LEAST_LIMIT_BYTES)
 
 
 def shape_of(asked: Mapping[str, str]) -> Shape:
@@ -194,7 +201,7 @@ def job_spec(
             num_cpus=shape.cpus,
             num_gpus=shape.gpus,
             memory=shape.memory_bytes,
-            memory_limit=shape.memory_bytes,
+            memory_limit=shape.memory_limit_bytes,
             env={**variables, **mine},
             working_dir=directory,
             time=None if limit is None or limit.lower() in _NO_LIMIT else limit,
