@@ -284,6 +284,9 @@ ELSEWHERE = {
     "head.jobs.arrays.WINDOW": "tests/gangs/test_arrays.py",
     "protocol.requests.jobs.MAX_ROWS": "tests/gangs/test_arrays.py",
     "model.jobs.timing.DEFAULT_REQUEUES": "tests/head/jobs/test_time_limits.py",
+    "compat.slurm.script.MAX_SCRIPT_BYTES": "tests/compat/test_slurm.py",
+    "compat.slurm.request.MAX_TASKS": "tests/compat/test_slurm.py",
+    "node.job_members.MAX_STEPS": "tests/gangs/test_steps_on_node.py",
     "compat.jobs.routes.PACKAGE_BYTES": "tests/compat/test_job_server.py",
 }
 """Rows that these files try."""
@@ -295,6 +298,7 @@ _CLOCK = "a time after which something happens, not an amount that is asked for"
 _PER_PROCESS = "the end is the kernel's limit on a process, reached only with as many files"
 _LATER = "nothing is refused above it: those behind are told less, or later"
 NOT_TRIED = {
+    "cli.forwarding.MAX_CONNECTIONS": _OTHER_WAY,
     "objects.serialization.INLINE_BYTES": _OTHER_WAY,
     "owner.objects.lineage.LIMIT_BYTES": _OLDEST_GO,
     "engines.detection.STORE_PART": _MACHINE,

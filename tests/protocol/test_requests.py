@@ -42,7 +42,8 @@ FOR_VISITORS = {
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
     *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
     *("ExplainActor", "ListActors", "ListGroups"),
-    *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog"),
+    *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "RunStep"),
+    "AttachMember",
 }
 """What a command line may ask. The node and the head listen to nobody of another user."""
 FOR_NODES = {"NewDriverJob", "GetViewChanges", "WatchGroup"}

@@ -11,11 +11,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from phalanx.cli import job_changes, jobs, queues, ray_command, state
+from phalanx.cli import interactive, job_changes, jobs, queues, ray_command, state
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.planning import plan, what_if
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
+from phalanx.cli.slurm import main as slurm
 from phalanx.cli.stacks import stack
 from phalanx.cli.start import start, stop
 from phalanx.cli.table import drop_output, say
@@ -124,6 +125,11 @@ app.command()(state.memory)
 app.command()(stack)
 app.command()(jobs.submit)
 app.command()(jobs.run)
+slurm.register(app)
+app.command()(interactive.shell)
+app.command()(interactive.step)
+app.command()(interactive.alloc)
+app.command()(interactive.forward)
 app.command()(jobs.jobs)
 app.command()(jobs.job)
 app.command()(jobs.logs)

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from phalanx.cli.allocation import wait_until_running
+from phalanx.cli.interactive import run_at_terminal
 from phalanx.cli.job_view import (
     crons_text,
     elements_text,
@@ -166,6 +168,8 @@ def run(
     env: Annotated[list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE.")] = None,
     directory: Annotated[Path | None, typer.Option(help="Where it runs (default: here).")] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not follow it.")] = False,
+    pty: Annotated[bool, typer.Option("--pty", help="At a terminal, as -- bash.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No word while it waits.")] = False,
     address: Address = None,
 ) -> None:
     """Run a command as a gang, show what it prints, and exit as it does.
@@ -205,13 +209,18 @@ def run(
         )
     except (ValueError, TypeError) as error:
         fail(str(error), USAGE)
+    if pty:
+        raise typer.Exit(_code_of(run_at_terminal(address, job.spec(), detach, quiet)))
     ask(address, new_request([job_manifest(job.spec())]))
     if detach:
         say(str(job.name))
         return
-    say(f"job {job.name}", err=True)
+    if not quiet:
+        say(f"job {job.name}", err=True)
     try:
-        if array is not None:
+        if array is None:
+            wait_until_running(address, job.uid, quiet, any_member=True)
+        elif not quiet:
             say(f"`phalanx logs '{job.name}[INDEX]'` prints what an element printed", err=True)
         found = _follow(address, job.uid, None, is_run=True)
     except KeyboardInterrupt:

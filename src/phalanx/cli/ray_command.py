@@ -14,6 +14,7 @@ import typer
 from phalanx.cli import cluster, ray_jobs, state
 from phalanx.cli import start as ours
 from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.slurm import main as slurm
 from phalanx.cli.stacks import stack
 from phalanx.cli.table import say, table
 from phalanx.observe.state.columns import COLUMNS
@@ -302,6 +303,7 @@ _of_ray = typer.Typer(name="ray", help="Ray's command.", no_args_is_help=True)
 _of_ray.command()(install)
 _of_ray.callback()(lambda: None)
 compat.add_typer(_of_ray)
+compat.add_typer(slurm.compat)
 
 
 def main() -> None:

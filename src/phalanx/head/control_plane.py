@@ -30,7 +30,14 @@ from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.row import Row
 from phalanx.observe import cluster_events
 from phalanx.policies.placement_policy import PlacementPolicy
-from phalanx.protocol.bundle_messages import BundlesGone, Committed, LogRead, MemberNews, Prepared
+from phalanx.protocol.bundle_messages import (
+    BundlesGone,
+    Committed,
+    LogRead,
+    MemberNews,
+    Prepared,
+    StepStarted,
+)
 from phalanx.protocol.cluster_messages import (
     Acked,
     ActorLost,
@@ -308,8 +315,8 @@ class ControlPlane:
                 self.events.reported(prefix, message)
             case MemberNews():
                 self.gangs.member_news(self._node_id(prefix), message)
-            case LogRead():
-                self.gangs.log_read(message)
+            case LogRead() | StepStarted():
+                self.gangs.node_answered(message)
             case BundlesGone():
                 node = self._node_id(prefix)
                 self.group_table.returned(node, message.group, message.attempt)

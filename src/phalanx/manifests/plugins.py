@@ -36,6 +36,7 @@ OPTIONS: dict[str, Options] = {
         "dashboardPort": "",
         "clientPort": "",
     },
+    "slurm": {"tasks": "", "tasks-per-member": "1", "script": ""},
     "hcclrank": {"master": "master", "worker": "worker"},
 }
 """Each plugin's options and their defaults; a port left empty is one that is free."""

@@ -20,12 +20,16 @@ from phalanx.protocol.bundle_messages import (
     MemberNews,
     ReadLog,
     StartMember,
+    StartStep,
+    StepStarted,
     WarnMember,
 )
 from phalanx.resources.instances import Allocation
 
 REMEMBERED = 10_000
 """Of so many members that have ended here it is known."""
+MAX_STEPS = 1_000
+"""Of a member at a time."""
 MARK = b"member"
 """The ids of their processes begin so; those of workers begin with the node's prefix."""
 LOOK_AT_MEMORY_EVERY_S = 0.5
@@ -95,6 +99,8 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     waiting: list[Command]
     """Of `before`, those that have not begun."""
     running: set[bytes] = set()
+    steps: set[bytes] = set()
+    """Programs beside its own, which end with it."""
     began_at: float
     is_warned: bool = False
     code: int = 0
@@ -102,6 +108,8 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     kill_at: float = NEVER
     limit_at: float = NEVER
     is_ending: bool = False
+    is_through: bool = False
+    """All that it was to run has ended."""
     is_evicted: bool = False
     """Its bundle was taken away: who did that knows, and gets no news."""
 
@@ -148,6 +156,7 @@ class JobMembers:
         table.on(StartMember, self.start)
         table.on(EndMember, self.end)
         table.on(WarnMember, self.warn)
+        table.on(StartStep, self.start_step)
         table.on(ForgetJob, self.forget)
         table.on(ReadLog, self.read_log)
 
@@ -213,13 +222,25 @@ class JobMembers:
         elif member is None and message.attempt > self._over.get(key, 0):
             self._never_began(key, message.attempt, "it was ended before it began")
 
+    def start_step(self, order: StartStep) -> None:
+        """Run one more program in a member's place."""
+        member = self._members.get((order.group, order.index))
+        if member is None or member.order.attempt != order.attempt or member.is_ending:
+            self._control.notify(StepStarted(order.token, "it does not run any more"))
+        elif len(member.steps) >= MAX_STEPS:
+            why = f"it has {MAX_STEPS} steps already, which is the most at a time"
+            self._control.notify(StepStarted(order.token, why))
+        else:
+            member.steps.add(self._begin(member, order.command))
+            self._control.notify(StepStarted(order.token))
+
     def warn(self, message: WarnMember) -> None:
         """The time of a member is nearly over. A head that came back may say so once more."""
         member = self._members.get((message.group, message.index))
         if member is None or member.order.attempt != message.attempt or member.is_warned:
             return
         member.is_warned = True
-        for process in sorted(member.running):
+        for process in sorted(member.running | member.steps):
             self._commands.warn(process, message.signal, message.only_shell)
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
@@ -259,12 +280,15 @@ class JobMembers:
             self._run(member, command)
 
     def _run(self, member: _Member, command: Command) -> None:
+        member.running.add(self._begin(member, command))
+
+    def _begin(self, member: _Member, command: Command) -> bytes:
         process = MARK + self._make_unique(10)
-        member.running.add(process)
         self._of_process[process] = member
         if command.memory_limit:
             self._limited[process] = _Limited(command.memory_limit)
         self._commands.run(process, member.order, command, member.log)
+        return process
 
     def began(self, process: bytes, pid: int) -> None:
         """A command that has a memory limit runs under this pid."""
@@ -280,6 +304,11 @@ class JobMembers:
             return False
         member.running.discard(process)
         self._limited.pop(process, None)
+        if process in member.steps:
+            member.steps.discard(process)
+            if member.is_through:
+                self._ended(member)
+            return True
         if code and not member.code:
             member.code = code
             member.reason = member.reason or reason
@@ -305,10 +334,17 @@ class JobMembers:
             self._ended(member)
 
     def _signal(self, member: _Member, send: Callable[[bytes], None]) -> None:
-        for process in sorted(member.running):
+        for process in sorted(member.running | member.steps):
             send(process)
 
     def _ended(self, member: _Member) -> None:
+        """All of its own has ended; it is over once its steps have."""
+        if not member.is_through:
+            member.is_through = True
+            for process in sorted(member.steps):
+                self._commands.kill(process)
+        if member.steps:
+            return
         order = member.order
         self._files.shorten(member.log)
         del self._members[order.group, order.index]

@@ -89,6 +89,16 @@ FILES = "\0files"
 """In a command, stands for the directory of its job's files, which only the node knows."""
 
 
+class Streams(msgspec.Struct, array_like=True, frozen=True):
+    """That a program's input and output go over a connection: to the process `process`, which
+    stands on its node for it. With `is_terminal` it has a terminal."""
+
+    process: bytes
+    is_terminal: bool = False
+    port: int = 0
+    """Where it is no program, but a connection to this port of the node itself."""
+
+
 class Command(msgspec.Struct, array_like=True):
     """One program of a member: its words, its variables, where it runs ("": the member's own
     directory), and the bytes of memory above which it is ended (0: none)."""
@@ -97,6 +107,8 @@ class Command(msgspec.Struct, array_like=True):
     variables: dict[str, str]
     directory: str = ""
     memory_limit: int = 0
+    streams: Streams | None = None
+    """Where somebody types and reads; None: it reads nothing, and prints into the log."""
 
 
 class StartMember(msgspec.Struct, array_like=True, tag=101):
@@ -150,6 +162,25 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     ran_s: float = 0.0
 
 
+class StartStep(msgspec.Struct, array_like=True, tag=116):
+    """Control to node: run one more program beside those of a member that runs. It ends with the
+    member, and how it ends changes nothing for the member. Answered by StepStarted; the question is
+    lost with the connection."""
+
+    token: int
+    group: bytes
+    index: int
+    attempt: int
+    command: Command
+
+
+class StepStarted(msgspec.Struct, array_like=True, tag=117):
+    """Node to control: whether a step begins; else why not."""
+
+    token: int
+    refusal: str = ""
+
+
 class ForgetJob(msgspec.Struct, array_like=True, tag=104):
     """Control to nodes: the job is gone; what its members left behind may go."""
 
@@ -197,6 +228,8 @@ BundleMessage = (
     | StartMember
     | EndMember
     | WarnMember
+    | StartStep
+    | StepStarted
     | MemberNews
     | ForgetJob
     | ReadLog

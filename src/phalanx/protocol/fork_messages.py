@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.errors import ProtocolError
+from phalanx.protocol.bundle_messages import Streams
 from phalanx.protocol.node_messages import LogLine
 
 # ---- to the fork server ------------------------------------------------------------------------
@@ -32,6 +33,8 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     directory: str
     log: str
     memory_bytes: int
+    streams: Streams | None = None
+    """Where its input comes from, and its output goes to beside the log."""
 
 
 class SendSignal(msgspec.Struct, array_like=True, tag=2):

@@ -39,7 +39,6 @@ def become_command(
 
     What goes wrong stands in the file.
     """
-    code = NOT_STARTED
     try:
         os.setsid()
         out = open_below(*os.path.split(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -48,6 +47,17 @@ def become_command(
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        exec_command(argv, variables, directory)
+    except OSError as error:
+        _say(f"phalanx: {argv[0]} could not be started: {error.strerror}\n")
+    finally:
+        os._exit(NOT_STARTED)
+
+
+def exec_command(argv: Sequence[str], variables: Mapping[str, str], directory: str) -> NoReturn:
+    """Become `argv` with the streams that this process has; never returns."""
+    code = NOT_STARTED
+    try:
         os.chdir(directory)
         try:
             os.execvpe(argv[0], list(argv), {**inherited(os.environ), **variables})

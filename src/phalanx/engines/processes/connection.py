@@ -45,6 +45,7 @@ class Connection:
 
     __slots__ = (
         "_backlog",
+        "_decode",
         "_lock",
         "_outbox",
         "_reader",
@@ -79,6 +80,7 @@ class Connection:
         self.tag: Any = None
         """Whatever the shell hangs on it."""
         self.closed = False
+        self._decode = decode
         first_limit = STRANGERS_FRAME_BYTES if is_stranger else None
         self._reader = FrameReader(first_limit=first_limit, decode=decode)
         # Never exchanged for another: threads post without a lock.
@@ -215,7 +217,7 @@ class Connection:
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
         if sockets:
             self._switch(sockets[0])
-            self._reader = FrameReader(first_limit=STRANGERS_FRAME_BYTES)
+            self._reader = FrameReader(first_limit=STRANGERS_FRAME_BYTES, decode=self._decode)
             return []
         return self._reader.feed(data) if data else None
 

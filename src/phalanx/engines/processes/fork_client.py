@@ -76,6 +76,7 @@ class CommandClient:
                 place.directory,
                 log,
                 int(command.memory_limit),
+                command.streams,
             )
         )
 

@@ -18,10 +18,12 @@ from functools import partial
 import msgspec
 
 from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.attached import stand_for
 from phalanx.engines.processes.command_groups import CommandGroup, find_command_groups
 from phalanx.engines.processes.commands import become_command
-from phalanx.engines.processes.connection import Connection
+from phalanx.engines.processes.connection import Connection, listen
 from phalanx.engines.processes.process_tree import (
+    children_of,
     end_orphans,
     end_with_parent,
     keep_descendants,
@@ -44,12 +46,19 @@ class Child:
     """A process that was forked here."""
 
     def __init__(
-        self, process: bytes, pid: int, is_command: bool, group: CommandGroup | None = None
+        self,
+        process: bytes,
+        pid: int,
+        is_command: bool,
+        group: CommandGroup | None = None,
+        socket: str = "",
     ) -> None:
         self.process = process
         self.pid = pid
         self.group = group
         """Where it runs with all that it starts, if there are such groups here."""
+        self.socket = socket
+        """Where others connect to its streams; "": nowhere."""
         self.is_command = is_command
         """Whether it runs a program that is not ours, and all its children end with it."""
 
@@ -121,20 +130,27 @@ class ForkServer:
             case Warn():
                 child = self._children.get(message.process)
                 if child is not None:
-                    warn(child.pid, message.signal, message.only_shell)
+                    for pid in children_of(child.pid) if child.socket else [child.pid]:
+                        warn(pid, message.signal, message.only_shell)
 
     # ---- children ----------------------------------------------------------------------------
 
     def _run(self, order: RunCommand) -> None:
         """Start a command in a process group, and a control group if there are any, of its own."""
         group = self._groups.make(order.process, order.memory_bytes)
+        listening, path = None, ""
         try:
+            if order.streams is not None:
+                path = self._session.socket_of(order.streams.process)
+                listening = listen(path)
             spare = os.dup(0)  # the descriptor that will watch the process
             try:
                 pid = os.fork()
             finally:
                 os.close(spare)
         except OSError as error:
+            if listening is not None:
+                listening.close()
             if group is not None:
                 group.end()
             self.report_failure(order.process, error)
@@ -144,8 +160,13 @@ class ForkServer:
             keep_descendants()
             if group is not None:
                 group.enter()
+            if listening is not None:
+                self.close_in_child()
+                stand_for(order, listening, path)
             become_command(order.argv, order.variables, order.directory, order.log)
-        self.adopt(Child(order.process, pid, is_command=True, group=group))
+        if listening is not None:
+            listening.close()
+        self.adopt(Child(order.process, pid, is_command=True, group=group, socket=path))
         if order.memory_bytes:
             self.node.post(Began(order.process, pid))
 
@@ -174,6 +195,9 @@ class ForkServer:
         reason = "" if child.group is None else child.group.end()
         _, status = os.waitpid(child.pid, 0)
         self.stop_reading(pidfd)
+        if child.socket:
+            with contextlib.suppress(OSError):
+                os.unlink(child.socket)
         del self._children[child.process]
         self._end_orphans()
         self.before_end(child)

@@ -124,6 +124,15 @@ def _is_shell(pid: int) -> bool:
         return False
 
 
+def children_of(pid: int) -> list[int]:
+    """The children of a process that has one thread, dead ones too."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(one) for one in file.read().split()]
+    except OSError:  # it has ended, or the kernel has no such file
+        return []
+
+
 def _parents() -> dict[int, int]:
     return {
         int(name): int(fields[1])

@@ -45,6 +45,7 @@ from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.requests import JobRequests
+from phalanx.head.jobs.steps import Steps
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.queues.control import Queues
@@ -62,11 +63,13 @@ from phalanx.protocol.bundle_messages import (
     LogRead,
     MemberNews,
     Prepared,
+    StepStarted,
 )
 from phalanx.protocol.cluster_messages import QueueWeights
 from phalanx.protocol.requests.gangs import ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
 from phalanx.protocol.requests.request import RequestHandlers
+from phalanx.protocol.requests.steps import AttachMember, RunStep
 from phalanx.resources.ports import RandomSource
 
 REPORTS_PAUSE_S = 0.02
@@ -151,6 +154,7 @@ class GangScheduler:
             state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
             self.domains, self.explanations, past, defects,
         )  # fmt: skip
+        self.steps = Steps(outbox, nodes, self.jobs, self.job_requests, rng)
         self.gang_requests = GangRequests(
             clock, nodes, registry, self.queues, self.domains, self.reservations,
             self._request_cycle,
@@ -160,6 +164,8 @@ class GangScheduler:
             *self.job_requests.entries(),
             *self.gang_requests.entries(),
             ReadJobLog.handled_by(self.logs.read),
+            RunStep.handled_by(self.steps.run),
+            AttachMember.handled_by(self.steps.attach),
             TakeSnapshot.handled_by(
                 lambda _, request: self.explanations.snapshot(request.has_past_runs)
             ),
@@ -263,9 +269,12 @@ class GangScheduler:
         """See GangEvents."""
         self.jobs.member_news(node_id, message)
 
-    def log_read(self, message: LogRead) -> None:
+    def node_answered(self, message: LogRead | StepStarted) -> None:
         """See GangEvents."""
-        self.logs.answered(message)
+        if isinstance(message, LogRead):
+            self.logs.answered(message)
+        else:
+            self.steps.started(message)
 
     def creator_gone(self, process: bytes, now: float) -> None:
         """See GangEvents."""

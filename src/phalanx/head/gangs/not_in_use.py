@@ -16,6 +16,7 @@ from phalanx.protocol.bundle_messages import (
     LogRead,
     MemberNews,
     Prepared,
+    StepStarted,
 )
 
 Held = tuple[bytes, int, int, bool]
@@ -65,8 +66,8 @@ class GangEvents(Protocol):
         """A job's member runs, or has ended."""
         ...
 
-    def log_read(self, message: LogRead) -> None:
-        """A node has read a part of a log."""
+    def node_answered(self, message: LogRead | StepStarted) -> None:
+        """A node has read a part of a log, or says whether a step begins."""
         ...
 
     def creator_gone(self, process: bytes, now: float) -> None:
@@ -120,7 +121,7 @@ class GangsNotInUse:
     def member_news(self, node_id: str, message: MemberNews) -> None:
         """See GangEvents."""
 
-    def log_read(self, message: LogRead) -> None:
+    def node_answered(self, message: LogRead | StepStarted) -> None:
         """See GangEvents."""
 
     def creator_gone(self, process: bytes, now: float) -> None:

@@ -1,4 +1,5 @@
-"""What Volcano's tensorflow, mpi and ray plugins prepare for a member."""
+"""What Volcano's tensorflow, mpi and ray plugins prepare for a member, and ours for Slurm's
+programs."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import json
 import msgspec
 
 from phalanx.head.jobs.places import Key, MemberSetup, PlacedGang
+from phalanx.head.jobs.slurm import member_slurm_variables
 from phalanx.manifests.plugins import Options, options
 
 TENSORFLOW_ROLES = ("ps", "worker", "chief", "evaluator")
@@ -27,6 +29,11 @@ def framework_setup(setup: MemberSetup, gang: PlacedGang, group: str, index: int
                 env["MPI_HOST"] = ",".join(hosts)
             slots = {host: hosts.count(host) for host in hosts}
             files["hostfile"] = "".join(f"{host} slots={n}\n" for host, n in slots.items())
+        elif name == "slurm":
+            chosen = options(name, arguments)
+            env |= member_slurm_variables(gang, chosen, gang.place(group, index))
+            if chosen["script"]:
+                files["slurm_script"] = chosen["script"]
         elif name == "ray":
             chosen = options(name, arguments)
             env |= _ray_variables(gang, chosen, group)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -27,14 +27,20 @@ from phalanx.head.jobs.arrays import Arrays
 from phalanx.head.jobs.elements import ElementRows
 from phalanx.head.jobs.lifecycle import JobTable
 from phalanx.head.jobs.podgroup import gang_of, kind_of, members_of
-from phalanx.head.jobs.starting import Starter
+from phalanx.head.jobs.starting import Starter, Step
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import WarningSignal
-from phalanx.protocol.bundle_messages import EndMember, ForgetJob, MemberNews, WarnMember
+from phalanx.protocol.bundle_messages import (
+    Command,
+    EndMember,
+    ForgetJob,
+    MemberNews,
+    WarnMember,
+)
 from phalanx.resources.ports import RandomSource
 
 
@@ -44,6 +50,16 @@ class JobRow(msgspec.Struct, kw_only=True, eq=False):
 
     record: JobRecord
     logs: dict[str, list[tuple[str, str]]] = {}
+
+
+class StepOrder(NamedTuple):
+    """Where one more program is to run: its node, and the member's place in its gang."""
+
+    node_id: str
+    group: bytes
+    place: int
+    attempt: int
+    command: Command
 
 
 class GangNews(Protocol):
@@ -308,6 +324,29 @@ class JobGangs:
         self._registry.keep(gang)
         for index, order in orders.items():
             self._outbox.order(gang.members[index].node, order)
+
+    def step(self, job: JobRecord, group: str, number: int, wanted: Step) -> StepOrder | None:
+        """One more program for a member that runs; None for one that does not."""
+        found = self.place_of(job, group, number)
+        if found is None:
+            return None
+        gang, index = found
+        self.keep_time(job)
+        left_s = time_limits.left_s(job, self.wall())
+        ends = None if left_s is None else self.wall() + left_s
+        command = self._starter.step(job, gang, index, ends, wanted)
+        place = gang.members[index]
+        return StepOrder(place.node, gang.group, index, place.attempt, command)
+
+    def place_of(self, job: JobRecord, group: str, number: int) -> tuple[Gang, int] | None:
+        """(the gang, the place in it) of a member that has been started; None for any other."""
+        gang = self._gangs.get(job.uid)
+        index = None if gang is None else gang.index_of(group, number)
+        if gang is None or index is None:
+            return None
+        place, member = gang.members[index], job.member(group, number)
+        is_it = member is not None and member.attempt == place.attempt
+        return (gang, index) if place.state == HELD and is_it and place.attempt else None
 
     def _warn(self, job: JobRecord, signal: WarningSignal, node_id: str = "") -> None:
         """Send its members that run a signal; only those of that node, if one is named."""

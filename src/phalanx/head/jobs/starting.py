@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_states import ENDED, HELD
 from phalanx.head.jobs.environment import member_setup, process_argv, process_environment
 from phalanx.head.jobs.places import MemberPlace, MemberSetup, PlacedGang
+from phalanx.model.ids import node_prefix
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import Process
 from phalanx.model.jobs.states import WAITING
-from phalanx.protocol.bundle_messages import FILES, Command, StartMember
+from phalanx.protocol.bundle_messages import FILES, Command, StartMember, Streams
+
+_WRAP = 1 << 24
 
 
 class Starter:
@@ -50,6 +55,16 @@ class Starter:
         )
         return {index: self._order(record, gang, placed, index) for index in wanted}
 
+    def step(
+        self, record: JobRecord, gang: Gang, index: int, ends: float | None, wanted: Step
+    ) -> Command:
+        """One more program for a member that runs: where, and with what, its first one runs."""
+        order = self.orders(record, gang, [index], ends)[index]
+        first = order.commands[0]
+        env = {**first.variables, **wanted.variables}
+        directory = wanted.directory or first.directory
+        return Command(wanted.argv, env, directory, first.memory_limit, wanted.streams)
+
     def _order(self, record: JobRecord, gang: Gang, placed: PlacedGang, index: int) -> StartMember:
         name, number = gang.members[index].of_group, gang.members[index].index
         group, member = record.spec.group(name), record.member(name, number)
@@ -64,15 +79,37 @@ class Starter:
             job=record.uid,
             name=member.name,
             before=[_command(setup, process) for process in template.before],
-            commands=[_command(setup, process) for process in template.processes],
+            commands=[
+                _command(setup, process, number, streams_of(gang, index, member.attempt))
+                for number, process in enumerate(template.processes)
+            ],
             files=dict(setup.files),
             grace_s=template.grace_s,
             time_limit_s=template.time_limit_s or 0.0,
         )
 
 
-def _command(setup: MemberSetup, process: Process) -> Command:
+class Step(msgspec.Struct, frozen=True):
+    """A program that somebody wants beside those of a member, with variables of its own."""
+
+    argv: list[str]
+    variables: dict[str, str]
+    directory: str
+    streams: Streams
+
+
+def streams_of(gang: Gang, index: int, attempt: int) -> bytes:
+    """The process that stands for the streams of a member's first program: known to whoever knows
+    the member, as its id begins with that of its node."""
+    number = (index % _WRAP).to_bytes(3, "big") + (attempt % _WRAP).to_bytes(3, "big")
+    return node_prefix(gang.members[index].node) + gang.group[:4] + number
+
+
+def _command(setup: MemberSetup, process: Process, number: int = 1, stands: bytes = b"") -> Command:
+    """`stands`: where the first program of a member has its streams, if anywhere."""
     env = process_environment(setup, process)
     argv = list(process_argv(setup, process, env)) or ["true"]
     limit = int(dict(process.limits).get("memory", 0))
-    return Command(argv, env, process.working_dir, limit)
+    has_streams = bool(process.streams) and number == 0 and bool(stands)
+    streams = Streams(stands, process.streams == "terminal") if has_streams else None
+    return Command(argv, env, process.working_dir, limit, streams)

@@ -45,6 +45,9 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     requests: Amounts = ()
     limits: Amounts = ()
     ports: tuple[Port, ...] = ()
+    streams: Literal["", "pipes", "terminal"] = ""
+    """How whoever submitted it reads and writes what it prints and reads; "": not at all, there is
+    a log. It begins when somebody has come for them."""
 
     @property
     def argv(self) -> tuple[str, ...]:

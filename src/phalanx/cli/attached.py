@@ -1,0 +1,222 @@
+"""This terminal, or these pipes, as the input and output of programs that run elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.engines.processes.connection import Connection
+from phalanx.errors import ProtocolError
+from phalanx.protocol.stream_messages import Begin, Ended, Printed, Resized, Signalled, Typed
+
+LOST = 255
+"""The exit code where a connection was lost before its program had ended."""
+_CHUNK = 1 << 15
+_IN = 0
+_AGAIN = 2
+"""So many Ctrl-C at once give up waiting for programs that do not end by them."""
+
+
+class Program(msgspec.Struct, eq=False):
+    """One program that runs elsewhere. `label` stands before each line that it prints."""
+
+    connection: Connection
+    label: bytes = b""
+    out: int = 1
+    err: int = 2
+    """Descriptors that what it prints goes to."""
+    code: int | None = None
+    partial: list[bytes] = []
+
+
+def follow(
+    programs: Sequence[Program],
+    is_terminal: bool,
+    takes_input: bool = True,
+    ends_all: bool = False,
+) -> list[int]:
+    """Be their input and output until all have ended; their exit codes.
+
+    The first one reads what is typed here. With `is_terminal` it has a terminal of the size of
+    this one, which sends each key as it is, Ctrl-C and Ctrl-Z too; without, Ctrl-C sends all
+    SIGINT. This terminal is as it was before, however that ends. `ends_all`: the first one that
+    ends with another code than 0 has the others end.
+    """
+    with _raw_terminal(is_terminal), _Signals() as signals:
+        _Following(programs, is_terminal, takes_input, ends_all, signals).run()
+    return [LOST if one.code is None else one.code for one in programs]
+
+
+class _Signals:
+    """Signals as bytes of a pipe. One that ends this process does so by way of SystemExit."""
+
+    def __enter__(self) -> _Signals:
+        self.reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        quiet = {signal.SIGWINCH: _nothing, signal.SIGINT: _nothing}
+        ending = dict.fromkeys((signal.SIGTERM, signal.SIGHUP), _end)
+        self._before = {n: signal.signal(n, what) for n, what in {**quiet, **ending}.items()}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(-1)
+        for number, what in self._before.items():
+            signal.signal(number, what)
+        os.close(self.reader)
+        os.close(self._writer)
+
+
+def _nothing(number: int, _: Any) -> None:
+    """The byte in the pipe is seen to."""
+
+
+def _end(number: int, _: Any) -> None:
+    raise SystemExit(128 + number)
+
+
+@contextlib.contextmanager
+def _raw_terminal(wanted: bool) -> Iterator[None]:
+    """This terminal hands over each key as it is, and shows nothing by itself."""
+    if not (wanted and os.isatty(_IN)):
+        yield
+        return
+    before = termios.tcgetattr(_IN)
+    try:
+        tty.setraw(_IN)
+        yield
+    finally:
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # it may be in the background by now
+        termios.tcsetattr(_IN, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+
+
+def begin_of(is_terminal: bool) -> Begin:
+    """The size and kind of this terminal."""
+    if not is_terminal:
+        return Begin()
+    size = shutil.get_terminal_size()
+    if os.isatty(_IN):
+        with contextlib.suppress(OSError):
+            size = os.get_terminal_size(_IN)
+    return Begin(size.lines, size.columns, os.environ.get("TERM", ""))
+
+
+class _Following:
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        is_terminal: bool,
+        takes_input: bool,
+        ends_all: bool,
+        signals: _Signals,
+    ) -> None:
+        self._programs = {one.connection.fileno: one for one in programs}
+        self._is_terminal = is_terminal
+        self._ends_all = ends_all
+        self._signals = signals
+        self._reads_input = takes_input
+        self._interrupts = 0
+        for one in programs:
+            one.connection.send(begin_of(is_terminal))
+            if not takes_input or one is not programs[0]:
+                one.connection.send(Typed(b""))
+        self._first = programs[0]
+
+    def run(self) -> None:
+        """Until all have ended."""
+        while self._programs:
+            poll = select.poll()
+            poll.register(self._signals.reader, select.POLLIN)
+            for fd, one in self._programs.items():
+                writes = select.POLLOUT if one.connection.has_backlog else 0
+                poll.register(fd, select.POLLIN | writes)
+            if self._reads_input and not self._first.connection.has_backlog:
+                poll.register(_IN, select.POLLIN)
+            for fd, mask in poll.poll():
+                if fd == self._signals.reader:
+                    self._on_signals(os.read(fd, _CHUNK))
+                elif fd == _IN and fd not in self._programs:
+                    self._on_input()
+                elif fd in self._programs:
+                    self._on_program(self._programs[fd], mask)
+
+    def _on_signals(self, numbers: bytes) -> None:
+        if signal.SIGWINCH in numbers and self._is_terminal:
+            begin = begin_of(True)
+            self._first.connection.send(Resized(begin.rows, begin.columns))
+        if signal.SIGINT in numbers:
+            self._interrupts += 1
+            if self._interrupts > _AGAIN:
+                raise KeyboardInterrupt
+            for one in self._programs.values():
+                one.connection.send(Signalled(int(signal.SIGINT)))
+
+    def _on_input(self) -> None:
+        try:
+            data = os.read(_IN, _CHUNK)
+        except OSError:  # the terminal is gone, or this runs in its background
+            data = b""
+        self._first.connection.send(Typed(data))
+        if not data:
+            self._reads_input = False
+
+    def _on_program(self, one: Program, mask: int) -> None:
+        if mask & select.POLLOUT:
+            one.connection.drain()
+        if not mask & ~select.POLLOUT:
+            return
+        try:
+            messages = one.connection.receive()
+        except ProtocolError:
+            messages = None
+        for message in messages or ():
+            if isinstance(message, Printed):
+                _show(one, message)
+            elif isinstance(message, Ended):
+                one.code = message.code
+        if messages is None or one.code is not None:
+            if self._ends_all and one.code != 0:
+                self._ends_all = False
+                for other in self._programs.values():
+                    other.connection.send(Signalled(int(signal.SIGTERM)))
+            if one.partial:
+                _write(one.out, one.label + b"".join(one.partial) + b"\n")
+            del self._programs[one.connection.fileno]
+            one.connection.close()
+            if one is self._first:
+                self._reads_input = False
+
+
+def _show(one: Program, message: Printed) -> None:
+    """Print as it came, or with a label whole lines."""
+    fd = one.err if message.is_error else one.out
+    if not one.label:
+        _write(fd, message.data)
+        return
+    whole, newline, rest = message.data.rpartition(b"\n")
+    if newline:
+        lines = b"".join((*one.partial, whole)).split(b"\n")
+        one.partial.clear()
+        _write(fd, b"".join(one.label + line + b"\n" for line in lines))
+    if rest:
+        one.partial.append(rest)
+
+
+def _write(fd: int, data: bytes) -> None:
+    sys.stdout.flush()
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(fd, left) :]
+        except BlockingIOError:
+            select.select([], [fd], [])

@@ -1,0 +1,74 @@
+"""A port of this machine that leads to one of a member's node: a connection here, a step there."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+from collections.abc import Callable
+
+from phalanx.engines.processes.connection import Connection, wait_for
+from phalanx.errors import ProtocolError
+from phalanx.protocol.stream_messages import Begin, Ended, Printed, StreamMessage, Typed
+
+_CHUNK = 1 << 16
+_LOOK_EVERY_S = 1.0
+MAX_CONNECTIONS = 256
+"""At a time; others wait."""
+
+
+def serve_port(
+    listening: socket.socket, dial: Callable[[], Connection], is_over: Callable[[], bool]
+) -> None:
+    """Until `is_over`, which is asked each second. `dial` makes the other side of a connection."""
+    slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+    while True:
+        if not wait_for(listening.fileno(), select.POLLIN, _LOOK_EVERY_S):
+            if is_over():
+                return
+            continue
+        if not slots.acquire(timeout=_LOOK_EVERY_S):
+            continue
+        here, _ = listening.accept()
+        try:
+            there = dial()
+        except BaseException:
+            here.close()
+            raise
+        threading.Thread(target=_join, args=(here, there, slots), daemon=True).start()
+
+
+def _join(here: socket.socket, there: Connection, slots: threading.BoundedSemaphore) -> None:
+    """Pass on bytes until the other side has ended. Who is slow makes the other wait."""
+    try:
+        with here, contextlib.suppress(OSError, ProtocolError):
+            there.send(Begin())
+            is_sending = True
+            while True:
+                poll = select.poll()
+                if is_sending and not there.has_backlog:
+                    poll.register(here, select.POLLIN)
+                writes = select.POLLOUT if there.has_backlog else 0
+                poll.register(there.fileno, select.POLLIN | writes)
+                for fd, mask in poll.poll():
+                    if fd == here.fileno():
+                        data = here.recv(_CHUNK)
+                        is_sending = bool(data)
+                        there.send(Typed(data))
+                        continue
+                    if mask & select.POLLOUT:
+                        there.drain()
+                    if mask & ~select.POLLOUT and not _pass_on(there.receive(), here):
+                        return
+    finally:
+        there.close()
+        slots.release()
+
+
+def _pass_on(messages: list[StreamMessage] | None, here: socket.socket) -> bool:
+    """Whether there may be more."""
+    for message in messages or ():
+        if isinstance(message, Printed) and not message.is_error:
+            here.sendall(message.data)
+    return messages is not None and not any(isinstance(one, Ended) for one in messages)

@@ -1,0 +1,270 @@
+"""`scancel` and `scontrol`, and what cannot be told: `sprio`, `sshare`, `seff`."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+
+from phalanx.cli.reach import FAILED, ask
+from phalanx.cli.slurm.rows import Shown, jobs_wanted, user_of
+from phalanx.cli.slurm.sinfo import state_of
+from phalanx.cli.slurm.usage import address, read, refuse
+from phalanx.cli.table import say
+from phalanx.compat.slurm.options import Option, flag
+from phalanx.compat.slurm.states import states_named
+from phalanx.manifests.times import read_length
+from phalanx.model.jobs import states as st
+from phalanx.model.rows.work import JobInfo
+from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.jobs import CommandJob, UpdateJob
+from phalanx.protocol.requests.queues import ListQueues
+
+SCANCEL = (
+    Option("account", "A"),
+    flag("batch", "b", refused="signals go to no job that runs"),
+    flag("full", "f", refused="signals go to no job that runs"),
+    flag("help", "h"),
+    flag("interactive", "i", refused="it asks nothing"),
+    Option("jobname", "n"),
+    Option("name", note="as --jobname"),
+    flag("me"),
+    Option("partition", "p"),
+    flag("quiet", "Q"),
+    Option("signal", "s", note="TERM, KILL and INT alone, which end the job"),
+    Option("state", "t"),
+    Option("user", "u"),
+    flag("verbose", "v", refused="it says what is wrong without"),
+    flag("version", "V"),
+)
+_ENDING = {"TERM", "KILL", "INT", "15", "9", "2"}
+
+
+def scancel(words: Sequence[str]) -> None:
+    """End jobs."""
+    asked, ids = read("scancel", SCANCEL, words, intermixed=True)
+    given = asked.get("signal", "TERM").upper().removeprefix("SIG")
+    if given not in _ENDING:
+        refuse("scancel", f"--signal={asked['signal']}: {signal_reason()}")
+    chooses = asked.keys() & {"account", "jobname", "name", "me", "partition", "state", "user"}
+    if not ids and not chooses:
+        refuse("scancel", "give numbers of jobs, or --user, --name, --partition, --state, --me")
+    try:
+        states = states_named(asked["state"]) if "state" in asked else set(st.JOB)
+    except ValueError as error:
+        refuse("scancel", str(error))
+    users = set(filter(None, asked.get("user", "").split(",")))
+    users |= {getpass.getuser()} if "me" in asked else set()
+    flat = [one for word in ids for one in word.split(",") if one]
+    jobs = jobs_wanted(flat, asked.get("jobname", asked.get("name")))
+    known = {job.name for job in jobs}
+    missing = [one for one in flat if one.partition("_")[0].partition(".")[0] not in known]
+    if missing and "quiet" not in asked and not chooses:
+        say(f"scancel: error: Invalid job id {missing[0]}", err=True)
+    for job in jobs:
+        is_it = (
+            job.state in states
+            and job.state not in st.FINISHED
+            and (not users or user_of(job) in users)
+            and asked.get("partition") in (None, job.queue)
+            and asked.get("account") in (None, job.annotations.get("slurm/account"))
+        )
+        if is_it:
+            ask(address(), CommandJob(f"{job.namespace}/{job.name}", "cancel"))
+    if missing and not chooses:
+        raise typer.Exit(FAILED)
+
+
+def signal_reason() -> str:
+    """Why no other signals go."""
+    return "jobs that run get no signals here but those that end them; `phalanx shell` can kill"
+
+
+SCONTROL = (
+    flag("all", "a"),
+    flag("details", "d"),
+    flag("help", "h"),
+    flag("json", refused="squeue --json tells of jobs, sinfo --json of nodes"),
+    flag("oneliner", "o"),
+    flag("quiet", "Q"),
+    flag("version", "V"),
+)
+_SHOWN = ("hostnames", "hostlist", "job", "node", "partition")
+_REFUSED = {
+    "requeue": "a job that runs is not started anew; submit it with --requeue",
+    "requeuehold": "a job that runs is not started anew",
+    "reconfigure": "`phalanx queue` changes queues",
+    "create": "`phalanx queue create` makes queues; there are no reservations yet",
+    "delete": "`phalanx queue delete` deletes queues",
+    "ping": "`phalanx status` says how the head is",
+    "reboot": "nodes are not rebooted",
+    "shutdown": "`phalanx stop` ends the daemons of a machine",
+    "top": "use update JobId=N Priority=M",
+    "wait_job": "srun and salloc wait",
+    "write": "`phalanx submit` takes files",
+}
+
+
+def scontrol(words: Sequence[str]) -> None:
+    """Show jobs, nodes and partitions, hold, release, suspend, resume and update jobs."""
+    asked, rest = read("scontrol", SCONTROL, words, intermixed=True)
+    if not rest:
+        refuse("scontrol", "give what to do: show, hold, release, suspend, resume, update")
+    what, *operands = rest
+    if what == "show":
+        _show(operands, "oneliner" in asked)
+    elif what in ("hold", "release", "suspend", "resume"):
+        for name in [one for word in operands for one in word.split(",")] or [_missing(what)]:
+            ask(address(), CommandJob(name, what))  # type: ignore[arg-type]
+    elif what == "update":
+        _update(operands)
+    elif what == "version":
+        read("scontrol", SCONTROL, ["--version"])
+    else:
+        refuse("scontrol", f"{what} is not there: {_REFUSED.get(what, 'there is no such command')}")
+
+
+def _missing(what: str) -> NoReturn:
+    refuse("scontrol", f"{what}: give numbers of jobs")
+
+
+def _show(operands: Sequence[str], on_one_line: bool) -> None:
+    what, *names = operands or [""]
+    kind = next((one for one in _SHOWN if what and (one.startswith(what) or one == what[:-1])), "")
+    if kind == "hostnames":
+        for word in names or [os.environ.get("SLURM_JOB_NODELIST", "")]:
+            for host in filter(None, expanded(word)):
+                say(host)
+    elif kind == "hostlist":
+        say(",".join(filter(None, ",".join(names).split(","))))
+    elif kind == "job":
+        jobs = jobs_wanted(names, None)
+        if names and not jobs:
+            refuse("scontrol", "Invalid job id specified")
+        shown = Shown()
+        _say_records([_job(job, shown) for job in jobs], on_one_line)
+    elif kind == "node":
+        rows = ask(address(), GetStatus()).nodes
+        _say_records(
+            [
+                [
+                    f"NodeName={row.host} NodeHostName={row.hostname} NodeId={row.node_id[:12]}",
+                    f"CPUAlloc={row.total.get('CPU', 0) - row.available.get('CPU', 0):g} "
+                    f"CPUTot={row.total.get('CPU', 0):g}",
+                    f"Gres=gpu:{row.total.get('GPU', 0):g}",
+                    f"RealMemory={int(row.total.get('memory', 0)) >> 20}",
+                    f"State={state_of(row).upper()} Reason={row.reason or 'none'}",
+                ]
+                for row in rows
+                if not names or row.host in names or row.hostname in names
+            ],
+            on_one_line,
+        )
+    elif kind == "partition":
+        queues = [q for q in ask(address(), ListQueues()) if not names or q.name in names]
+        _say_records(
+            [
+                [f"PartitionName={q.name}", f"State={'UP' if q.state == 'Open' else 'DOWN'}"]
+                for q in queues
+            ],
+            on_one_line,
+        )
+    else:
+        refuse("scontrol", f"show {what}: there are {', '.join(_SHOWN)}")
+
+
+def expanded(hosts: str) -> list[str]:
+    """The names of a list such as `node[01-03,7],other`."""
+    out: list[str] = []
+    word, depth = "", 0
+    words = []
+    for letter in hosts:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth == 0:
+            words.append(word)
+            word = ""
+        else:
+            word += letter
+    for one in filter(None, [*words, word]):
+        before, bracket, rest = one.partition("[")
+        inner, _, after = rest.partition("]")
+        for part in inner.split(",") if bracket else [""]:
+            low, is_range, high = part.partition("-")
+            if is_range and low.isdecimal() and high.isdecimal() and int(high) - int(low) < 100_000:
+                numbers = [str(n).zfill(len(low)) for n in range(int(low), int(high) + 1)]
+            else:
+                numbers = [part]
+            out += [before + number + after for number in numbers]
+    return out
+
+
+def _job(job: JobInfo, shown: Shown) -> list[str]:
+    row = shown.row(job, needs_places=True)
+    return [
+        f"JobId={row['id']} JobName={row['name']}",
+        f"UserId={row['user']} Account={row['account'] or '(null)'} WCKey={row['wckey']}",
+        f"Priority={row['priority']} Nice=0",
+        f"JobState={row['state']} Reason={row['reason']} Dependency=(null)",
+        f"Requeue=1 Restarts={row['restarts']} BatchFlag=1 ExitCode={row['code']}",
+        f"RunTime={row['elapsed']} TimeLimit={row['limit']} TimeMin=N/A",
+        f"SubmitTime={row['submit']} EligibleTime={row['submit']}",
+        f"StartTime={row['start']} EndTime={row['end']} Deadline=N/A",
+        f"Partition={row['partition']} NodeList={row['nodelist'] or '(null)'}",
+        f"NumNodes={row['nodes']} NumCPUs={row['cpus']} NumTasks={row['tasks']}",
+        f"WorkDir={row['directory']} Comment={row['comment']}",
+    ]
+
+
+def _say_records(records: Sequence[Sequence[str]], on_one_line: bool) -> None:
+    for record in records:
+        say((" " if on_one_line else "\n   ").join(record) + ("" if on_one_line else "\n"))
+
+
+_UPDATES = ("jobid", "partition", "priority", "timelimit")
+
+
+def _update(operands: Sequence[str]) -> None:
+    pairs = {}
+    for word in operands:
+        name, is_set, value = word.partition("=")
+        if not is_set or name.lower() not in _UPDATES:
+            refuse("scontrol", f"update {word}: of a job JobId, Partition, Priority, TimeLimit")
+        pairs[name.lower()] = value
+    if "jobid" not in pairs:
+        refuse("scontrol", "update: give JobId=N; nodes are changed by `phalanx drain`")
+    try:
+        limit = read_length(pairs["timelimit"]) if "timelimit" in pairs else None
+        priority = int(pairs["priority"]) if "priority" in pairs else None
+    except ValueError as error:
+        refuse("scontrol", f"update: {error}")
+    ask(address(), UpdateJob(pairs["jobid"], pairs.get("partition"), priority, limit))
+
+
+def sprio(words: Sequence[str]) -> NoReturn:
+    """There are no factors to show."""
+    _cannot(
+        "sprio",
+        "priority here is one number that a job is submitted with, and the order of queues is by "
+        "share; `phalanx explain JOB` says what a job waits for, `squeue -o '%i %Q'` its number",
+    )
+
+
+def sshare(words: Sequence[str]) -> NoReturn:
+    """There are no shares of users."""
+    _cannot(
+        "sshare",
+        "shares by user are not kept; `phalanx queues` shows what queues deserve and hold",
+    )
+
+
+def seff(words: Sequence[str]) -> NoReturn:
+    """Nothing is measured."""
+    _cannot("seff", "how much of its places a job used is not measured")
+
+
+def _cannot(command: str, why: str) -> NoReturn:
+    say(f"{command}: this cannot be told: {why}.", err=True)
+    raise typer.Exit(FAILED)

@@ -1,0 +1,97 @@
+"""Slurm's commands by name, and `phalanx compat slurm install`, which puts them up."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.table import say
+
+COMMANDS = {
+    "sbatch": "phalanx.cli.slurm.sbatch:sbatch",
+    "srun": "phalanx.cli.slurm.srun:srun",
+    "salloc": "phalanx.cli.slurm.srun:salloc",
+    "squeue": "phalanx.cli.slurm.squeue:squeue",
+    "sacct": "phalanx.cli.slurm.sacct:sacct",
+    "sinfo": "phalanx.cli.slurm.sinfo:sinfo",
+    "scancel": "phalanx.cli.slurm.control:scancel",
+    "scontrol": "phalanx.cli.slurm.control:scontrol",
+    "sprio": "phalanx.cli.slurm.control:sprio",
+    "sshare": "phalanx.cli.slurm.control:sshare",
+    "seff": "phalanx.cli.slurm.control:seff",
+}
+"""Where each command is: a function that takes its words."""
+_ALL_WORDS = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "allow_interspersed_args": False,
+    "help_option_names": [],
+}
+_MARK = "from phalanx.cli.slurm.main import main"
+
+
+def _function(name: str) -> Callable[[Sequence[str]], None]:
+    module, _, function = COMMANDS[name].partition(":")
+    found: Callable[[Sequence[str]], None] = getattr(importlib.import_module(module), function)
+    return found
+
+
+def sbatch(context: typer.Context) -> None:
+    """Submit a batch script with #SBATCH lines, as Slurm's sbatch (docs/slurm.md)."""
+    _function("sbatch")(context.args)
+
+
+def install(
+    directory: Annotated[Path, typer.Argument(help="One that is on your PATH.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Also over commands that are not ours.")
+    ] = False,
+) -> None:
+    """Put Slurm's commands there that are Phalanx: sbatch, srun, squeue, scancel and others."""
+    files = {name: directory / name for name in COMMANDS}
+    for file in files.values():
+        with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
+            if _MARK not in file.read_text() and not force:
+                fail(f"{file} is there already, and is not ours: --force writes over it.", USAGE)
+    root = Path(__file__).resolve().parent.parent.parent.parent
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, file in files.items():
+            lines = ("import sys", f"sys.path.append({str(root)!r})", _MARK, f"main({name!r})")
+            file.write_text("\n".join((f"#!{sys.executable}", *lines, "")))
+            file.chmod(0o755)
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}")
+    say(f"{', '.join(files)} in {directory} are Phalanx; `sbatch --version` says so.")
+
+
+compat = typer.Typer(name="slurm", help="Slurm's commands.", no_args_is_help=True)
+compat.command()(install)
+compat.callback()(lambda: None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add what begins with `phalanx` here."""
+    app.command("sbatch", context_settings=_ALL_WORDS)(sbatch)
+
+
+def main(name: str) -> None:
+    """Run one of Slurm's commands with this process's arguments."""
+    try:
+        _function(name)(sys.argv[1:])
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
+    except BrokenPipeError:
+        from phalanx.cli.table import drop_output
+
+        drop_output()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,39 @@
+"""Numbers of jobs: programs made for Slurm know jobs by number, so such jobs are called by one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from phalanx.cli.reach import ask, fail
+from phalanx.model.jobs.spec import JobSpec
+from phalanx.protocol.requests.jobs import ListJobs
+
+_LONGEST = 15
+
+
+def is_number(name: str) -> bool:
+    """Whether a job's name is one of these."""
+    return name.isdecimal() and name.isascii() and len(name) <= _LONGEST
+
+
+def with_number(address: str | None, submit: Callable[[int], JobSpec]) -> JobSpec:
+    """Have a job submitted under a number that this user has not given before, and that no job has
+    which the cluster knows. Only one command of a user does so at a time."""
+    path = Path.home() / ".phalanx" / "slurm-job-number"
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            written = file.read(_LONGEST + 1).strip()
+            known = [row.name for row in ask(address, ListJobs()) if is_number(row.name)]
+            last = max([int(name) for name in (*known, written) if is_number(name)], default=0)
+            spec = submit(last + 1)
+            file.seek(0)
+            file.truncate()
+            file.write(f"{last + 1}\n")
+            return spec
+    except OSError as error:
+        fail(f"{path}: {error.strerror}")

@@ -1,0 +1,105 @@
+"""`squeue`: the jobs that are not over."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Mapping, Sequence
+
+from phalanx.cli.slurm.rows import PLACES, Shown, job_json, jobs_wanted, json_of, user_of
+from phalanx.cli.slurm.usage import read, refuse
+from phalanx.cli.table import say
+from phalanx.compat.slurm import formats
+from phalanx.compat.slurm.columns import SQUEUE_LETTERS, SQUEUE_NAMES
+from phalanx.compat.slurm.options import Option, flag
+from phalanx.compat.slurm.states import states_named
+from phalanx.model.jobs import states as st
+from phalanx.model.rows.work import JobInfo
+
+SQUEUE = (
+    Option("account", "A"),
+    flag("all", "a", note="always so"),
+    flag("array", "r", note="there are no arrays yet: a row a job"),
+    Option("format", "o"),
+    Option("Format", "O"),
+    flag("help", "h"),
+    Option("iterate", "i"),
+    Option("jobs", "j"),
+    flag("json"),
+    flag("long", "l"),
+    flag("me"),
+    Option("name", "n"),
+    flag("noheader", note="-h, too"),
+    Option("partition", "p"),
+    Option("nodelist", "w", refused="nodes have no names to choose by"),
+    Option("qos", "q", refused="there are queues and priorities"),
+    Option("sort", "S", refused="rows come oldest first"),
+    flag("start"),
+    Option("states", "t"),
+    flag("steps", "s", refused="steps are not counted"),
+    Option("user", "u"),
+    flag("version", "V"),
+    flag("yaml", refused="use --json"),
+)
+_USUAL = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+_LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+_START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R"
+_LIVE = {state for state in st.JOB if state not in st.FINISHED}
+
+
+def squeue(words: Sequence[str]) -> None:
+    """List jobs that are not over."""
+    asked, rest = read("squeue", SQUEUE, _with_no_header(words))
+    if rest:
+        refuse("squeue", f"{rest[0]}: options alone are taken")
+    try:
+        while True:
+            _squeue(asked)
+            if "iterate" not in asked:
+                return
+            time.sleep(max(float(asked["iterate"]), 1.0))
+    except ValueError as error:
+        refuse("squeue", str(error))
+
+
+def _with_no_header(words: Sequence[str]) -> list[str]:
+    """squeue's -h is --noheader; --help has no letter."""
+    return ["--noheader" if word == "-h" else word for word in words]
+
+
+def _squeue(asked: Mapping[str, str]) -> None:
+    if "Format" in asked:
+        columns = formats.names(asked["Format"], SQUEUE_NAMES, "squeue", 20)
+    else:
+        usual = _START if "start" in asked else _LONG if "long" in asked else _USUAL
+        columns = formats.letters(asked.get("format", usual), SQUEUE_LETTERS, "squeue")
+    wanted = states_named(asked["states"]) if "states" in asked else _LIVE
+    if "start" in asked:
+        wanted = {st.PENDING}
+    jobs = [job for job in _chosen(asked) if job.state in wanted]
+    shown = Shown()
+    needs = "json" in asked or any(column.field in PLACES for column in columns)
+    rows = [shown.row(job, needs and job.state != st.PENDING) for job in jobs]
+    if "json" in asked:
+        say(json_of([job_json(job, row) for job, row in zip(jobs, rows, strict=True)]))
+        return
+    for line in formats.listed(columns, rows, "noheader" not in asked):
+        say(line)
+
+
+def _chosen(asked: Mapping[str, str]) -> list[JobInfo]:
+    ids = [one for one in asked.get("jobs", "").split(",") if one]
+    jobs = jobs_wanted(ids, asked.get("name"))
+    if ids and not jobs:
+        refuse("squeue", "Invalid job id specified")
+    users = set(filter(None, asked.get("user", "").split(",")))
+    users |= {getpass.getuser()} if "me" in asked else set()
+    queues = set(filter(None, asked.get("partition", "").split(",")))
+    accounts = set(filter(None, asked.get("account", "").split(",")))
+    return [
+        job
+        for job in jobs
+        if (not users or user_of(job) in users)
+        and (not queues or job.queue in queues)
+        and (not accounts or job.annotations.get("slurm/account", "") in accounts)
+    ]

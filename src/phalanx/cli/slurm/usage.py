@@ -1,0 +1,58 @@
+"""What Slurm's commands have in common: errors in their words, `--help`, `--version`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+
+from phalanx.cli.reach import FAILED
+from phalanx.cli.table import say
+from phalanx.compat.slurm.options import Option, OptionError, read_options
+
+SLURM_VERSION = "25.05.0"
+"""Whose options these are."""
+
+
+def read(
+    command: str, known: Sequence[Option], words: Sequence[str], intermixed: bool = False
+) -> tuple[dict[str, str], list[str]]:
+    """See read_options. Ends the command for what is not taken, and after help and version."""
+    try:
+        asked, rest = read_options(command, known, words, intermixed)
+    except OptionError as error:
+        refuse(command, str(error))
+    if "version" in asked:
+        from phalanx import __version__
+
+        say(f"slurm {SLURM_VERSION} (Phalanx {__version__})")
+        raise typer.Exit
+    if "help" in asked:
+        say(_help(command, known))
+        raise typer.Exit
+    return asked, rest
+
+
+def refuse(command: str, text: str) -> NoReturn:
+    """End the command with one sentence."""
+    said = text if text.startswith(f"{command}:") else f"{command}: error: {text}"
+    say(said, err=True)
+    raise typer.Exit(FAILED)
+
+
+def address() -> str | None:
+    """Of the cluster: these commands have no option for it."""
+    return os.environ.get("PHALANX_ADDRESS") or None
+
+
+def _help(command: str, known: Sequence[Option]) -> str:
+    lines = [f"{command}: as Slurm's, run by Phalanx. It takes:"]
+    for one in known:
+        if not one.refused:
+            short = f"-{one.short}, " if one.short else "    "
+            value = "=VALUE" if one.takes else ""
+            lines.append(f"  {short}--{one.long}{value}" + (f"  ({one.note})" if one.note else ""))
+    lines.append("Refused: " + ", ".join(f"--{one.long}" for one in known if one.refused))
+    return "\n".join(lines)

@@ -1,0 +1,70 @@
+"""Batch scripts: their `#SBATCH` lines, and the names of the files that they print into."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+
+from phalanx.compat.slurm.options import OptionError
+
+MAX_SCRIPT_BYTES = 1 << 20
+_PATTERN = re.compile(r"%(\d*)([AabjJNnstux%])")
+WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"
+
+
+def directives(script: str) -> list[str]:
+    """The words of all `#SBATCH` lines before the first line that is a command.
+
+    Raises OptionError for a line whose quotes do not end.
+    """
+    words: list[str] = []
+    for number, line in enumerate(script.splitlines(), 1):
+        text = line.strip()
+        if line.startswith("#SBATCH"):
+            rest = line[len("#SBATCH") :]
+            if rest[:1] not in ("", " ", "\t"):
+                continue  # as #SBATCHX: a comment
+            try:
+                words += shlex.split(rest, comments=True)
+            except ValueError as error:
+                raise OptionError(f"line {number} of the script: {error}: {text}") from None
+        elif text and not text.startswith("#"):
+            break
+    return words
+
+
+def checked(script: bytes) -> str:
+    """The text of a batch script. Raises OptionError for what sbatch takes for none."""
+    if len(script) > MAX_SCRIPT_BYTES:
+        raise OptionError(f"the script has {len(script)} bytes; at most {MAX_SCRIPT_BYTES} go")
+    if not script.strip():
+        raise OptionError("the script is empty")
+    if b"\0" in script:
+        raise OptionError("the script has zero bytes: it is a program, not a script")
+    if b"\r\n" in script:
+        raise OptionError("the script has DOS line breaks (\\r\\n); it needs \\n alone")
+    if not script.startswith(b"#!"):
+        raise OptionError("the script's first line is #! and the path of an interpreter")
+    try:
+        return script.decode()
+    except UnicodeDecodeError as error:
+        raise OptionError(f"the script is not UTF-8: {error}") from None
+
+
+def file_name(pattern: str, values: Mapping[str, str]) -> str:
+    """A pattern such as `slurm-%j.out` with its letters replaced; one that has no value stays, and
+    who opens the file replaces it. A backslash at the beginning keeps all as it is."""
+    if pattern.startswith("\\"):
+        return pattern[1:]
+
+    def value(match: re.Match[str]) -> str:
+        width, letter = match.groups()
+        if letter == "%":
+            return "%"
+        found = values.get(letter)
+        if found is None:
+            return match.group(0)
+        return found.zfill(min(int(width), 10)) if width and found.isdecimal() else found
+
+    return _PATTERN.sub(value, pattern)

@@ -1,0 +1,53 @@
+"""Slurm's names for the states of jobs and nodes, and its forms of times."""
+
+from __future__ import annotations
+
+import time
+
+from phalanx.model.jobs import states as st
+
+JOB = {
+    st.PENDING: ("PENDING", "PD"),
+    st.RUNNING: ("RUNNING", "R"),
+    st.RESTARTING: ("REQUEUED", "RQ"),
+    st.ABORTING: ("COMPLETING", "CG"),
+    st.ABORTED: ("SUSPENDED", "S"),
+    st.COMPLETING: ("COMPLETING", "CG"),
+    st.COMPLETED: ("COMPLETED", "CD"),
+    st.TERMINATING: ("COMPLETING", "CG"),
+    st.TERMINATED: ("CANCELLED", "CA"),
+    st.TIMED_OUT: ("TIMEOUT", "TO"),
+    st.DEADLINE: ("DEADLINE", "DL"),
+    st.FAILED: ("FAILED", "F"),
+}
+"""By our states."""
+
+
+def states_named(given: str) -> set[str]:
+    """Our states behind a list of Slurm's, long or short, in any case. Raises ValueError."""
+    if given.lower() == "all":
+        return set(JOB)
+    found = set()
+    for word in filter(None, given.upper().split(",")):
+        ours = {state for state, names in JOB.items() if word in names}
+        if not ours:
+            there = ", ".join(dict.fromkeys(names[0] for names in JOB.values()))
+            raise ValueError(f"{word} is no state of jobs here; there are {there}")
+        found |= ours
+    return found
+
+
+def elapsed(seconds: float | None, unknown: str = "UNLIMITED") -> str:
+    """[D-]HH:MM:SS, without hours where there are none, as squeue shows times."""
+    if seconds is None:
+        return unknown
+    days, left = divmod(int(seconds), 86_400)
+    hours, minutes, rest = left // 3_600, left // 60 % 60, left % 60
+    if days:
+        return f"{days}-{hours:02d}:{minutes:02d}:{rest:02d}"
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def clock(at: float | None, unknown: str = "Unknown") -> str:
+    """A time of day as Slurm writes it, of the local zone."""
+    return unknown if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))

@@ -1,0 +1,47 @@
+"""From a command of this machine to one process of the cluster, by its id."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from phalanx.engines.embedded.finding import find_daemons
+from phalanx.engines.embedded.gateway.gate import request_dial
+from phalanx.engines.processes.connection import Connection, connect, wait_for
+from phalanx.protocol.stream_messages import decode_body
+
+_REACH_S = 20.0
+
+
+def reach_streams(address: str | None, process: bytes) -> Connection:
+    """A connection to the process that stands for a program's streams (`stream_messages`).
+
+    Directly where it is of this machine, else by way of the gate of a node that runs here. Raises
+    ConnectionError, and what `find_daemons` raises.
+    """
+    troubles: list[str] = []
+    for session, daemon in find_daemons(address):
+        path = session.socket_of(process)
+        try:
+            if os.path.exists(path):
+                return Connection(connect(path).sock, decode=decode_body)
+            if daemon.kind == "head":
+                continue  # it knows the way to no node
+            sock = request_dial(session, process)
+        except OSError as error:
+            troubles.append(error.strerror or str(error))
+            continue
+        dialled = Connection(sock, is_dialling=True, decode=decode_body)
+        deadline = time.monotonic() + _REACH_S
+        while dialled.is_dialling:
+            left_s = deadline - time.monotonic()
+            is_there = left_s > 0 and wait_for(dialled.fileno, select.POLLIN, left_s)
+            if not is_there or dialled.receive() is None:
+                troubles.append(dialled.refusal or "no answer")
+                dialled.close()
+                break
+        else:
+            return dialled
+    why = "; ".join(dict.fromkeys(troubles)) or "no node of the cluster runs on this machine"
+    raise ConnectionError(f"the program's streams cannot be reached: {why}")

@@ -1,0 +1,337 @@
+"""Stands on a node for the input and output of one program: a terminal, or three pipes.
+
+Whoever types and reads connects to the Unix socket that is named by its id, from another node by
+way of the gates. There is one such connection, and the program begins with it. It is over when the
+program ends, or when the connection is lost: then the program gets SIGHUP and SIGTERM, as when a
+terminal is closed, and SIGKILL if that does not end it. All that it prints stands in the log, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+import termios
+import time
+from collections.abc import Sequence
+from typing import NoReturn
+
+from phalanx.engines.processes.below import open_below
+from phalanx.engines.processes.commands import exec_command, exit_of
+from phalanx.engines.processes.connection import Connection, same_user, wait_for
+from phalanx.engines.processes.dialled_port import become_dialled_port
+from phalanx.engines.processes.process_tree import end_with_parent
+from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.model.exit_codes import NOT_STARTED
+from phalanx.protocol.fork_messages import RunCommand
+from phalanx.protocol.stream_messages import (
+    Begin,
+    Ended,
+    Printed,
+    Resized,
+    Signalled,
+    Typed,
+    decode_body,
+)
+
+PATIENCE_S = 60.0
+"""So long a program waits for somebody to connect."""
+ENDING_S = 5.0
+"""So long a program may take to end once nobody is connected any more."""
+_CHUNK = 1 << 15
+_UNREAD = 1 << 18
+"""So many bytes may wait for a program that does not read, or for a connection that is slow."""
+_END_OF_INPUT = b"\x04"
+_SIZE = struct.Struct("4H")
+_LARGEST_SIZE = 0xFFFF
+_LAST_BYTES_S = 2.0
+
+
+def stand_for(order: RunCommand, listening: socket.socket, path: str) -> NoReturn:
+    """Run a command in a child of this process, with its streams over the socket; never returns."""
+    code = NOT_STARTED
+    try:
+        os.setsid()
+        code = _Stand(order, listening, path).run()
+    except OSError as error:
+        _note(order.log, f"phalanx: {order.argv[0]} could not be started: {error.strerror}\n")
+    finally:
+        os._exit(code)
+
+
+def _note(log: str, text: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(_open_log(log), text.encode())
+
+
+def _open_log(log: str) -> int:
+    return open_below(*os.path.split(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+class _Stand:
+    """One program, and who is connected to it."""
+
+    def __init__(self, order: RunCommand, listening: socket.socket, path: str) -> None:
+        assert order.streams is not None
+        self._order = order
+        self._is_terminal = order.streams.is_terminal
+        self._listening = listening
+        self._path = path
+        self._log = _open_log(order.log)
+        self._connection: Connection | None = None
+        self._pid = 0
+        self._input = -1
+        self._outputs: dict[int, bool] = {}
+        """What it prints into, and whether that is its standard error."""
+        self._unread = bytearray()
+        self._is_input_over = False
+        self._kill_at = float("inf")
+        self._wakeup, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+    def run(self) -> int:
+        """Until the program has ended; its exit code as shells give it."""
+        begin = self._wait_for_somebody()
+        if begin is None:
+            return NOT_STARTED
+        self._start(begin)
+        pidfd = os.pidfd_open(self._pid)
+        while not self._round(pidfd):
+            pass
+        _, status = os.waitpid(self._pid, 0)
+        code, _ = exit_of(os.waitstatus_to_exitcode(status))
+        self._say_goodbye(code)
+        return code
+
+    # ---- beginning ---------------------------------------------------------------------------
+
+    def _wait_for_somebody(self) -> Begin | None:
+        deadline = time.monotonic() + PATIENCE_S
+        poll = select.poll()
+        poll.register(self._listening, select.POLLIN)
+        poll.register(self._wakeup, select.POLLIN)
+        try:
+            while (left_s := deadline - time.monotonic()) > 0:
+                ready = [fd for fd, _ in poll.poll(left_s * 1000)]
+                if self._wakeup in ready and signal.SIGTERM in os.read(self._wakeup, _CHUNK):
+                    return None
+                if self._listening.fileno() in ready:
+                    begin = self._accept(deadline)
+                    if begin is not None:
+                        return begin
+            _note(self._order.log, f"phalanx: nobody connected within {PATIENCE_S:g} s\n")
+            return None
+        finally:
+            self._listening.close()
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+
+    def _accept(self, deadline: float) -> Begin | None:
+        try:
+            sock, _ = self._listening.accept()
+        except BlockingIOError:
+            return None
+        connection = Connection(sock, is_stranger=True, decode=decode_body)
+        with contextlib.suppress(AuthenticationError, ProtocolError):
+            same_user(sock)
+            while wait_for(connection.fileno, select.POLLIN, max(deadline - time.monotonic(), 0)):
+                messages = connection.receive()
+                if messages is None:
+                    break
+                if messages and isinstance(messages[0], Begin):
+                    self._connection = connection
+                    for message in messages[1:]:
+                        self._on_message(message)
+                    return messages[0]
+        connection.close()
+        return None
+
+    def _start(self, begin: Begin) -> None:
+        order = self._order
+        if begin.terminal and self._is_terminal:
+            order.variables["TERM"] = begin.terminal
+        if self._is_terminal:
+            primary, secondary = os.openpty()
+            os.set_blocking(primary, False)
+            _set_size(primary, begin.rows, begin.columns)
+            self._input, self._outputs = primary, {primary: False}
+            self._pid = self._fork((secondary, secondary, secondary))
+            os.close(secondary)
+            return
+        (his_in, self._input), (out, his_out), (err, his_err) = (os.pipe() for _ in range(3))
+        self._outputs = {out: False, err: True}
+        for fd in (self._input, out, err):
+            os.set_blocking(fd, False)
+        self._pid = self._fork((his_in, his_out, his_err))
+        for fd in (his_in, his_out, his_err):
+            os.close(fd)
+
+    def _fork(self, streams: Sequence[int]) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        try:
+            signal.set_wakeup_fd(-1)
+            numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT)
+            for number in numbers:
+                signal.signal(number, signal.SIG_DFL)
+            end_with_parent()
+            os.setsid()
+            if self._is_terminal:
+                fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+            for fd, stream in enumerate(streams):
+                os.dup2(stream, fd)
+            assert self._order.streams is not None
+            if self._order.streams.port:
+                os._exit(become_dialled_port(self._order.streams.port))
+            exec_command(self._order.argv, self._order.variables, self._order.directory)
+        finally:
+            os._exit(NOT_STARTED)
+
+    # ---- between the two ---------------------------------------------------------------------
+
+    def _round(self, pidfd: int) -> bool:
+        """Pass on what has come; whether the program has ended."""
+        connection = self._connection
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        poll.register(self._wakeup, select.POLLIN)
+        if connection is not None:
+            reads = select.POLLIN if len(self._unread) < _UNREAD else 0
+            writes = select.POLLOUT if connection.has_backlog else 0
+            poll.register(connection.fileno, reads | writes)
+        if connection is None or not connection.has_backlog:
+            for fd in self._outputs:
+                poll.register(fd, select.POLLIN)
+        if self._unread and self._input >= 0:
+            also = select.POLLIN if self._input in self._outputs else 0
+            poll.register(self._input, select.POLLOUT | also)
+        left_s = self._kill_at - time.monotonic()
+        ready = dict(poll.poll(None if left_s == float("inf") else max(left_s, 0) * 1000))
+        if time.monotonic() >= self._kill_at:
+            self._kill_at = float("inf")
+            self._signal(signal.SIGKILL)
+        if self._wakeup in ready and signal.SIGTERM in os.read(self._wakeup, _CHUNK):
+            self._ask_to_end()
+        if connection is not None and connection.fileno in ready:
+            self._from_connection(connection, ready[connection.fileno])
+        for fd in [fd for fd in self._outputs if fd in ready]:
+            self._pass_output(fd)
+        if self._unread:
+            self._pass_input()
+        if self._connection is not None:
+            self._connection.flush()
+        return pidfd in ready
+
+    def _from_connection(self, connection: Connection, mask: int) -> None:
+        if mask & select.POLLOUT:
+            connection.drain()
+        if not mask & ~select.POLLOUT:
+            return
+        try:
+            messages = connection.receive()
+        except ProtocolError:
+            messages = None
+        if messages is None:
+            connection.close()
+            self._connection = None
+            self._ask_to_end()
+            self._kill_at = time.monotonic() + ENDING_S
+            return
+        for message in messages:
+            self._on_message(message)
+
+    def _on_message(self, message: object) -> None:
+        match message:
+            case Typed():
+                if message.data:
+                    self._unread += message.data
+                elif self._is_terminal:
+                    self._unread += _END_OF_INPUT
+                else:
+                    self._is_input_over = True
+                    self._close_input()
+            case Resized():
+                if self._is_terminal and self._input >= 0:
+                    _set_size(self._input, message.rows, message.columns)
+            case Signalled():
+                self._signal(message.number)
+
+    def _close_input(self) -> None:
+        """Once all has been read that came."""
+        if self._is_input_over and not self._unread and self._input >= 0:
+            os.close(self._input)
+            self._input = -1
+
+    def _pass_input(self) -> None:
+        if self._input < 0:
+            return  # it has not begun
+        try:
+            sent = os.write(self._input, self._unread[:_CHUNK])
+        except BlockingIOError:
+            return
+        except OSError:  # it reads no more
+            sent = len(self._unread)
+        del self._unread[:sent]
+        self._close_input()
+
+    def _pass_output(self, fd: int) -> bool:
+        """Whether there may be more."""
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:  # EIO: nobody has the terminal open any more
+            data = b""
+        if not data:
+            del self._outputs[fd]
+            if fd != self._input:
+                os.close(fd)
+            return False
+        with contextlib.suppress(OSError):
+            os.write(self._log, data)
+        if self._connection is not None:
+            self._connection.post(Printed(data, self._outputs[fd]))
+        return True
+
+    # ---- ending ------------------------------------------------------------------------------
+
+    def _ask_to_end(self) -> None:
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGHUP)  # a shell at a terminal heeds no SIGTERM
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        """To the program's process group, and to the one that has the terminal now."""
+        groups = {self._pid}
+        if self._is_terminal:
+            with contextlib.suppress(OSError):
+                groups.add(os.tcgetpgrp(self._input))
+        for group in groups:
+            with contextlib.suppress(OSError, ValueError):
+                os.killpg(group, number) if group > 0 else None
+
+    def _say_goodbye(self, code: int) -> None:
+        """What it printed last, and how it ended. Who still runs below it may go on printing, which
+        nobody reads."""
+        for fd in list(self._outputs):
+            for _ in range(_UNREAD // _CHUNK * 16):
+                if not self._pass_output(fd):
+                    break
+        if self._connection is not None:
+            self._connection.post(Ended(code))
+            self._connection.drain_all(_LAST_BYTES_S)
+            self._connection.close()
+
+
+def _set_size(fd: int, rows: int, columns: int) -> None:
+    sizes = (max(0, min(one, _LARGEST_SIZE)) for one in (rows, columns))
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, _SIZE.pack(*sizes, 0, 0))

@@ -1,0 +1,91 @@
+"""What Slurm's programs read of where a job's members are: SLURM_JOB_NODELIST and its kin.
+
+A member stands for one node's share of a job, or for one of its tasks; where several members have
+places on one node, that is one node for Slurm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from phalanx.head.jobs.places import MemberPlace, PlacedGang
+from phalanx.manifests.plugins import Options
+
+_DIGITS = 8
+"""Of the largest number of tasks."""
+
+
+def member_slurm_variables(gang: PlacedGang, chosen: Options, me: MemberPlace) -> dict[str, str]:
+    """All of a member. `chosen`: the options of the job's plugin `slurm`."""
+    nodes = [gang.place(*key).node for key in gang.ranks.order if key in gang.places]
+    hosts = {one.node: one.address for one in gang.places.values()}
+    each = max(_number(chosen["tasks-per-member"]), 1)
+    env = slurm_variables(nodes, hosts, each, _number(chosen["tasks"]))
+    env |= own_slurm_variables(nodes, hosts, me.node, me.devices)
+    if gang.restarts:
+        env["SLURM_RESTART_COUNT"] = str(gang.restarts)
+    if gang.ends is not None:
+        env["SLURM_JOB_END_TIME"] = str(int(gang.ends))
+    return env
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < _DIGITS else 0
+
+
+def slurm_variables(
+    nodes: Sequence[str], hosts: Mapping[str, str], tasks_per_member: int, tasks: int = 0
+) -> dict[str, str]:
+    """Variables that are the same for all. `nodes`: each member's, by rank; `hosts`: a node's
+    address; `tasks` 0: as many as there is place for."""
+    wanted = tasks or len(nodes) * tasks_per_member
+    on_node = dict.fromkeys(nodes, 0)
+    for rank, node in enumerate(nodes):
+        on_node[node] += len(tasks_of_member(rank, len(nodes), tasks_per_member, wanted))
+    listed = ",".join(dict.fromkeys(hosts[node] for node in on_node))
+    count = str(len(on_node))
+    return {
+        "SLURM_JOB_NODELIST": listed,
+        "SLURM_NODELIST": listed,
+        "SLURM_JOB_NUM_NODES": count,
+        "SLURM_NNODES": count,
+        "SLURM_NTASKS": str(wanted),
+        "SLURM_NPROCS": str(wanted),
+        "SLURM_TASKS_PER_NODE": run_lengths(list(on_node.values())),
+    }
+
+
+def own_slurm_variables(
+    nodes: Sequence[str], hosts: Mapping[str, str], node: str, devices: Sequence[int]
+) -> dict[str, str]:
+    """Variables of one member on `node`, of its first task."""
+    rank_of_node = list(dict.fromkeys(nodes)).index(node) if node in nodes else 0
+    env = {
+        "SLURMD_NODENAME": hosts.get(node, ""),
+        "SLURM_NODEID": str(rank_of_node),
+        "SLURM_PROCID": "0",
+        "SLURM_LOCALID": "0",
+    }
+    if devices:
+        env["SLURM_JOB_GPUS"] = ",".join(map(str, devices))
+        env["SLURM_GPUS_ON_NODE"] = str(len(devices))
+    return env
+
+
+def tasks_of_member(rank: int, members: int, most: int, tasks: int) -> range:
+    """The tasks of a member, by number: blocks one after another, as even as can be, no more than
+    `most` each."""
+    each, more = divmod(min(tasks, members * most), members)
+    first = rank * each + min(rank, more)
+    return range(first, first + each + (rank < more))
+
+
+def run_lengths(counts: Sequence[int]) -> str:
+    """Slurm's `2(x3),1`."""
+    parts: list[tuple[int, int]] = []
+    for count in counts:
+        if parts and parts[-1][0] == count:
+            parts[-1] = (count, parts[-1][1] + 1)
+        else:
+            parts.append((count, 1))
+    return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in parts)

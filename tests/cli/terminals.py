@@ -1,0 +1,83 @@
+"""Commands at a real terminal: what they show, and what is typed to them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+from tests.cli.conftest import COMMAND, PATIENCE_S, Machine
+
+CHUNK = 1 << 16
+
+
+class Terminal:
+    """One command of a machine, at a terminal of its own."""
+
+    def __init__(self, machine: Machine, *arguments: str, rows: int = 30, columns: int = 100):
+        self.side, other = pty.openpty()
+        self.resize(rows, columns)
+        self.before = termios.tcgetattr(self.side)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, *arguments],
+            env=machine.env | {"TERM": "xterm"},
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+        )
+        os.close(other)
+        self.shown = b""
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the terminal another size, of which the kernel tells who runs there."""
+        fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
+
+    def type(self, text: str) -> None:
+        """Press these keys."""
+        os.write(self.side, text.encode())
+
+    def wait_for(self, text: str) -> str:
+        """Read on until it has shown this; all that came until then."""
+        wanted, deadline = text.encode(), time.monotonic() + PATIENCE_S
+        while wanted not in self.shown:
+            left_s = deadline - time.monotonic()
+            data = b""
+            if left_s > 0 and select.select([self.side], [], [], left_s)[0]:
+                try:
+                    data = os.read(self.side, CHUNK)
+                except OSError:  # EIO: everybody has closed it
+                    data = b""
+            assert data, f"{text!r} did not come: {self.shown!r}"
+            self.shown += data
+        seen, _, self.shown = self.shown.partition(wanted)
+        return seen.decode()
+
+    def code(self) -> int:
+        """How the command ended. What it shows last is read meanwhile, so that it can."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, self.shown
+            if select.select([self.side], [], [], 0.05)[0]:
+                try:
+                    self.shown += os.read(self.side, CHUNK)
+                except OSError:
+                    break
+        return self.process.wait(PATIENCE_S)
+
+    def is_restored(self) -> bool:
+        """Whether keys are handled as they were before."""
+        return termios.tcgetattr(self.side)[:4] == self.before[:4]
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self.side)

@@ -1,0 +1,180 @@
+"""Slurm's options, scripts and formats, as far as nothing runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.cli.slurm.control import expanded
+from phalanx.compat.slurm import formats, options
+from phalanx.compat.slurm.columns import SACCT_FIELDS, SQUEUE_LETTERS
+from phalanx.compat.slurm.options import OptionError, read_options
+from phalanx.compat.slurm.request import LEAST_LIMIT_BYTES, MAX_TASKS, exported, job_spec, shape_of
+from phalanx.compat.slurm.script import MAX_SCRIPT_BYTES, checked, directives, file_name
+from phalanx.compat.slurm.states import elapsed, states_named
+from phalanx.head.jobs.slurm import run_lengths, slurm_variables, tasks_of_member
+
+
+@pytest.mark.parametrize(
+    ("words", "members", "each", "cpus", "gpus", "memory_mib"),
+    [
+        ("", 1, 1, 1, 0, None),
+        ("-n 4", 4, 1, 1, 0, None),
+        ("-n 4 -c 3 --mem-per-cpu=100", 4, 1, 3, 0, 300),
+        ("-N 2", 2, 1, 1, 0, None),
+        ("-N 2 -n 4", 2, 2, 2, 0, None),
+        ("-N2 --ntasks-per-node=3 -c2", 2, 3, 6, 0, None),
+        ("-n 6 --ntasks-per-node=3", 2, 3, 3, 0, None),
+        ("-n 3 -N 2", 2, 2, 2, 0, None),
+        ("--gres=gpu:2 --mem=1G", 1, 1, 1, 2, 1024),
+        ("-N 2 -G 4", 2, 1, 1, 2, None),
+        ("-n 2 --gpus-per-task=1", 2, 1, 1, 1, None),
+        ("--gpus-per-node=4 --mem-per-gpu=2G", 1, 1, 1, 4, 8192),
+    ],
+)
+def test_what_is_asked_for_becomes_members(words, members, each, cpus, gpus, memory_mib) -> None:
+    asked, _ = read_options("sbatch", options.BATCH, words.split())
+    shape = shape_of(asked)
+    assert (shape.members, shape.tasks_per_member, shape.cpus, shape.gpus) == (
+        members, each, cpus, gpus,
+    )  # fmt: skip
+    assert shape.memory_bytes == (None if memory_mib is None else memory_mib * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("--array=1-3", "no job arrays"),
+        ("-a 1-3", "no job arrays"),
+        ("--dependency=afterok:1", "cannot wait for others"),
+        ("--exclusive", "--exclusive is not there"),
+        ("-C a100", "-C is not there"),
+        ("--bogus", "option --bogus not recognized"),
+        ("-n 0", "at least 1"),
+        ("-n x", "at least 1"),
+        ("-N 1-2", "one whole number"),
+        ("-N 3 -n 2", "do not fit"),
+        ("--mem=0", "more than 0"),
+        ("--mem=4Q", "more than 0"),
+        ("--mem=1 --mem-per-cpu=1", "exclude one another"),
+        ("--mem-per-gpu=1", "no GPUs"),
+        ("--gres=fpga:1", "only gpu:N"),
+        ("--gres=gpu:a100:1", "by type"),
+        ("-N 2 -G 3", "not shared evenly"),
+        ("--gres=gpu:1 --gpus-per-node=2", "contradict"),
+    ],
+)
+def test_what_is_not_there_is_refused_by_name(words, why) -> None:
+    with pytest.raises(OptionError, match=why):
+        shape_of(read_options("sbatch", options.BATCH, words.split())[0])
+
+
+@pytest.mark.parametrize("known", [options.BATCH, options.STEP, options.ALLOCATION])
+def test_every_option_is_taken_or_refused_with_a_reason(known) -> None:
+    assert len({one.long for one in known}) == len(known)
+    letters = [one.short for one in known if one.short]
+    assert len(set(letters)) == len(letters)
+    for one in known:
+        word = [f"--{one.long}=1" if one.takes else f"--{one.long}"]
+        if one.refused:
+            with pytest.raises(OptionError, match=f"--{one.long} is not there: "):
+                read_options("x", known, word)
+        else:
+            assert one.long in read_options("x", known, word)[0]
+
+
+def test_little_memory_is_set_aside_as_asked_and_is_no_limit() -> None:
+    assert shape_of({"mem": "5"}).memory_bytes == 5 << 20
+    assert shape_of({"mem": "5"}).memory_limit_bytes == LEAST_LIMIT_BYTES
+    assert shape_of({"mem": "1G"}).memory_limit_bytes == 1 << 30
+
+
+def test_a_job_has_so_many_tasks_at_most() -> None:
+    assert shape_of({"ntasks": str(MAX_TASKS)}).members == MAX_TASKS
+    with pytest.raises(OptionError, match=f"{MAX_TASKS + 1} tasks are too many"):
+        shape_of({"ntasks": str(MAX_TASKS + 1)})
+
+
+def test_directives_end_at_the_first_command() -> None:
+    head = "#!/bin/sh\n# text\n#SBATCH -n 2 # two\n#SBATCHX -n 3\n\n#SBATCH -J 'a b'\n"
+    script = f"{head}true\n#SBATCH -n 9\n"
+    assert directives(script) == ["-n", "2", "-J", "a b"]
+    with pytest.raises(OptionError, match="line 2 of the script"):
+        directives("#!/bin/sh\n#SBATCH -J 'a\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (b"", "empty"),
+        (b"true\n", "#!"),
+        (b"#!/bin/sh\r\ntrue\r\n", "DOS"),
+        (b"#!/bin/sh\0", "zero bytes"),
+        (b"#!/bin/sh\n\xff", "UTF-8"),
+        (b"#!/bin/sh\n" + b"#" * MAX_SCRIPT_BYTES, "at most"),
+    ],
+)
+def test_what_is_no_script(script, why) -> None:
+    with pytest.raises(OptionError, match=why):
+        checked(script)
+
+
+def test_patterns_of_files() -> None:
+    values = {"j": "42", "x": "name", "t": "3"}
+    assert file_name("%x-%5j_%t.%%.%N", values) == "name-00042_3.%.%N"
+    assert file_name("\\%j", values) == "%j"
+
+
+def test_variables_that_go_along() -> None:
+    here = {"A": "1", "B": "2", "SLURM_JOB_ID": "7", "PHALANX_JOB": "x"}
+    assert exported({}, here) == {"A": "1", "B": "2"}
+    assert exported({"export": "NONE"}, here) == {}
+    assert exported({"export": "A,C=3,D"}, here) == {"A": "1", "C": "3"}
+    assert exported({"export": "ALL,A=5"}, here) == {"A": "5", "B": "2"}
+
+
+def test_a_job_is_over_with_its_script() -> None:
+    asked, _ = read_options("sbatch", options.BATCH, ["-N", "3", "-J", "n", "-A", "lab"])
+    spec = job_spec(7, asked, shape_of(asked), ("a",), ("b",), {"V": "1"})
+    first, others = spec.groups
+    assert (spec.name, first.replicas, others.replicas, spec.min_available) == ("7", 1, 2, 3)
+    assert [one.events for one in first.policies] == [("TaskCompleted",)]
+    assert first.template.placement == others.template.placement != {}
+    assert dict(spec.annotations)["slurm/account"] == "lab"
+    assert dict(first.template.processes[0].env)["SLURM_JOB_NAME"] == "n"
+
+
+def test_tasks_of_members_are_blocks_that_leave_none_out() -> None:
+    assert [list(tasks_of_member(m, 3, 2, 4)) for m in range(3)] == [[0, 1], [2], [3]]
+    for members, most, tasks in ((1, 1, 1), (3, 4, 7), (4, 1, 4), (5, 2, 10)):
+        blocks = [tasks_of_member(m, members, most, tasks) for m in range(members)]
+        assert [task for block in blocks for task in block] == list(range(tasks))
+        assert max(map(len, blocks)) <= most
+    env = slurm_variables(["x", "x", "y"], {"x": "hx", "y": "hy"}, 2)
+    assert (env["SLURM_JOB_NODELIST"], env["SLURM_NTASKS"], env["SLURM_NNODES"]) == (
+        "hx,hy",
+        "6",
+        "2",
+    )
+    assert env["SLURM_TASKS_PER_NODE"] == "4,2"
+    assert run_lengths([2, 2, 1]) == "2(x2),1"
+
+
+def test_columns() -> None:
+    columns = formats.letters("%.4i|%3j %t", SQUEUE_LETTERS, "squeue")
+    rows = [{"id": "123456", "name": "n", "short": "PD"}]
+    assert formats.listed(columns, rows, True) == ["JOBI|NAM ST", "1234|n   PD"]
+    columns = formats.names("jobid%3,State", SACCT_FIELDS, "sacct", 5)
+    assert formats.listed(columns, [{"id": "7", "state": "RUNNING"}], False, "|") == ["7|RUNNING"]
+    with pytest.raises(OptionError, match="no %y here"):
+        formats.letters("%y", SQUEUE_LETTERS, "squeue")
+    with pytest.raises(OptionError, match="no field 'Bad'"):
+        formats.names("Bad", SACCT_FIELDS, "sacct")
+
+
+def test_states_times_and_lists_of_hosts() -> None:
+    assert states_named("pd,RUNNING") == {"Pending", "Running"}
+    with pytest.raises(ValueError, match="NONSENSE is no state"):
+        states_named("nonsense")
+    times = (59, 60, 3_661, 90_061, None)
+    assert [elapsed(s) for s in times] == ["0:59", "1:00", "1:01:01", "1-01:01:01", "UNLIMITED"]
+    assert expanded("a[01-03,7],b") == ["a01", "a02", "a03", "a7", "b"]

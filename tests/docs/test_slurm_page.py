@@ -1,0 +1,41 @@
+"""docs/slurm.md has a row for every option of Slurm's commands, as the code takes or refuses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli.slurm.control import SCANCEL, SCONTROL
+from phalanx.cli.slurm.main import COMMANDS
+from phalanx.cli.slurm.sacct import SACCT
+from phalanx.cli.slurm.sinfo import SINFO
+from phalanx.cli.slurm.squeue import SQUEUE
+from phalanx.compat.slurm.options import ALLOCATION, BATCH, RESOURCES, STEP
+
+PAGE = (Path(__file__).parents[2] / "docs" / "slurm.md").read_text()
+SHARED = set(RESOURCES)
+LISTS = {
+    "## Options of jobs": RESOURCES,
+    "### sbatch": [one for one in BATCH if one not in SHARED],
+    "### srun": [one for one in STEP if one not in SHARED],
+    "### salloc": [one for one in ALLOCATION if one not in SHARED],
+    "## squeue": SQUEUE,
+    "## sacct": SACCT,
+    "## sinfo": SINFO,
+    "## scancel": SCANCEL,
+    "## scontrol": SCONTROL,
+}
+
+
+@pytest.mark.parametrize("title", LISTS)
+def test_every_option_has_its_row(title: str) -> None:
+    section = PAGE.partition(f"\n{title}")[2].partition("\n#")[0]
+    for one in LISTS[title]:
+        short = f", `-{one.short}`" if one.short else ""
+        word = "refused" if one.refused else "different" if one.note else "same"
+        assert f"| `--{one.long}`{short} | {word} | {one.refused or one.note} |" in section
+
+
+def test_every_command_is_named() -> None:
+    assert all(name in PAGE for name in COMMANDS)
