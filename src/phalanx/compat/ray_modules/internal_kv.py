@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from phalanx.api.session import engine_or_start, is_initialized
+from phalanx.errors import SystemFailureError
 from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKeys, PutValue
 
 Key = str | bytes
+_RESERVED = b"@namespace_"
 
 
 def _bytes(text: Key | None) -> bytes:
     return text.encode() if isinstance(text, str) else text or b""
+
+
+def _key(key: Key) -> bytes:
+    """Raises SystemFailureError for a beginning that Ray has for itself."""
+    if (found := _bytes(key)).startswith(_RESERVED):
+        raise SystemFailureError(f"A key may not begin with {_RESERVED.decode()}: {found!r}.")
+    return found
 
 
 def _internal_kv_initialized() -> bool:
@@ -25,7 +34,7 @@ def _internal_kv_reset() -> None:
 
 
 def _internal_kv_get(key: Key, *, namespace: Key | None = None) -> bytes | None:
-    return engine_or_start().ask(GetValue(_bytes(namespace), _bytes(key)))
+    return engine_or_start().ask(GetValue(_bytes(namespace), _key(key)))
 
 
 def _internal_kv_exists(key: Key, *, namespace: Key | None = None) -> bool:
@@ -37,14 +46,14 @@ def _internal_kv_put(
 ) -> bool:
     """Whether the key was there before. Raises MessageTooLargeError above 32 MiB, and when all
     values of the cluster would be more than 128 MiB."""
-    request = PutValue(_bytes(namespace), _bytes(key), _bytes(value), overwrite)
+    request = PutValue(_bytes(namespace), _key(key), _bytes(value), overwrite)
     return engine_or_start().ask(request)
 
 
 def _internal_kv_del(key: Key, *, del_by_prefix: bool = False, namespace: Key | None = None) -> int:
     """How many were removed."""
-    return engine_or_start().ask(DeleteValues(_bytes(namespace), _bytes(key), del_by_prefix))
+    return engine_or_start().ask(DeleteValues(_bytes(namespace), _key(key), del_by_prefix))
 
 
 def _internal_kv_list(prefix: Key, *, namespace: Key | None = None) -> list[bytes]:
-    return engine_or_start().ask(ListKeys(_bytes(namespace), _bytes(prefix)))
+    return engine_or_start().ask(ListKeys(_bytes(namespace), _key(prefix)))
