@@ -394,7 +394,7 @@ def test_a_generator_cannot_leave_its_process(ray):
 def test_an_error_whose_args_cannot_be_set_is_the_users_own_class(ray, get, errors):
     class ReadOnly(Exception):
         @property
-        def args(self):
+        def args(self):  # type: ignore[override]
             return ("fixed",)
 
     @ray.remote

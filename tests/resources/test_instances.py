@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -298,12 +300,12 @@ def test_a_fraction_never_straddles_devices(left: list[int], demand: int) -> Non
 class OnlyEights:
     """A chooser that knows eight devices."""
 
-    def pick(self, free, count):
+    def pick(self, free: Sequence[int], count: int) -> tuple[int, ...]:
         assert all(number < 8 for number in free)
         return tuple(free[-count:])
 
 
-def test_the_wiring_of_gpus_says_nothing_of_other_devices():
+def test_the_wiring_of_gpus_says_nothing_of_other_devices() -> None:
     numbered = frozenset({"GPU", "TPU"})
     node = NodeResources({"GPU": 8, "TPU": 16}, numbered, topology=OnlyEights())
     held = present(node.acquire(ResourceSet.from_mapping({"GPU": 2, "TPU": 2})))
