@@ -148,7 +148,7 @@ class Limit(NamedTuple):
 
 TRIED: dict[str, list[Limit]] = {
     "objects.serialization.DEFINITION_BYTES": [
-        Limit(_definition, "f cannot be .* it is {value} bytes .* definition is {limit}")
+        Limit(_definition, "f is too large .* it is {value} bytes .* definition is {limit}")
     ],
     "protocol.frames.MAX_FRAME_BYTES": [
         Limit(

@@ -101,8 +101,8 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
     here. `pid:PID` is the runtime that the program with this process id has started for itself,
     and that ends with it. "local" starts one. Raises ValueError for what is no address.
     """
+    has_rays_names = os.environ.get("PHALANX_COMPAT_RAY") == "1"
     if address in (None, "", "auto"):
-        has_rays_names = os.environ.get("PHALANX_COMPAT_RAY") == "1"
         rays = os.environ.get("RAY_ADDRESS") if has_rays_names else None
         named = os.environ.get("PHALANX_ADDRESS") or rays or "auto"
         address = named if named not in ("auto", "local") else address
@@ -114,13 +114,16 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
         if str(address).startswith(OF_PROGRAM):
             return program_of(str(address), temp_dir)[0][0]
         return _node_of(numeric_address(str(address)), temp_dir)
+    private = os.environ.get(PRIVATE_ADDRESS)
+    if private and has_rays_names:  # a Cluster of this program: Ray takes it without an address
+        return _node_of(private, temp_dir)
     nodes = local_nodes(None, temp_dir)
     if nodes:
         last = nodes[-1][1].address
         return next(session for session, one in nodes if one.address == last)
     if address != "auto":
         return None
-    if private := os.environ.get(PRIVATE_ADDRESS):
+    if private:
         return _node_of(private, temp_dir)
     raise ConnectionError(
         "No running Phalanx was found on this machine. Start one with `phalanx start --head`, name "
