@@ -41,7 +41,7 @@ class DeleteValues(Request[int]):
 
 
 class ListKeys(Request[list[bytes]]):
-    """The keys of a namespace that begin so, in the order in which they were first put."""
+    """The keys of a namespace that begin so, in no order."""
 
     kind: ClassVar[int] = 113
     effect: ClassVar[Effect] = Effect.READS
