@@ -31,7 +31,10 @@ _CPUS = 1
 cluster_not_supported = False
 """Ray's programs skip what needs a Cluster where this is set."""
 _HOST = "127.0.0.1"
-_IGNORED = ("dashboard_host", "dashboard_port", "include_dashboard", "namespace")
+_IGNORED = (
+    *("dashboard_host", "dashboard_port", "enable_object_reconstruction", "include_dashboard"),
+    "namespace",
+)
 
 
 class ClusterNode:

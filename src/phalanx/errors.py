@@ -118,10 +118,16 @@ def derive(error: TaskError) -> TaskError:
         error.node_ip,
         error.actor_repr,
     )
-    made.args = cause.args
+    if not _has_read_only_args(kind):
+        made.args = cause.args
     made.__cause__ = None
     _copy_slots(cause, made)
     return made
+
+
+def _has_read_only_args(kind: type[BaseException]) -> bool:
+    found = getattr(kind, "args", None)
+    return isinstance(found, property) and found.fset is None
 
 
 def _make_derived(kind: type[BaseException]) -> type[TaskError] | None:
@@ -130,7 +136,13 @@ def _make_derived(kind: type[BaseException]) -> type[TaskError] | None:
             raise AttributeError(name)
         return getattr(self.__dict__.get("cause"), name)
 
-    body = {"__getattr__": forward, "__str__": TaskError.__str__, "__module__": __name__}
+    body: dict[str, Any] = {
+        "__getattr__": forward,
+        "__str__": TaskError.__str__,
+        "__module__": __name__,
+    }
+    if _has_read_only_args(kind):
+        body["args"] = property(lambda self: (self.cause,))
     try:
         bases: tuple[type, ...] = (_Derived, TaskError, kind)
         # Ray's name for it: programs look for it in texts.

@@ -21,8 +21,8 @@ for named, address, options in json.loads(sys.argv[1]):
     except (ConnectionError, ValueError) as error:
         print(json.dumps([type(error).__name__, str(error)]))
 """
-OWN = "127.0.0.1"
-"""What stands for the address of a runtime that belongs to the program."""
+OWN = "pid:"
+"""How the address begins of a runtime that belongs to the program."""
 
 
 def connect(machine, *cases):
@@ -58,8 +58,8 @@ def test_a_cluster_that_runs_here_is_found(running, nobody):
 def test_a_runtime_of_ones_own_is_started(running, machine):
     small = {"num_cpus": 1, "object_store_memory": 80_000_000}
     cases = [["", "local", small], ["local", None, small]]
-    assert connect(running, *cases) == [OWN] * 2
-    assert connect(machine, ["", None, small]) == [OWN]
+    found = [*connect(running, *cases), *connect(machine, ["", None, small])]
+    assert [one.startswith(OWN) for one in found] == [True] * 3
 
 
 def test_where_there_is_no_cluster_that_is_said(running, machine, nobody):
@@ -88,3 +88,39 @@ def test_a_driver_needs_a_node_of_the_cluster_on_its_machine(running, machine):
     ((kind, text),) = connect(machine, ["", running.address, {}])
     assert kind == "ConnectionError"
     assert f"phalanx start --address {running.address}" in text
+
+
+JOINED = """
+import subprocess, sys
+import phalanx
+
+@phalanx.remote
+class Counter:
+    def add(self):
+        return 7
+
+SECOND = '''
+import sys
+import phalanx
+phalanx.init(sys.argv[1], namespace="n")
+print(phalanx.get(phalanx.get_actor("c").add.remote()), phalanx.get_runtime_context().gcs_address)
+'''
+runtime = phalanx.init("local", num_cpus=1, namespace="n")
+counter = Counter.options(name="c").remote()
+address = runtime["address"]
+ended = subprocess.run([sys.executable, "-c", SECOND, address], capture_output=True, text=True)
+assert ended.stdout.split() == ["7", address], ended
+assert phalanx.get(counter.add.remote()) == 7
+print("both")
+"""
+
+
+def test_another_program_joins_the_runtime_that_a_program_has_started(machine):
+    ended = machine.python(JOINED)
+    assert ended.stdout.split()[-1:] == ["both"], ended.stderr
+
+
+def test_a_program_that_has_started_nothing_cannot_be_joined(machine):
+    (error,) = connect(machine, ["", "pid:1", {}])
+    assert error[0] == "NoClusterError"
+    assert "pid:1 is no process of this user" in error[1]

@@ -14,7 +14,7 @@ from tests.polling import eventually
 import phalanx
 from phalanx.api import session
 from phalanx.compat import ray as compat
-from phalanx.compat.ray_modules import debug, log
+from phalanx.compat.ray_modules import debug, internal_kv, log
 from phalanx.compat.ray_modules.constants import NUMBERS
 from phalanx.compat.ray_modules.locations import get_local_object_locations, get_object_locations
 from phalanx.compat.ray_modules.pickling import dumps_debug
@@ -236,3 +236,19 @@ def test_programs_import_them(tmp_path):
     )
     expected = "1 True\nFalse ray 0 True\n[1, True, 2, 3, 'end']\n"
     assert (done.returncode, done.stdout) == (0, expected), done.stderr
+
+
+@phalanx.remote
+def _kept(key):
+    return internal_kv._internal_kv_get(key, namespace="n")
+
+
+def test_the_key_value_table_is_the_same_for_workers_and_no_actor(runtime):
+    assert internal_kv._internal_kv_put("k", "1", overwrite=False, namespace="n") is False
+    assert internal_kv._internal_kv_put("k", "2", overwrite=False, namespace="n") is True
+    assert phalanx.get(_kept.remote("k")) == b"1"
+    assert internal_kv._internal_kv_get("k") is None
+    assert internal_kv._internal_kv_list("", namespace="n") == [b"k"]
+    assert internal_kv._internal_kv_del("", del_by_prefix=True, namespace="n") == 1
+    assert not internal_kv._internal_kv_exists("k", namespace="n")
+    assert phalanx.util.list_named_actors(all_namespaces=True) == []

@@ -421,3 +421,26 @@ def test_each_group_has_threads_of_its_own(ray, get, is_async):
     first, second, third = get([io.remote(), compute.remote(), actor.ident.remote()])
     assert len({first, second, third}) == 3
     assert get([io.remote(), compute.remote()]) == [first, second]
+
+
+def test_a_plain_method_of_an_async_actor_gives_a_reference_away(ray, get):
+    @ray.remote
+    def one():
+        return 1
+
+    @ray.remote
+    class Keeper:
+        async def begin(self):
+            self.ref = one.remote()
+            return await self.ref
+
+        def kept(self):
+            return self.ref
+
+        def kept_in_a_list(self):
+            return [self.ref]
+
+    keeper = Keeper.remote()
+    assert get(keeper.begin.remote()) == 1
+    assert get(get(keeper.kept.remote())) == 1
+    assert get(get(keeper.kept_in_a_list.remote())) == [1]

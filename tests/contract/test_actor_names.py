@@ -60,6 +60,16 @@ def test_an_empty_name_is_refused(ray):
         ray.get_actor("")
 
 
+@pytest.mark.parametrize("name", [1, ""])
+def test_an_actor_may_have_no_such_name(ray, name):
+    @ray.remote
+    class Named:
+        pass
+
+    with pytest.raises(ValueError if name == "" else TypeError):
+        Named._remote(name=name)
+
+
 def test_an_empty_namespace_is_refused(ray):
     with pytest.raises(ValueError):
         ray.get_actor("name", namespace="")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 
@@ -387,3 +389,36 @@ def test_a_generator_cannot_leave_its_process(ray):
         take.remote(generator)
     with pytest.raises(TypeError):
         ray.put(generator)
+
+
+def test_an_error_whose_args_cannot_be_set_is_the_users_own_class(ray, get, errors):
+    class ReadOnly(Exception):
+        @property
+        def args(self):  # type: ignore[override]
+            return ("fixed",)
+
+    @ray.remote
+    def fail():
+        raise ReadOnly
+
+    with pytest.raises(ReadOnly) as caught:
+        get(fail.remote())
+    assert isinstance(caught.value, errors.RayTaskError)
+    assert caught.value.args == (caught.value.cause,)
+
+
+def test_an_error_travels_by_the_serializer_of_its_class(ray, get, part):
+    class Locked(Exception):
+        def __init__(self, text, lock):
+            self.text, self.lock = text, lock
+
+    @ray.remote
+    def fail():
+        part("util").register_serializer(
+            Locked, serializer=lambda e: e.text, deserializer=lambda text: Locked(text, None)
+        )
+        raise Locked("closed", threading.Lock())
+
+    with pytest.raises(Locked) as caught:
+        get(fail.remote())
+    assert caught.value.cause.text == "closed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -263,6 +264,25 @@ def test_labels_of_init_are_labels_of_the_node(fresh, start, get):
     assert get(task.options(label_selector={"zone": "in(a,b)"}).remote()) == "ran"
     with pytest.raises(fresh.exceptions.RayError):
         fresh.get(task.options(label_selector={"zone": "!a"}).remote(), timeout=0.5)
+
+
+def test_devices_that_are_no_gpus_have_numbers(fresh, start, get, part):
+    start(resources={"neuron_cores": 2})
+
+    @fresh.remote(resources={"neuron_cores": 1}, num_cpus=0)
+    def held():
+        found = fresh.get_runtime_context().get_accelerator_ids()["neuron_cores"]
+        return found, os.environ["NEURON_RT_VISIBLE_CORES"]
+
+    (number,), shown = get(held.remote())
+    assert number == shown
+    assert number in ("0", "1")
+
+    group = part("util").placement_group([{"neuron_cores": 2}])
+    get(group.ready())
+    strategy = part("util.scheduling_strategies").PlacementGroupSchedulingStrategy(group)
+    (inside,), _ = get(held.options(scheduling_strategy=strategy).remote())
+    assert inside in ("0", "1")
 
 
 def test_the_environment_of_init_reaches_tasks_and_actors(fresh, start, get):

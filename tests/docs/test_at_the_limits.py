@@ -148,7 +148,7 @@ class Limit(NamedTuple):
 
 TRIED: dict[str, list[Limit]] = {
     "objects.serialization.DEFINITION_BYTES": [
-        Limit(_definition, "f cannot be .* it is {value} bytes .* definition is {limit}")
+        Limit(_definition, "f is too large .* it is {value} bytes .* definition is {limit}")
     ],
     "protocol.frames.MAX_FRAME_BYTES": [
         Limit(
@@ -276,6 +276,8 @@ ELSEWHERE = {
     "observe.state.query.MAX_COUNTED": "tests/observe/test_state_queries.py",
     "head.state_queries.MAX_ROUNDS": "tests/head/test_state_queries.py",
     "node.process_history.KEEP_ENDED": "tests/node/test_state_reports.py",
+    "head.key_values.VALUE_BYTES": "tests/head/test_key_values.py",
+    "head.key_values.TABLE_BYTES": "tests/head/test_key_values.py",
     "head.nodes.KEEP_DEAD": "tests/head/test_nodes.py",
     "head.groups.table.KEEP_REMOVED": "tests/head/test_groups.py",
     "model.jobs.records.KEEP_TRANSITIONS": "tests/head/jobs/test_lifecycle.py",

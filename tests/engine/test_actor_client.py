@@ -44,6 +44,7 @@ class Caller:
     def up(self):
         connection: Any = "here"
         self.client.state, self.client.connection = ALIVE, connection
+        self.client.worker = b"worker"
         self.client.pump()
 
     def down(self):
@@ -103,6 +104,15 @@ def test_what_nobody_sent_yet_does_not_wait_for_the_restart_either():
     caller.calls[2].notify()
     caller.up()
     assert caller.log == ["fail 1", "send 2,3"]
+
+
+def test_calls_of_an_actor_that_never_was_there_wait_although_it_is_tried_again():
+    caller = Caller()
+    caller.call()
+    caller.down()  # its constructor's process has ended
+    caller.call()
+    caller.up()
+    assert caller.log == ["send 1,2"]
 
 
 def test_with_retries_what_is_under_way_goes_first_again_in_order():

@@ -25,7 +25,17 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.node_messages import ActorUpdate, Ask, Reply
-from phalanx.protocol.requests import actors, cluster, gangs, groups, jobs, node, queues, ray
+from phalanx.protocol.requests import (
+    actors,
+    cluster,
+    gangs,
+    groups,
+    jobs,
+    key_values,
+    node,
+    queues,
+    ray,
+)
 from phalanx.protocol.requests.actors import ActorSpec, ListActors, RegisterActor
 from phalanx.protocol.requests.cluster import GetStatus, ListNodes, NewDriverJob
 from phalanx.protocol.requests.gangs import CreateGang
@@ -317,7 +327,7 @@ def test_an_actor_that_nobody_waits_for_is_dead_for_its_owner(place):
 
 def test_every_request_says_what_it_does_to_the_store():
     """A request that adds something, or only reads, must say so; all others wait to be written."""
-    modules = (actors, cluster, gangs, groups, jobs, node, queues, ray)
+    modules = (actors, cluster, gangs, groups, jobs, key_values, node, queues, ray)
     found = {
         kind.__name__: kind.effect
         for module in modules
@@ -327,7 +337,7 @@ def test_every_request_says_what_it_does_to_the_store():
     adds = {name for name, effect in found.items() if effect is Effect.ADDS}
     assert adds == {
         "NewDriverJob", "RegisterActor", "AnnounceActor", "CreateGroup", "CreateGang",
-        "ApplyManifests", "ResizeJob", "UpdateJob", "CreateQueue", "AdmitBatch",
+        "ApplyManifests", "ResizeJob", "UpdateJob", "CreateQueue", "AdmitBatch", "PutValue",
     }  # fmt: skip
     reads = {name for name, effect in found.items() if effect is Effect.READS}
     listings = {name for name in found if name.startswith(("List", "Explain"))}

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.effort import examples
+from tests.present import present
 
 from phalanx.resources.devices import LowestIndex, take
 from phalanx.resources.instances import IMPLICIT_PREFIX, Allocation, NodeResources
@@ -292,3 +295,19 @@ def test_a_fraction_never_straddles_devices(left: list[int], demand: int) -> Non
         assert sum(units for _, units in found) == demand
         assert all(0 < units <= left[index] for index, units in found)
         assert sum(units < SCALE for _, units in found) <= 1
+
+
+class OnlyEights:
+    """A chooser that knows eight devices."""
+
+    def pick(self, free: Sequence[int], count: int) -> tuple[int, ...]:
+        assert all(number < 8 for number in free)
+        return tuple(free[-count:])
+
+
+def test_the_wiring_of_gpus_says_nothing_of_other_devices() -> None:
+    numbered = frozenset({"GPU", "TPU"})
+    node = NodeResources({"GPU": 8, "TPU": 16}, numbered, topology=OnlyEights())
+    held = present(node.acquire(ResourceSet.from_mapping({"GPU": 2, "TPU": 2})))
+    assert [index for index, _ in held.instances["TPU"]] == [0, 1]
+    assert sorted(gpus(held)) == [6, 7]

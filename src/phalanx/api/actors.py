@@ -69,7 +69,11 @@ class ActorClass(Generic[T]):
         return self._create(self._options, args, kwargs)
 
     def _remote(self, args: Any = None, kwargs: Any = None, **options: Any) -> ActorHandle[T]:
-        return self._create({**self._options, **options}, tuple(args or ()), dict(kwargs or {}))
+        merged = {**self._options, **options}
+        check_actor_options(merged)
+        check_labels(options)
+        check_place(merged)
+        return self._create(merged, tuple(args or ()), dict(kwargs or {}))
 
     def options(self, **options: Any) -> OptionedActorClass[T]:
         """The same class with other options for actors made through what this returns."""

@@ -95,7 +95,8 @@ def init(
 ) -> RuntimeHandle:
     """Connect to a cluster that runs on this machine, or start Phalanx here.
 
-    `address` HOST:PORT of a cluster's head finds a node of it on this machine. None takes what
+    `address` HOST:PORT of a cluster's head finds a node of it on this machine, and `pid:PID` the
+    runtime that the program with this process id has started for itself. None takes what
     PHALANX_ADDRESS names, else the cluster that was started here last, else starts a runtime that
     ends with this process; "auto" must find one, "local" always starts one. Raises ConnectionError
     when there is none, and ValueError when amounts are given and one is found.

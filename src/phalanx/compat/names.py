@@ -17,6 +17,7 @@ SAME_MODULE = {
     "ray.util.actor_pool": "phalanx.util.actor_pool",
     "ray.util.metrics": f"{_OURS}.metrics",
     "ray.util.check_serialize": "phalanx.util.check_serialize",
+    "ray.util.accelerators": f"{_OURS}.accelerators",
     "ray.util.debug": f"{_OURS}.debug",
     "ray.util.helpers": "phalanx.util.completion",
     "ray.util.joblib": "phalanx.util.joblib",
@@ -64,6 +65,8 @@ _IDS = (
     "WorkerID",
 )
 
+_OTHER_IDS = ("ActorClassID", "ClusterID", "FunctionID")
+
 _DAG = (
     "ClassMethodNode",
     "ClassNode",
@@ -79,6 +82,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         "phalanx": ("*",),
         f"{_OURS}.worker": ("LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE"),
         f"{_OURS}.log": ("logger",),
+        f"{_OURS}.ids": _OTHER_IDS,
     },
     "ray.cloudpickle": {
         "cloudpickle": ("*",),
@@ -144,6 +148,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray.types": {"phalanx": ("ObjectRef",)},
     "ray._raylet": {
         "phalanx": _IDS,
+        f"{_OURS}.ids": _OTHER_IDS,
         f"{_OURS}.constants": ("GRPC_STATUS_CODE_RESOURCE_EXHAUSTED", "RAY_NODE_ID_KEY"),
         "phalanx.worker.generators": ("StreamingGeneratorStats",),
     },

@@ -97,6 +97,10 @@ class Node(Protocol):
         """The node's labels."""
         ...
 
+    def cluster_address(self) -> str:
+        """Of its cluster."""
+        ...
+
     def handle_of(self, actor: bytes) -> ActorHandle[Any]:
         """A handle of the actor with this id."""
         ...
@@ -273,8 +277,8 @@ class RuntimeContext:
 
     @property
     def gcs_address(self) -> str:
-        """Address of the control store."""
-        return "127.0.0.1:0"
+        """What `init(address=...)` of another program on this machine joins the same cluster by."""
+        return self._node.cluster_address()
 
     def is_canceled(self) -> bool:
         """Whether somebody cancelled the calling task. Raises RuntimeError in a driver."""

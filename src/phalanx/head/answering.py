@@ -14,6 +14,7 @@ import msgspec
 from phalanx.errors import ControlStoreFullError, ProtocolError
 from phalanx.head.actors.table import ActorTable
 from phalanx.head.groups.table import GroupTable
+from phalanx.head.key_values import KeyValues
 from phalanx.head.outbox import Outbox
 from phalanx.head.requests import ControlRequests
 from phalanx.head.state_store import StateStore
@@ -25,6 +26,7 @@ from phalanx.protocol.requests.actors import RegisterActor
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.groups import CreateGroup
 from phalanx.protocol.requests.jobs import ApplyManifests
+from phalanx.protocol.requests.key_values import PutValue
 from phalanx.protocol.requests.queues import CreateQueue
 from phalanx.protocol.requests.request import (
     Asker,
@@ -58,6 +60,7 @@ class Answering:
         requests: ControlRequests,
         groups: GroupTable,
         actors: ActorTable,
+        values: KeyValues,
         gang_scheduler: Callable[[], GangScheduler],
     ) -> None:
         """`gang_scheduler` makes it when it is first asked for."""
@@ -66,6 +69,7 @@ class Answering:
         self._requests = requests
         self._groups = groups
         self._actors = actors
+        self._values = values
         self._gang_scheduler = gang_scheduler
 
     def answer(self, prefix: bytes, ask: ForwardedAsk) -> None:
@@ -139,6 +143,8 @@ class Answering:
         """Whether what a request asks for is there: an earlier head has answered it, and died."""
         if kind == CreateGroup.kind:
             return self._groups.get(decode_request(CreateGroup, body).group) is not None
+        if kind == PutValue.kind:
+            return self._values.is_kept(decode_request(PutValue, body))
         if kind == CreateGang.kind:
             return decode_request(CreateGang, body).group in self._gang_scheduler().registry.gangs
         if kind == CreateQueue.kind:

@@ -20,6 +20,7 @@ from phalanx.head.drivers import Drivers
 from phalanx.head.event_gathering import EventGathering
 from phalanx.head.gangs.not_in_use import GangEvents, GangsNotInUse
 from phalanx.head.groups.control import GroupControl
+from phalanx.head.key_values import KeyValues
 from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.requests import ControlRequests
@@ -142,6 +143,7 @@ class ControlPlane:
             self.group_table,
             self._gang_rows,
         )
+        self._values = KeyValues(state_store)
         self.gangs: GangEvents = GangsNotInUse()
         self.gangs_if_used: GangScheduler | None = None
         self.requests = ControlRequests(
@@ -155,6 +157,7 @@ class ControlPlane:
             self._whereabouts,
             lambda: {} if self.gangs_if_used is None else self.gangs_if_used.counts(),
             self.state,
+            self._values,
             self.defects,
         )
         self.answering = Answering(
@@ -163,6 +166,7 @@ class ControlPlane:
             self.requests,
             self.group_table,
             self.actor_table,
+            self._values,
             lambda: self.gang_scheduler,
         )
         self._resources_changed = self._must_place_actors = False
@@ -194,6 +198,7 @@ class ControlPlane:
         self.drivers.restore(stored.driver_count, stored.drivers)
         self.group_table.restore(stored.groups, now)
         self.actor_table.restore(stored.actors, now)
+        self._values.restore(stored.values)
         if any(stored.of_gangs.values()):
             self.gang_scheduler.restore(stored.of_gangs)
         self._end_what_dead_nodes_made(now)

@@ -1,4 +1,4 @@
-"""The requests about nodes, actors and placement groups that the control store answers."""
+"""The requests about nodes, actors, placement groups and keys that the control store answers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from phalanx.head.drivers import Drivers
 from phalanx.head.event_gathering import EventGathering
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.groups.record import Group
+from phalanx.head.key_values import KeyValues
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_queries import StateQueries
@@ -60,6 +61,7 @@ from phalanx.protocol.requests.groups import (
     WaitGroup,
     WatchGroup,
 )
+from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKeys, PutValue
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
 from phalanx.protocol.requests.state import QueryState
 from phalanx.protocol.wire_errors import to_wire
@@ -85,6 +87,7 @@ class ControlRequests:
         whereabouts: Callable[[], tuple[str, str, list[str]]],
         gang_counts: Callable[[], dict[str, int]],
         state: StateQueries,
+        values: KeyValues,
         defects: Defects,
     ) -> None:
         """`whereabouts` gives the addresses of the head and of its store, empty where there is
@@ -127,6 +130,10 @@ class ControlRequests:
             RemoveGroup.handled_by(self._remove_group),
             ListGroups.handled_by(self._list_groups),
             GetNamedGroup.handled_by(self._get_named_group),
+            PutValue.handled_by(values.put),
+            GetValue.handled_by(values.get),
+            DeleteValues.handled_by(values.delete),
+            ListKeys.handled_by(values.list_keys),
             on_defect=defects.in_request,
         )
 

@@ -23,7 +23,7 @@ class BundlePool:
             whole[name] = float(len(taken))
             if len(taken) == 1 and taken[0][1] < SCALE:
                 shares[name] = SCALE - taken[0][1]
-        self._inner = NodeResources(whole)
+        self._inner = NodeResources(whole, frozenset(self._numbers))
         if shares:
             # What the bundle does not have of a shared device is taken for good.
             self._inner.acquire(ResourceSet(shares))

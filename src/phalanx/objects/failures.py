@@ -7,10 +7,9 @@ import pickle
 import traceback
 from typing import Any
 
-import cloudpickle
-
 from phalanx import errors
 from phalanx.errors import PhalanxError, TaskCancelledError, TaskError
+from phalanx.objects.serialization import dumps_whole
 from phalanx.protocol.messages import FAILED, Value
 
 EXCEPTION_BYTES = 64 << 20
@@ -73,7 +72,7 @@ def _pickle_cause(cause: BaseException | None) -> bytes | None:
     if cause is None:
         return None
     try:
-        data: bytes = cloudpickle.dumps(cause, protocol=5)
+        data: bytes = dumps_whole(cause)
         pickle.loads(data)  # noqa: S301  (our own bytes: does the class rebuild itself?)
     except Exception:
         return None

@@ -78,10 +78,16 @@ def serialize(value: Any) -> bytes | Pickled:
     return data
 
 
-def _cloud_dumps(value: Any, buffers: list[pickle.PickleBuffer]) -> bytes:
+def dumps_whole(value: Any) -> bytes:
+    """`value` as pickle bytes with nothing beside them, by what users registered."""
+    return _cloud_dumps(value, None)
+
+
+def _cloud_dumps(value: Any, buffers: list[pickle.PickleBuffer] | None) -> bytes:
     file = io.BytesIO()
     cls = _CustomPickler if _custom else cloudpickle.Pickler
-    cls(file, protocol=5, buffer_callback=buffers.append).dump(value)
+    callback = None if buffers is None else buffers.append
+    cls(file, protocol=5, buffer_callback=callback).dump(value)
     return file.getvalue()
 
 
@@ -114,9 +120,9 @@ def dumps_definition(value: Any, name: str) -> bytes:
         nesting.refs = outer
     if len(data) > DEFINITION_BYTES:
         raise MessageTooLargeError(
-            f"{name} cannot be sent to workers: it is {len(data)} bytes with all that it refers "
-            f"to, and the limit of a definition is {DEFINITION_BYTES}. Put large values with "
-            "phalanx.put() and pass their references as arguments."
+            f"{name} is too large to be sent to workers: it is {len(data)} bytes with all that it "
+            f"refers to, and the limit of a definition is {DEFINITION_BYTES}. Put large values "
+            "with phalanx.put() and pass their references as arguments."
         )
     return data
 

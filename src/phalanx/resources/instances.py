@@ -24,6 +24,9 @@ class Allocation:
     instances: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
 
+_LOWEST = LowestIndex()
+
+
 class NodeResources:
     """The resources of one node, handed out whole or not at all.
 
@@ -37,12 +40,12 @@ class NodeResources:
         unit_resources: frozenset[str] = frozenset({"GPU"}),
         topology: DeviceChooser | None = None,
     ) -> None:
-        """`topology` chooses which whole devices go together; without one, the lowest numbers.
+        """`topology` chooses which whole GPUs go together; without one, the lowest numbers.
 
         Raises ValueError for a negative or endless total, and for part of a numbered device.
         """
         self._unit_resources = unit_resources
-        self._chooser: DeviceChooser = topology if topology is not None else LowestIndex()
+        self._chooser: DeviceChooser = topology if topology is not None else _LOWEST
         self._total: dict[str, int] = {}
         self._left: dict[str, int] = {}  # divisible amounts; below 0 is owed (see set_total)
         self._devices: dict[str, dict[int, int]] = {}  # units left on each device present
@@ -156,7 +159,8 @@ class NodeResources:
             if units > self._free(name):
                 return None
             if name in self._unit_resources:
-                taken = take(self._open_devices(name), units, self._chooser)
+                chooser = self._chooser if name == "GPU" else _LOWEST
+                taken = take(self._open_devices(name), units, chooser)
                 if taken is None:
                     return None
                 chosen[name] = taken

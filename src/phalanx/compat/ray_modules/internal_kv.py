@@ -1,50 +1,24 @@
-"""`ray.experimental.internal_kv`: bytes by key for the whole cluster, kept by a named actor."""
+"""`ray.experimental.internal_kv`: bytes by key for the whole cluster, kept by its head."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from phalanx.api.actors import ActorClass
-from phalanx.api.objects import get
-from phalanx.api.session import is_initialized
+from phalanx.api.session import engine_or_start, is_initialized
+from phalanx.errors import SystemFailureError
+from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKeys, PutValue
 
 Key = str | bytes
-
-
-class _Table:
-    """Values by (namespace, key)."""
-
-    def __init__(self) -> None:
-        self._rows: dict[tuple[bytes, bytes], bytes] = {}
-
-    def put(self, space: bytes, key: bytes, value: bytes, overwrite: bool) -> bool:
-        is_there = (space, key) in self._rows
-        if overwrite or not is_there:
-            self._rows[space, key] = value
-        return is_there
-
-    def read(self, space: bytes, key: bytes) -> bytes | None:
-        return self._rows.get((space, key))
-
-    def delete(self, space: bytes, key: bytes, is_prefix: bool) -> int:
-        found = self.keys(space, key) if is_prefix else [key]
-        return sum(self._rows.pop((space, one), None) is not None for one in found)
-
-    def keys(self, space: bytes, prefix: bytes) -> list[bytes]:
-        return [key for within, key in self._rows if within == space and key.startswith(prefix)]
-
-
-_TABLE: ActorClass[_Table] = ActorClass(_Table, {"num_cpus": 0})
+_RESERVED = b"@namespace_"
 
 
 def _bytes(text: Key | None) -> bytes:
     return text.encode() if isinstance(text, str) else text or b""
 
 
-def _ask(method: str, *args: Any) -> Any:
-    options = {"name": "internal_kv", "namespace": "phalanx.compat", "lifetime": "detached"}
-    table = _TABLE.options(**options, get_if_exists=True).remote()
-    return get(getattr(table, method).remote(*args))
+def _key(key: Key) -> bytes:
+    """Raises SystemFailureError for a beginning that Ray has for itself."""
+    if (found := _bytes(key)).startswith(_RESERVED):
+        raise SystemFailureError(f"A key may not begin with {_RESERVED.decode()}: {found!r}.")
+    return found
 
 
 def _internal_kv_initialized() -> bool:
@@ -52,7 +26,7 @@ def _internal_kv_initialized() -> bool:
 
 
 def _initialize_internal_kv(gcs_client: object = None) -> None:
-    """The table is there from its first use on."""
+    """The table is there with the cluster."""
 
 
 def _internal_kv_reset() -> None:
@@ -60,8 +34,7 @@ def _internal_kv_reset() -> None:
 
 
 def _internal_kv_get(key: Key, *, namespace: Key | None = None) -> bytes | None:
-    found: bytes | None = _ask("read", _bytes(namespace), _bytes(key))
-    return found
+    return engine_or_start().ask(GetValue(_bytes(namespace), _key(key)))
 
 
 def _internal_kv_exists(key: Key, *, namespace: Key | None = None) -> bool:
@@ -71,15 +44,16 @@ def _internal_kv_exists(key: Key, *, namespace: Key | None = None) -> bool:
 def _internal_kv_put(
     key: Key, value: Key, overwrite: bool = True, *, namespace: Key | None = None
 ) -> bool:
-    """Whether the key was there before."""
-    return bool(_ask("put", _bytes(namespace), _bytes(key), _bytes(value), overwrite))
+    """Whether the key was there before. Raises MessageTooLargeError above 32 MiB, and when all
+    values of the cluster would be more than 128 MiB."""
+    request = PutValue(_bytes(namespace), _key(key), _bytes(value), overwrite)
+    return engine_or_start().ask(request)
 
 
 def _internal_kv_del(key: Key, *, del_by_prefix: bool = False, namespace: Key | None = None) -> int:
     """How many were removed."""
-    return int(_ask("delete", _bytes(namespace), _bytes(key), del_by_prefix))
+    return engine_or_start().ask(DeleteValues(_bytes(namespace), _key(key), del_by_prefix))
 
 
 def _internal_kv_list(prefix: Key, *, namespace: Key | None = None) -> list[bytes]:
-    found: list[bytes] = _ask("keys", _bytes(namespace), _bytes(prefix))
-    return found
+    return engine_or_start().ask(ListKeys(_bytes(namespace), _key(prefix)))

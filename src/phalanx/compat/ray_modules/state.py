@@ -13,6 +13,7 @@ from phalanx.api.cluster import (
 )
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import running_engine
+from phalanx.model.lifecycle import DEAD
 
 
 def node_ids() -> list[str]:
@@ -35,6 +36,11 @@ def current_node_id() -> str:
 def total_resources_per_node() -> dict[str, dict[str, float]]:
     """What each living node has, by its id."""
     return {row["NodeID"]: row["Resources"] for row in nodes() if row["Alive"]}
+
+
+def available_resources_per_node() -> dict[str, dict[str, float]]:
+    """What each living node has free, by its id."""
+    return {row.node_id: dict(row.available) for row in cluster_status().nodes if row.state != DEAD}
 
 
 class GlobalState:
@@ -80,6 +86,7 @@ state = GlobalState()
 __all__ = [
     "GlobalState",
     "available_resources",
+    "available_resources_per_node",
     "cluster_resources",
     "current_node_id",
     "node_ids",

@@ -50,6 +50,15 @@ def announce(session: Session, ready_fd: int, what: Announcement | Failure) -> N
             os.close(ready_fd)
 
 
+def announced(directory: str) -> Announcement | None:
+    """The daemon whose session lies there, living or not; None where there is none."""
+    try:
+        with open(os.path.join(directory, _NAME)) as file:
+            return msgspec.convert(json.load(file), Announcement)
+    except (OSError, ValueError):
+        return None
+
+
 def daemons(root: str) -> list[tuple[Session, Announcement]]:
     """The living daemons under a runtime root, the latest first."""
     found = []

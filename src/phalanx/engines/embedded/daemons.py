@@ -22,6 +22,7 @@ from phalanx.engines.processes.environment import child_environment
 from phalanx.engines.processes.process_tree import is_group_alive
 from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, SystemFailureError
+from phalanx.model.options import ACCELERATORS
 from phalanx.node.options import PATIENCE_S
 from phalanx.policies.labels import NODE_LABEL
 from phalanx.policies.memory_pressure import MEMORY_LIMIT
@@ -66,7 +67,7 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     token_file: str = ""
     insecure: bool = False
     topology: str = ""
-    unit_resources: tuple[str, ...] = ("GPU",)
+    unit_resources: tuple[str, ...] = ACCELERATORS
     memory_limit: float = MEMORY_LIMIT
     patience_s: float = PATIENCE_S
     ports: str = ""

@@ -23,6 +23,7 @@ from phalanx.engines.embedded.client.records import (
 )
 from phalanx.engines.embedded.client.requests import Asked
 from phalanx.engines.embedded.client.runtime import Runtime
+from phalanx.engines.embedded.finding import address_of
 from phalanx.engines.embedded.introduction import JobOptions, introduce
 from phalanx.engines.embedded.own_node import OwnNode
 from phalanx.engines.interface import Output, current, set_current
@@ -205,18 +206,22 @@ class EmbeddedEngine:
         """Whether the node is there."""
         return not self.runtime.is_closed
 
+    def cluster_address(self) -> str:
+        """What `init(address=...)` of another program on this machine joins the same by."""
+        return self.address or address_of(self.runtime.session)
+
     def facts(self) -> dict[str, Any]:
         """See Engine."""
         session = self.runtime.session
         return {
-            "address": self.address or "127.0.0.1",
+            "address": self.cluster_address(),
             "node_ip_address": "127.0.0.1",
             "node_id": self._node_id,
             "session_dir": session.directory,
             "session_name": session.name,
             "object_store_address": session.shared,
             "raylet_socket_name": session.socket_of(b"node"),
-            "gcs_address": self.address or "127.0.0.1",
+            "gcs_address": self.cluster_address(),
             "webui_url": "",
         }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-from phalanx.engines.embedded.daemon_files import Announcement
+from phalanx.engines.embedded.daemon_files import Announcement, announced
 from phalanx.engines.embedded.daemons import local_daemons, numeric_address
 from phalanx.engines.embedded.visitor import ask_daemon
 from phalanx.engines.processes import session as sessions
@@ -32,7 +32,7 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
     """
     address = address or os.environ.get("PHALANX_ADDRESS") or None
     if address is not None and address.startswith(OF_PROGRAM):
-        return _program(address)
+        return program_of(address)
     wanted = None if address in (None, "auto", "local") else numeric_address(str(address))
     found = local_daemons(wanted)
     if not found and with_programs and wanted is None:
@@ -53,10 +53,19 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
     return found
 
 
-def programs() -> Found:
+def address_of(session: Session) -> str:
+    """Where drivers of this machine find who has this session: HOST:PORT of the cluster's head, or
+    `pid:PID` of the program that has started it for itself."""
+    daemon = announced(session.directory)
+    if daemon is not None:
+        return daemon.address
+    return f"{OF_PROGRAM}{sessions.owner_of(session.directory)}"
+
+
+def programs(temp_dir: str | None = None) -> Found:
     """The programs of this user that have started sessions for themselves."""
     found = []
-    root = sessions.runtime_root()
+    root = sessions.runtime_root(temp_dir)
     for name in sorted(os.listdir(root)):
         directory = os.path.join(root, name)
         try:
@@ -75,8 +84,9 @@ def programs() -> Found:
     return found
 
 
-def _program(address: str) -> Found:
-    found = [one for one in programs() if one[1].address == address]
+def program_of(address: str, temp_dir: str | None = None) -> Found:
+    """The program whose address `pid:PID` this is. Raises NoClusterError when there is none."""
+    found = [one for one in programs(temp_dir) if one[1].address == address]
     if not found:
         raise NoClusterError(
             f"{address} is no process of this user on this machine that has started a session of "

@@ -15,6 +15,7 @@ import msgspec
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.environment import child_environment
+from phalanx.model.options import ACCELERATORS
 from phalanx.policies.labels import NODE_LABEL
 from phalanx.policies.memory_pressure import MEMORY_LIMIT
 from phalanx.policies.placement_policy import PlacementPolicy
@@ -30,7 +31,7 @@ class StartOptions(msgspec.Struct, kw_only=True):
     resources: dict[str, float]
     labels: dict[str, str]
     object_store_bytes: int
-    unit_resources: tuple[str, ...] = ("GPU",)
+    unit_resources: tuple[str, ...] = ACCELERATORS
     prestart: int = 0
     temp_dir: str | None = None
     memory_limit: float = MEMORY_LIMIT

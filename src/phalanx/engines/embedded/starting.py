@@ -16,6 +16,7 @@ from phalanx.engines.embedded.daemons import (
     numeric_address,
     split_address,
 )
+from phalanx.engines.embedded.finding import OF_PROGRAM, program_of
 from phalanx.engines.embedded.introduction import JobOptions
 from phalanx.engines.embedded.own_node import OwnNode, StartOptions
 from phalanx.engines.interface import Engine, EngineOptions, Output
@@ -97,10 +98,11 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
     As Ray looks for RAY_ADDRESS: a concrete address is meant as it is; None and "auto" take
     PHALANX_ADDRESS, under Ray's names RAY_ADDRESS, else the cluster that was started last on this
     machine; without any, "auto" raises ConnectionError. So does an address of which no node runs
-    here. "local" starts one. Raises ValueError for what is no address.
+    here. `pid:PID` is the runtime that the program with this process id has started for itself,
+    and that ends with it. "local" starts one. Raises ValueError for what is no address.
     """
+    has_rays_names = os.environ.get("PHALANX_COMPAT_RAY") == "1"
     if address in (None, "", "auto"):
-        has_rays_names = os.environ.get("PHALANX_COMPAT_RAY") == "1"
         rays = os.environ.get("RAY_ADDRESS") if has_rays_names else None
         named = os.environ.get("PHALANX_ADDRESS") or rays or "auto"
         address = named if named not in ("auto", "local") else address
@@ -109,14 +111,19 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
     if address == "local":
         return None
     if address not in (None, "", "auto"):
+        if str(address).startswith(OF_PROGRAM):
+            return program_of(str(address), temp_dir)[0][0]
         return _node_of(numeric_address(str(address)), temp_dir)
+    private = os.environ.get(PRIVATE_ADDRESS)
+    if private and has_rays_names:  # a Cluster of this program: Ray takes it without an address
+        return _node_of(private, temp_dir)
     nodes = local_nodes(None, temp_dir)
     if nodes:
         last = nodes[-1][1].address
         return next(session for session, one in nodes if one.address == last)
     if address != "auto":
         return None
-    if private := os.environ.get(PRIVATE_ADDRESS):
+    if private:
         return _node_of(private, temp_dir)
     raise ConnectionError(
         "No running Phalanx was found on this machine. Start one with `phalanx start --head`, name "

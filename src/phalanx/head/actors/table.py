@@ -119,7 +119,7 @@ class ActorTable:
             if key in self._names:
                 raise ActorAlreadyExistsError(
                     f"The name {record.name} (namespace={record.namespace}) is already taken. "
-                    "Use another name, get_if_exists=True, or kill that actor first."
+                    "Please use a different name, get_if_exists=True, or kill that actor first."
                 )
             self._names[key] = record.actor
         self._actors[record.actor] = record

@@ -158,8 +158,9 @@ class ActorClient:
 
     def submit(self, call: PendingCall) -> None:
         """Queue the call, or fail it at once when the actor is dead."""
-        if self.state == DEAD or (self.state == RESTARTING and call.retries == 0):
+        if self.state == DEAD or (self.state == RESTARTING and call.retries == 0 and self.worker):
             # As Ray: a call that may not be sent twice does not wait for the actor to come back.
+            # For one that never was there it does: nothing can have run.
             self.effects.fail_call(call, self)
             return
         self.queue.append(call)
@@ -214,9 +215,9 @@ class ActorClient:
         self.queue.clear()
         self.interrupted()
         for call in queued:
-            if call.retries == 0 and not call.missing and not call.attempt:
+            if call.retries == 0 and not call.missing and not call.attempt and self.worker:
                 self.effects.fail_call(call, self)
-            else:  # it was not sent, or may be sent twice, or comes from `interrupted`
+            else:  # it cannot have been sent, or may be sent twice, or comes from `interrupted`
                 self.queue.append(call)
 
     def dead(self) -> None:

@@ -162,6 +162,6 @@ class InBundle:
 
 def _record(definition: ActorDefinition) -> tuple[bytes, bytes]:
     if definition.record is None:
-        data = dumps_definition(definition.cls, f"The actor class {definition.name}")
+        data = dumps_definition(definition.cls, f"The actor {definition.name}")
         definition.record = (hashlib.sha256(data).digest()[:12], data)
     return definition.record

@@ -38,7 +38,7 @@ from phalanx.node.no_other_nodes import NoOtherNodes, Spills
 from phalanx.node.node import Membership, Node
 from phalanx.node.object_store import Transfers
 from phalanx.node.options import SpillOptions
-from phalanx.node.peers import DRIVER, Peer
+from phalanx.node.peers import Peer
 from phalanx.node.single_node import LocalHead, SingleNodeMembership, single_node
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.fork_messages import Began, Exited, OutputRead
@@ -123,6 +123,7 @@ class EmbeddedNode:
 
     def serve(self, driver: Connection | None) -> None:
         """Until asked to stop, or the driver that it lives with is gone."""
+        self._driver = driver
         if driver is not None:
             self.loop.watch(driver)
         if self._config.parent_fd >= 0:
@@ -160,7 +161,7 @@ class EmbeddedNode:
         else:
             is_about_token = connection.refusal_status == Status.WRONG_TOKEN
             self.node.on_lost(connection, connection.refusal, is_about_token)
-            if connection.tag == DRIVER and self._config.lives_with_driver:
+            if connection is self._driver:
                 self.loop.stop()
 
     def on_tick(self, now: float) -> None:

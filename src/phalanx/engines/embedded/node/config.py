@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.engines.processes import session as sessions
+from phalanx.model.options import ACCELERATORS
 from phalanx.node.options import PATIENCE_S, SpillOptions
 from phalanx.policies.memory_pressure import MEMORY_LIMIT
 
@@ -32,7 +33,7 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     object_store_bytes: int
     node_id: str
     preload: list[str] = []
-    unit_resources: tuple[str, ...] = ("GPU",)
+    unit_resources: tuple[str, ...] = ACCELERATORS
     prestart: int = 0
     memory_limit: float = MEMORY_LIMIT
     lives_with_driver: bool = True

@@ -25,6 +25,7 @@ from phalanx.engines.embedded.worker.task_values import TaskValues
 from phalanx.engines.processes.connection import Connection
 from phalanx.errors import AsyncioActorExit, WorkerExit
 from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef
 from phalanx.owner.children import Children
 from phalanx.owner.peers.connections import Peers
 from phalanx.protocol.actor_creation import Creation
@@ -416,7 +417,8 @@ class ActorHost:
             args, kwargs = values.arguments(call.args, call.inputs, context)
             result = method(*args, **kwargs)
             del args, kwargs
-            if inspect.isawaitable(result):
+            # A reference can be awaited, too: a method that returns one gives it away.
+            if inspect.isawaitable(result) and not isinstance(result, ObjectRef):
                 result = await result
             if context.leaves:  # user code has caught what exit_actor raised
                 raise WorkerExit

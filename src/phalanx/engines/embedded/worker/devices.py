@@ -7,6 +7,12 @@ from collections.abc import Mapping
 
 from phalanx.engines.runtime_context import VISIBLE
 
+_LEAVE = "RAY_EXPERIMENTAL_NOSET_"
+"""Ray's: before the name of a variable of VISIBLE it says to leave that alone."""
+_HIDE = "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"
+"""Ray's: work that holds no devices sees none, where else it sees all."""
+_TRUE = ("1", "true", "True")
+
 
 class DeviceEnvironment:
     """Sets the variables for each lease, and restores what was there for one without devices."""
@@ -14,6 +20,8 @@ class DeviceEnvironment:
     def __init__(self) -> None:
         self._before = {name: os.environ.get(name) for name in VISIBLE.values()}
         self._threads = "OMP_NUM_THREADS" not in os.environ
+        self._cpus = 0.0
+        """What OMP_NUM_THREADS was last set by."""
         self._of_gang: dict[str, str | None] = {}
         """What the variables that a gang set were before."""
 
@@ -23,6 +31,8 @@ class DeviceEnvironment:
         """Make `devices` visible, no more threads than CPUs the default, and show the `gang`."""
         self._show_gang(gang or {})
         for resource, name in VISIBLE.items():
+            if os.environ.get(_LEAVE + name) in _TRUE:
+                continue
             numbers = devices.get(resource)
             before = self._before[name]
             if numbers:
@@ -31,11 +41,18 @@ class DeviceEnvironment:
                 os.environ[name] = ",".join(
                     seen[n] if seen and n < len(seen) else str(n) for n in numbers
                 )
+            elif os.environ.get(_HIDE) in _TRUE:
+                os.environ[name] = ""
             elif before is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = before
-        if self._threads:
+        self.show_cpus(cpus)
+
+    def show_cpus(self, cpus: float) -> None:
+        """Make no more threads than CPUs the default."""
+        if cpus != self._cpus and self._threads:
+            self._cpus = cpus
             os.environ["OMP_NUM_THREADS"] = str(max(int(cpus), 1))
 
     @property

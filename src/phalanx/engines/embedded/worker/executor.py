@@ -241,6 +241,8 @@ class WorkerExecutor:
         gang = lease.gang.env if lease.gang is not None else {}
         if lease.devices or definition.calls == 0 or gang or self._devices.shows_gang:
             self._devices.show(lease.devices, lease.resources.get("CPU", 1), gang)
+        else:
+            self._devices.show_cpus(lease.resources.get("CPU", 1))
         token = current.set(context)
         core.running_for = connection
         core.running = context

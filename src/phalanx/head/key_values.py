@@ -1,0 +1,110 @@
+"""Bytes that programs keep at the head, by namespace and key.
+
+They belong to nobody: they stay when the program ends that put them, until somebody deletes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from phalanx.errors import MessageTooLargeError
+from phalanx.head.state_store import StateStore
+from phalanx.model.rows.key_values import KeptValue
+from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKeys, PutValue
+from phalanx.protocol.requests.request import Asker
+
+VALUE_BYTES = 32 << 20
+"""How large one may be, with its key: it is written as one row."""
+TABLE_BYTES = 128 << 20
+"""How large all may be together, with their keys and KEY_BYTES for each."""
+KEY_BYTES = 128
+"""What each counts beside its own bytes, so that many small ones have an end, too."""
+
+Place = tuple[bytes, bytes]
+
+
+class KeyValues:
+    """See the module."""
+
+    def __init__(self, state_store: StateStore) -> None:
+        self._state_store = state_store
+        self._rows: dict[Place, bytes] = {}
+        self._bytes = 0
+
+    def restore(self, rows: Iterable[KeptValue]) -> None:
+        """Know again what the head knew before it restarted."""
+        for row in rows:
+            self._set((row.namespace, row.key), row.value)
+
+    def is_kept(self, request: PutValue) -> bool:
+        """Whether just this value stands there."""
+        return self._rows.get((request.namespace, request.key)) == request.value
+
+    def put(self, asker: Asker[bool], request: PutValue) -> bool:
+        """See PutValue."""
+        place = (request.namespace, request.key)
+        if asker.is_again and not request.overwrite and self.is_kept(request):
+            return False  # it was put by this request, before the answer got lost
+        before = self._rows.get(place)
+        if before is not None and not request.overwrite:
+            return True
+        size = _size(place, request.value)
+        if size - KEY_BYTES > VALUE_BYTES:
+            raise MessageTooLargeError(
+                f"The value of {_shown(request.key)} has {size - KEY_BYTES} bytes with its key and "
+                f"namespace: at most {VALUE_BYTES} are kept under a key. What is larger belongs "
+                "into the object store (put)."
+            )
+        total = self._bytes + size - (0 if before is None else _size(place, before))
+        if total > TABLE_BYTES:
+            raise MessageTooLargeError(
+                f"With the value of {_shown(request.key)} the keys and values of the cluster would "
+                f"have {total} bytes: at most {TABLE_BYTES} are kept. Delete some that nobody "
+                "needs any more."
+            )
+        self._set(place, request.value)
+        row = KeptValue(request.namespace, request.key, request.value)
+        self._state_store.keep("values", _stored_key(place), row)
+        return before is not None
+
+    def get(self, asker: Asker[bytes | None], request: GetValue) -> bytes | None:
+        """See GetValue."""
+        return self._rows.get((request.namespace, request.key))
+
+    def delete(self, asker: Asker[int], request: DeleteValues) -> int:
+        """See DeleteValues."""
+        keys = [request.key]
+        if request.is_prefix:
+            keys = self._keys(request.namespace, request.key)
+        found = [place for key in keys if (place := (request.namespace, key)) in self._rows]
+        for place in found:
+            self._bytes -= _size(place, self._rows.pop(place))
+            self._state_store.keep("values", _stored_key(place), None)
+        return len(found)
+
+    def list_keys(self, asker: Asker[list[bytes]], request: ListKeys) -> list[bytes]:
+        """See ListKeys."""
+        return self._keys(request.namespace, request.prefix)
+
+    def _keys(self, namespace: bytes, prefix: bytes) -> list[bytes]:
+        return [key for within, key in self._rows if within == namespace and key.startswith(prefix)]
+
+    def _set(self, place: Place, value: bytes) -> None:
+        before = self._rows.get(place)
+        self._bytes += _size(place, value) - (0 if before is None else _size(place, before))
+        self._rows[place] = value
+
+
+def _size(place: Place, value: bytes) -> int:
+    return KEY_BYTES + len(place[0]) + len(place[1]) + len(value)
+
+
+def _stored_key(place: Place) -> bytes:
+    return msgspec.msgpack.encode(place)
+
+
+def _shown(key: bytes) -> str:
+    """A key for people: its beginning, and nothing that a terminal would obey."""
+    return repr(key[:60])[1:] + ("..." if len(key) > 60 else "")

@@ -1,0 +1,13 @@
+"""A value that a program keeps at the head."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class KeptValue(msgspec.Struct, frozen=True, array_like=True):
+    """See `head.key_values`."""
+
+    namespace: bytes
+    key: bytes
+    value: bytes
