@@ -91,12 +91,23 @@ def test_jobs_that_wait_and_end(slurm):
     assert row == "CANCELLED\n"
 
 
+def test_elements_of_an_array_know_who_they_are_and_another_job_waits_for_them(slurm, tmp_path):
+    show = 'echo "$SLURM_ARRAY_JOB_ID/$SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT"'
+    out = tmp_path / "%x-%A-%a-%j.out"
+    wrap = ("-J", "fit", "-o", str(out), "--wrap", show)
+    number = slurm("sbatch", "--parsable", "-a", "2-4:2", *wrap).stdout.strip()
+    later = tmp_path / "later"
+    after = ("-o", str(later), "--wrap", "echo after", "-d", f"afterok:{number}")
+    assert slurm("sbatch", "--wait", *after).returncode == 0
+    assert later.read_text() == "after\n"
+    found = {path.name: path.read_text() for path in tmp_path.glob("*.out")}
+    assert found == {f"fit-{number}-{i}-{number}_{i}.out": f"{number}/{i} of 2\n" for i in (2, 4)}
+
+
 def test_what_is_not_there_is_said(slurm):
     for command in ("sprio", "sshare", "seff"):
         done = slurm(command)
         assert (done.returncode, "this cannot be told" in done.stderr) == (1, True)
-    done = slurm("sbatch", "--array=1-3", "--wrap", "true")
-    assert (done.returncode, "--array is not there" in done.stderr) == (1, True)
     done = slurm("sbatch", given="#!/bin/sh\n#SBATCH --nonsense=1\n")
     assert "option --nonsense not recognized" in done.stderr
     assert slurm("scancel", "999999").returncode == 1

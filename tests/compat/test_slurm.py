@@ -12,6 +12,8 @@ from phalanx.compat.slurm.request import LEAST_LIMIT_BYTES, MAX_TASKS, exported,
 from phalanx.compat.slurm.script import MAX_SCRIPT_BYTES, checked, directives, file_name
 from phalanx.compat.slurm.states import elapsed, states_named
 from phalanx.head.jobs.slurm import run_lengths, slurm_variables, tasks_of_member
+from phalanx.manifests.arrays import read_array
+from phalanx.manifests.dependencies import read_dependencies
 
 
 @pytest.mark.parametrize(
@@ -43,9 +45,9 @@ def test_what_is_asked_for_becomes_members(words, members, each, cpus, gpus, mem
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ("--array=1-3", "no job arrays"),
-        ("-a 1-3", "no job arrays"),
-        ("--dependency=afterok:1", "cannot wait for others"),
+        ("--array=1-3 -n 2", "an element has one member here, not 2"),
+        ("-a 3-1", "has no index"),
+        ("--dependency=aftergood:1", "is no dependency"),
         ("--exclusive", "--exclusive is not there"),
         ("-C a100", "-C is not there"),
         ("--bogus", "option --bogus not recognized"),
@@ -65,7 +67,16 @@ def test_what_is_asked_for_becomes_members(words, members, each, cpus, gpus, mem
 )
 def test_what_is_not_there_is_refused_by_name(words, why) -> None:
     with pytest.raises(OptionError, match=why):
-        shape_of(read_options("sbatch", options.BATCH, words.split())[0])
+        asked = read_options("sbatch", options.BATCH, words.split())[0]
+        job_spec(1, asked, shape_of(asked), ("true",), ("sleep",), {})
+
+
+def test_arrays_and_dependencies_are_those_of_run() -> None:
+    words = ["-J", "fit", "-a", "1-9:2%2", "-d", "afterok:7:8,singleton"]
+    asked = read_options("sbatch", options.BATCH, words)[0]
+    spec = job_spec(12, asked, shape_of(asked), ("true",), ("sleep",), {})
+    assert spec.array == read_array("1-9:2%2")
+    assert spec.after == read_dependencies("afterok:7:8,singleton:fit", "default")
 
 
 @pytest.mark.parametrize("known", [options.BATCH, options.STEP, options.ALLOCATION])

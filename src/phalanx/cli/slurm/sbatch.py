@@ -25,7 +25,13 @@ from phalanx.protocol.requests.jobs import GetJob
 _STARTER = """\
 f="$PHALANX_FILES/slurm_script"; chmod 700 "$f" || exit 1
 h=$(hostname -s 2>/dev/null || hostname)
-name() { case $1 in *%N*) printf %s "$1" | sed "s/%N/$h/g";; *) printf %s "$1";; esac; }
+a=${PHALANX_ARRAY_INDEX-}
+name() { case $1 in *%[Na]*) printf %s "$1" | sed "s/%N/$h/g;s/%a/$a/g";; *) printf %s "$1";; esac; }
+if [ -n "$a" ]; then
+  export SLURM_ARRAY_TASK_ID="$a" SLURM_ARRAY_TASK_COUNT="$PHALANX_ARRAY_COUNT"
+  export SLURM_ARRAY_TASK_MIN="$PHALANX_ARRAY_MIN" SLURM_ARRAY_TASK_MAX="$PHALANX_ARRAY_MAX"
+  export SLURM_ARRAY_TASK_STEP="$PHALANX_ARRAY_STEP"
+fi
 out=$(name "$1"); err=$(name "$2"); in=$3; mode=$4; shift 4
 if [ "$mode" = truncate ] && [ -z "$SLURM_RESTART_COUNT" ]; then : >"$out"; : >"$err"; fi
 exec >>"$out" || exit 1
@@ -94,11 +100,12 @@ def output_files(number: int, asked: Mapping[str, str]) -> tuple[str, str, str, 
     mode = asked.get("open-mode", "append")
     if mode not in ("append", "truncate"):
         raise OptionError(f"--open-mode={mode}: it is append or truncate")
+    is_array = "array" in asked  # then %a stays, and the script's start knows it
     values = {
         "A": str(number),
-        "J": str(number),
-        "j": str(number),
-        "a": "4294967294",
+        "J": f"{number}_%a" if is_array else str(number),
+        "j": f"{number}_%a" if is_array else str(number),
+        "a": "%a" if is_array else "4294967294",
         "b": "4294967294",
         "n": "0",
         "t": "0",
@@ -111,7 +118,7 @@ def output_files(number: int, asked: Mapping[str, str]) -> tuple[str, str, str, 
     def path(pattern: str) -> str:
         return os.path.join(directory, file_name(pattern, values))
 
-    out = path(asked.get("output", "slurm-%j.out"))
+    out = path(asked.get("output", "slurm-%A_%a.out" if is_array else "slurm-%j.out"))
     err = path(asked["error"]) if "error" in asked else out
     return out, err, path(asked.get("input", "/dev/null")), mode
 

@@ -19,7 +19,7 @@ from phalanx.model.rows.work import JobInfo
 SQUEUE = (
     Option("account", "A"),
     flag("all", "a", note="always so"),
-    flag("array", "r", note="there are no arrays yet: a row a job"),
+    flag("array", "r", note="an array has one row"),
     Option("format", "o"),
     Option("Format", "O"),
     flag("help", "h"),

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from phalanx.compat.slurm.options import OptionError
 
-WHY = {
-    "array": "there are no job arrays yet",
-    "dependency": "jobs cannot wait for others yet; those of a JobFlow can (`phalanx submit`)",
-}
+_SINGLETON = re.compile(r"(^|[,?])singleton(?=$|[,?])")
 
 
-def array_and_after(asked: Mapping[str, str]) -> None:
-    """Refuse both. `phalanx run` is to have `--array SPEC` and `--after SPEC` for them, in Slurm's
-    own syntax."""
-    for name, why in WHY.items():
-        if name in asked:
-            raise OptionError(f"--{name} is not there: {why}.")
+def array_of(asked: Mapping[str, str], members: int) -> str | None:
+    """The indices that `--array` names, as `phalanx run` takes them. Raises OptionError where
+    elements would need several nodes each: those of one would be kept apart from those of others.
+    """
+    if "array" in asked and members > 1:
+        raise OptionError(
+            f"--array={asked['array']}: an element has one member here, not {members}"
+        )
+    return asked.get("array")
+
+
+def after_of(asked: Mapping[str, str]) -> str | None:
+    """What `--dependency` waits for, as `phalanx run --after` takes it. Slurm's `singleton` is of
+    jobs with one name and user; here it is of jobs that share a word: the name."""
+    written = asked.get("dependency")
+    if written is None:
+        return None
+    return _SINGLETON.sub(rf"\1singleton:{asked.get('job-name', '')}", written)
+
+
+def array_variables(asked: Mapping[str, str], number: int) -> dict[str, str]:
+    """Variables of all elements; those of each come from ours, where it starts (`sbatch`)."""
+    return {"SLURM_ARRAY_JOB_ID": str(number)} if "array" in asked else {}

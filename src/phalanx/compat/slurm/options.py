@@ -44,7 +44,7 @@ RESOURCES: Final = (
     Option("cpus-per-gpu", refused="use --cpus-per-task"),
     Option("cpus-per-task", "c"),
     Option("deadline"),
-    Option("dependency", "d", note="refused until there are dependencies"),
+    Option("dependency", "d", note="singleton: of jobs with this name; none of one element"),
     Option("exclude", "x", refused=_ALL_OR_NONE),
     flag("exclusive", refused=_SHARED),
     Option("export", note="NONE gives the few variables that all jobs get of their node"),
@@ -82,10 +82,10 @@ RESOURCES: Final = (
 )
 BATCH: Final = (
     *RESOURCES,
-    Option("array", "a", note="refused until there are arrays"),
+    Option("array", "a", note="elements have one member each, and share SLURM_JOB_ID"),
     Option("error", "e"),
     Option("input", "i"),
-    Option("kill-on-invalid-dep", refused="jobs cannot wait for others yet"),
+    Option("kill-on-invalid-dep", refused="a job whose dependency cannot come true always ends"),
     flag("no-requeue"),
     Option("open-mode", note="append or truncate; append by default, as after a restart"),
     Option("output", "o", note="%A %a %b %j %J %N %n %s %t %u %x %%, and %4j for zeros"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from phalanx.api.job import Job
-from phalanx.compat.slurm.arrays import array_and_after
+from phalanx.compat.slurm.arrays import after_of, array_of, array_variables
 from phalanx.compat.slurm.options import OptionError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec, Policy, TaskGroup
@@ -51,7 +51,6 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 def shape_of(asked: Mapping[str, str]) -> Shape:
     """Where an amount is meant for a node, or nodes are counted, a member is a node's share; else
     a task. Raises OptionError."""
-    array_and_after(asked)
     nodes, tasks = _count(asked, "nodes"), _count(asked, "ntasks")
     on_node, cpus_each = _count(asked, "ntasks-per-node"), _count(asked, "cpus-per-task") or 1
     by_node = ("nodes", "ntasks-per-node", "gres", "gpus-per-node", "mem", "gpus")
@@ -183,6 +182,7 @@ def job_spec(
         "SLURM_CPUS_PER_TASK": str(shape.cpus_per_task),
         "PHALANX_SLURM_TASKS_PER_MEMBER": str(shape.tasks_per_member),
     }
+    mine |= array_variables(asked, number)
     if "account" in asked:
         mine["SLURM_JOB_ACCOUNT"] = asked["account"]
     if "ntasks-per-node" in asked:
@@ -210,6 +210,8 @@ def job_spec(
             signal=asked.get("signal"),
             requeue={"reasons": []} if "no-requeue" in asked else None,
             hold="hold" in asked,
+            after=after_of(asked),
+            array=array_of(asked, shape.members),
         )
         spec = job.spec()
     except (ValueError, TypeError) as error:
