@@ -85,7 +85,10 @@ def decode_runs(data: bytes) -> list[Run]:
 
 
 class TaskJournal:
-    """Transitions of tasks as they were made, oldest first, and finished attempts."""
+    """Transitions of tasks as they were made, oldest first, and finished attempts.
+
+    Any thread may read while another writes: what is read is a copy, made in one step.
+    """
 
     def __init__(self) -> None:
         self._transitions: deque[tuple[float, int, str, str]] = deque(maxlen=KEEP_TRANSITIONS)
@@ -121,7 +124,7 @@ class TaskJournal:
     def unreported_runs(self, at_most: int) -> list[Run]:
         """The latest attempts since the last call, oldest first; they stay."""
         found: list[RunFields] = []
-        for run in reversed(self._runs):
+        for run in reversed(list(self._runs)):
             if run is self._reported or len(found) >= at_most:
                 break
             found.append(run)
@@ -131,7 +134,7 @@ class TaskJournal:
 
     def runs(self) -> list[Run]:
         """Finished attempts, oldest first."""
-        return [_run_of(run) for run in self._runs]
+        return [_run_of(run) for run in list(self._runs)]
 
     def drain_runs(self) -> list[Run]:
         """Finished attempts since the last call, which are forgotten here."""
@@ -141,8 +144,9 @@ class TaskJournal:
 
     def story(self, number: int) -> list[tuple[float, str, str]]:
         """(when, state, note) of one task, as far as the ring remembers."""
-        return [(when, state, note) for when, n, state, note in self._transitions if n == number]
+        steps = list(self._transitions)
+        return [(when, state, note) for when, n, state, note in steps if n == number]
 
     def states(self) -> dict[int, str]:
         """The last state of each task, as far as the ring remembers."""
-        return {number: state for _, number, state, _ in self._transitions}
+        return {number: state for _, number, state, _ in list(self._transitions)}

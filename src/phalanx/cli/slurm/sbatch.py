@@ -26,7 +26,9 @@ _STARTER = """\
 f="$PHALANX_FILES/slurm_script"; chmod 700 "$f" || exit 1
 h=$(hostname -s 2>/dev/null || hostname)
 a=${PHALANX_ARRAY_INDEX-}
-name() { case $1 in *%[Na]*) printf %s "$1" | sed "s/%N/$h/g;s/%a/$a/g";; *) printf %s "$1";; esac; }
+name() {
+  case $1 in *%[Na]*) printf %s "$1" | sed "s/%N/$h/g;s/%a/$a/g";; *) printf %s "$1";; esac
+}
 if [ -n "$a" ]; then
   export SLURM_ARRAY_TASK_ID="$a" SLURM_ARRAY_TASK_COUNT="$PHALANX_ARRAY_COUNT"
   export SLURM_ARRAY_TASK_MIN="$PHALANX_ARRAY_MIN" SLURM_ARRAY_TASK_MAX="$PHALANX_ARRAY_MAX"
