@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -22,10 +22,16 @@ from phalanx.head.gangs.member_lifecycle import Wanted
 from phalanx.head.gangs.member_states import ABSENT, DONE, HELD, PLACELESS, WAITING
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs import time_limits
 from phalanx.head.jobs.arrays import Arrays
 from phalanx.head.jobs.elements import ElementRows
 from phalanx.head.jobs.lifecycle import JobTable
+from phalanx.head.jobs.member_orders import (
+    Key,
+    MemberOrders,
+    StepOrder,
+    is_in,
+    key_of,
+)
 from phalanx.head.jobs.podgroup import gang_of, kind_of, members_of
 from phalanx.head.jobs.starting import Starter, Step
 from phalanx.head.outbox import Outbox
@@ -34,13 +40,7 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import WarningSignal
-from phalanx.protocol.bundle_messages import (
-    Command,
-    EndMember,
-    ForgetJob,
-    MemberNews,
-    WarnMember,
-)
+from phalanx.protocol.bundle_messages import ForgetJob, MemberNews
 from phalanx.resources.ports import RandomSource
 
 
@@ -50,16 +50,6 @@ class JobRow(msgspec.Struct, kw_only=True, eq=False):
 
     record: JobRecord
     logs: dict[str, list[tuple[str, str]]] = {}
-
-
-class StepOrder(NamedTuple):
-    """Where one more program is to run: its node, and the member's place in its gang."""
-
-    node_id: str
-    group: bytes
-    place: int
-    attempt: int
-    command: Command
 
 
 class GangNews(Protocol):
@@ -108,7 +98,7 @@ class JobGangs:
         self.errors: dict[str, str] = {}
         """What went wrong here with each job that something did with."""
         self._gangs: dict[str, Gang] = {}
-        self._starter = Starter(address_of)
+        self._orders = MemberOrders(outbox, registry, clock, self.table.clocks, Starter(address_of))
         self._todo: deque[tuple[str, Callable[[], None]]] = deque()
         """What effects ask for, and for which job: done once the event that caused it is taken
         in."""
@@ -269,7 +259,7 @@ class JobGangs:
     def _want(self, job: JobRecord, keys: Iterable[tuple[str, int]]) -> None:
         """These members are to get places."""
         gang = self._gangs.get(job.uid)
-        wanted = {k for k in keys if _is(job, k, st.PENDING)}
+        wanted = {k for k in keys if is_in(job, k, st.PENDING)}
         if gang is None:
             if wanted:
                 self._new_gang(job, wanted)
@@ -289,7 +279,7 @@ class JobGangs:
         chosen = sorted(known[key] for key in wanted)
         if self._is_restoring:  # who has a place has it for the attempt that is wanted
             held = [index for index in chosen if gang.members[index].state == HELD]
-            self._start(job, [_key(gang, index) for index in held])
+            self._start(job, [key_of(gang, index) for index in held])
             chosen = [index for index in chosen if index not in held]
         self._reservations.handle(gang, chosen, Wanted())
 
@@ -303,40 +293,20 @@ class JobGangs:
     def _grow(self, job: JobRecord, gang: Gang, new: list[tuple[str, int]]) -> None:
         """The job has become larger."""
         gang.members += members_of(job.spec, new, set())
-        keys = [_key(gang, index) for index in range(len(gang.members))]
+        keys = [key_of(gang, index) for index in range(len(gang.members))]
         gang.kind = kind_of(job.spec, gang.priority, keys)
         self._registry.know_members(gang)
         self._gang_news.gang_changed(gang)
 
-    def _start(self, job: JobRecord, keys: Iterable[tuple[str, int]]) -> None:
-        """These have places, and are to run there."""
+    def _start(self, job: JobRecord, keys: Iterable[Key]) -> None:
         gang = self._gangs.get(job.uid)
-        if gang is None:
-            return
-        chosen = [gang.index_of(*key) for key in keys]
-        held = [i for i in chosen if i is not None and gang.members[i].state == HELD]
-        self.keep_time(job)
-        left_s = time_limits.left_s(job, self.wall())
-        ends = None if left_s is None else self.wall() + left_s
-        orders = self._starter.orders(job, gang, held, ends)
-        for index, order in orders.items():
-            gang.members[index].attempt = order.attempt
-        self._registry.keep(gang)
-        for index, order in orders.items():
-            self._outbox.order(gang.members[index].node, order)
+        if gang is not None:
+            self._orders.start(job, gang, keys)
 
     def step(self, job: JobRecord, group: str, number: int, wanted: Step) -> StepOrder | None:
         """One more program for a member that runs; None for one that does not."""
         found = self.place_of(job, group, number)
-        if found is None:
-            return None
-        gang, index = found
-        self.keep_time(job)
-        left_s = time_limits.left_s(job, self.wall())
-        ends = None if left_s is None else self.wall() + left_s
-        command = self._starter.step(job, gang, index, ends, wanted)
-        place = gang.members[index]
-        return StepOrder(place.node, gang.group, index, place.attempt, command)
+        return None if found is None else self._orders.step(job, *found, wanted)
 
     def place_of(self, job: JobRecord, group: str, number: int) -> tuple[Gang, int] | None:
         """(the gang, the place in it) of a member that has been started; None for any other."""
@@ -348,18 +318,10 @@ class JobGangs:
         is_it = member is not None and member.attempt == place.attempt
         return (gang, index) if place.state == HELD and is_it and place.attempt else None
 
-    def _warn(self, job: JobRecord, signal: WarningSignal, node_id: str = "") -> None:
-        """Send its members that run a signal; only those of that node, if one is named."""
+    def _warn(self, job: JobRecord, signal: WarningSignal) -> None:
         gang = self._gangs.get(job.uid)
-        for index in gang.among(HELD) if gang is not None else ():
-            assert gang is not None
-            place = gang.members[index]
-            member = job.member(*_key(gang, index))
-            is_it = member is not None and member.attempt == place.attempt
-            if is_it and _is(job, _key(gang, index), st.RUNNING) and node_id in ("", place.node):
-                number, only_shell = signal.number, signal.only_shell
-                order = WarnMember(gang.group, index, place.attempt, number, only_shell)
-                self._outbox.order(place.node, order)
+        if gang is not None:
+            self._orders.warn(job, gang, signal)
 
     def _end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
         """These are to end, wherever they are on their way. What holds a place for an earlier
@@ -372,8 +334,7 @@ class JobGangs:
             if gang is not None and index is not None:
                 member = gang.members[index]
                 if member.state == HELD and member.attempt == attempt:
-                    order = EndMember(gang.group, index, member.attempt)
-                    self._outbox.order(member.node, order)
+                    self._orders.end(gang, index)
                     continue
                 if member.state not in (ABSENT, DONE):
                     over.append(index)
@@ -389,17 +350,8 @@ class JobGangs:
         """A node is there again: orders about members may not have reached it."""
         for gang in list(self._gangs.values()):
             job = self.table.get(gang.job)
-            if job is not None and job.is_warned and job.spec.timing.signal is not None:
-                self._warn(job, job.spec.timing.signal, node_id)
-            for index in gang.among(HELD):
-                place = gang.members[index]
-                member = job.member(*_key(gang, index)) if job is not None else None
-                if place.node != node_id or member is None or member.attempt != place.attempt:
-                    continue
-                if job is not None and member.state in (st.PENDING, st.RUNNING):
-                    self._start(job, [_key(gang, index)])
-                elif member.state == st.TERMINATING:
-                    self._outbox.order(node_id, EndMember(gang.group, index, place.attempt))
+            if job is not None:
+                self._orders.give_again(job, gang, node_id)
 
     def node_away(self, node_id: str) -> None:
         """A node's connection has ended: nothing is heard of its members until it is back."""
@@ -412,9 +364,9 @@ class JobGangs:
     def arrived(self, gang: Gang, members: list[int]) -> None:
         """Members have their places: they start, or are over if nobody wants them any more."""
         job = self.table.get(gang.job)
-        wanted = [i for i in members if job and _is(job, _key(gang, i), st.PENDING)]
+        wanted = [i for i in members if job and is_in(job, key_of(gang, i), st.PENDING)]
         if job is not None and wanted:
-            self._start(job, [_key(gang, i) for i in wanted])
+            self._start(job, [key_of(gang, i) for i in wanted])
         if len(wanted) < len(members):
             self._reservations.end(gang, [i for i in members if i not in wanted])
 
@@ -423,7 +375,7 @@ class JobGangs:
         job = None if gang.is_removed else self.table.get(gang.job)
         dismissed = []
         for index in members:
-            group, number = _key(gang, index)
+            group, number = key_of(gang, index)
             attempt = gang.members[index].attempt
             why, gang.members[index].why_gone = gang.members[index].why_gone, ""
             member = job.member(group, number) if job else None
@@ -545,19 +497,9 @@ class JobGangs:
         job = self.table.get(gang.job)
         lost = []
         for index in gang.within(PLACELESS):
-            member = job.member(*_key(gang, index)) if job is not None else None
+            member = job.member(*key_of(gang, index)) if job is not None else None
             if member is None or member.attempt != gang.members[index].attempt:
                 continue
             if member.state in (st.PENDING, st.RUNNING):
                 lost.append(index)
         return lost
-
-
-def _is(job: JobRecord, key: tuple[str, int], state: str) -> bool:
-    member = job.member(*key)
-    return member is not None and member.state == state
-
-
-def _key(gang: Gang, index: int) -> tuple[str, int]:
-    member = gang.members[index]
-    return member.of_group, member.index

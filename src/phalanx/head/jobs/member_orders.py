@@ -1,0 +1,123 @@
+"""What nodes are ordered to do with the members of a job: start, warn, end, run another program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from phalanx.head.clock import Clock
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.gang_registry import GangRegistry
+from phalanx.head.gangs.member_states import HELD
+from phalanx.head.jobs import time_limits
+from phalanx.head.jobs.run_clock import RunClocks
+from phalanx.head.jobs.starting import Starter, Step
+from phalanx.head.outbox import Outbox
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import JobRecord, MemberRecord
+from phalanx.model.jobs.timing import WarningSignal
+from phalanx.protocol.bundle_messages import Command, EndMember, WarnMember
+
+Key = tuple[str, int]
+"""A member of a job: its group, and its index there."""
+
+
+class StepOrder(NamedTuple):
+    """Where one more program is to run: its node, and the member's place in its gang."""
+
+    node_id: str
+    group: bytes
+    place: int
+    attempt: int
+    command: Command
+
+
+class MemberOrders:
+    """The orders, each to the node on which a member has its place."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        registry: GangRegistry,
+        clock: Clock,
+        run_clocks: RunClocks,
+        starter: Starter,
+    ) -> None:
+        self._outbox = outbox
+        self._registry = registry
+        self._clock = clock
+        self._run_clocks = run_clocks
+        self._starter = starter
+
+    def start(self, job: JobRecord, gang: Gang, keys: Iterable[Key]) -> None:
+        """These have places, and are to run there."""
+        chosen = [gang.index_of(*key) for key in keys]
+        held = [i for i in chosen if i is not None and gang.members[i].state == HELD]
+        orders = self._starter.orders(job, gang, held, self._end_of(job))
+        for index, order in orders.items():
+            gang.members[index].attempt = order.attempt
+        self._registry.keep(gang)
+        for index, order in orders.items():
+            self._outbox.order(gang.members[index].node, order)
+
+    def step(self, job: JobRecord, gang: Gang, index: int, wanted: Step) -> StepOrder:
+        """One more program for a member that runs."""
+        command = self._starter.step(job, gang, index, self._end_of(job), wanted)
+        place = gang.members[index]
+        return StepOrder(place.node, gang.group, index, place.attempt, command)
+
+    def _end_of(self, job: JobRecord) -> float | None:
+        """The time of day by which the job has ended; None: it may run on."""
+        self._run_clocks.keep(job, self._clock.now())
+        now = self._clock.wall()
+        left_s = time_limits.left_s(job, now)
+        return None if left_s is None else now + left_s
+
+    def warn(self, job: JobRecord, gang: Gang, signal: WarningSignal, node_id: str = "") -> None:
+        """Send its members that run a signal; only those of that node, if one is named."""
+        for index in gang.among(HELD):
+            place, member = gang.members[index], member_at(job, gang, index)
+            is_it = member is not None and member.attempt == place.attempt
+            if (
+                is_it
+                and is_in(job, key_of(gang, index), st.RUNNING)
+                and node_id in ("", place.node)
+            ):
+                number, only_shell = signal.number, signal.only_shell
+                order = WarnMember(gang.group, index, place.attempt, number, only_shell)
+                self._outbox.order(place.node, order)
+
+    def end(self, gang: Gang, index: int) -> None:
+        """The attempt of a member that has its place is to end."""
+        place = gang.members[index]
+        self._outbox.order(place.node, EndMember(gang.group, index, place.attempt))
+
+    def give_again(self, job: JobRecord, gang: Gang, node_id: str) -> None:
+        """The node is there again: orders about its members may not have reached it."""
+        if job.is_warned and job.spec.timing.signal is not None:
+            self.warn(job, gang, job.spec.timing.signal, node_id)
+        for index in gang.among(HELD):
+            place, member = gang.members[index], member_at(job, gang, index)
+            if place.node != node_id or member is None or member.attempt != place.attempt:
+                continue
+            if member.state in (st.PENDING, st.RUNNING):
+                self.start(job, gang, [key_of(gang, index)])
+            elif member.state == st.TERMINATING:
+                self.end(gang, index)
+
+
+def is_in(job: JobRecord, key: Key, state: str) -> bool:
+    """Whether the job has that member, in that state."""
+    member = job.member(*key)
+    return member is not None and member.state == state
+
+
+def key_of(gang: Gang, index: int) -> Key:
+    """Which member of its job has that place in the gang."""
+    member = gang.members[index]
+    return member.of_group, member.index
+
+
+def member_at(job: JobRecord, gang: Gang, index: int) -> MemberRecord | None:
+    """The record of the member that has that place; None for one that is not there any more."""
+    return job.member(*key_of(gang, index))
