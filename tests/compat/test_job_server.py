@@ -90,6 +90,8 @@ class RememberingHead:
             name=spec.name,
             state=self.states[uid],
             annotations=dict(spec.annotations),
+            after="",
+            array="",
             ports=[],
             preempted=0,
             members=[member],

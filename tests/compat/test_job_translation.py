@@ -71,6 +71,8 @@ def row(kind=JobInfo, **fields):
         "restarts": 0,
         "expected_start": None,
         "annotations": {SUBMISSION: json.dumps(request | fields.pop("request", {}))},
+        "after": "",
+        "array": "",
     }
     return kind(**given | fields)
 

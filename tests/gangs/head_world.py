@@ -40,7 +40,7 @@ class World:
         self.shell = make_control(
             lambda prefix, message: self.box.append(message), lambda: self.now, is_alone=True
         )
-        row = ViewRow(PREFIX.hex(), PREFIX, "", 0, "ALIVE", self.total, dict(self.total), labels={})
+        row = ViewRow("n0", PREFIX, "", 0, "ALIVE", self.total, dict(self.total), labels={})
         self.shell.join_alone(row)
         self.report()
 

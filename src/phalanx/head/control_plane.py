@@ -211,7 +211,7 @@ class ControlPlane:
                 self.drivers.node_died(dead.prefix)
         for process in self._creators():
             record = self.nodes.of_prefix(process[:PREFIX_BYTES])
-            if record is None or not self.nodes.is_alive(record.node_id):
+            if record is not None and not self.nodes.is_alive(record.node_id):
                 self.process_ended(process, False, now)
 
     def _creators(self) -> list[bytes]:

@@ -80,7 +80,12 @@ class Starter:
             name=member.name,
             before=[_command(setup, process) for process in template.before],
             commands=[
-                _command(setup, process, number, streams_of(gang, index, member.attempt))
+                _command(
+                    setup,
+                    process,
+                    number,
+                    streams_of(gang, index, member.attempt) if process.streams else b"",
+                )
                 for number, process in enumerate(template.processes)
             ],
             files=dict(setup.files),
