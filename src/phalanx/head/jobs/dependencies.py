@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from phalanx.head.jobs import judging
 from phalanx.manifests.cron import moment_text
 from phalanx.manifests.dependencies import written_need
@@ -85,6 +87,15 @@ def look(job: JobRecord, others: Others, now: float) -> None:
             job.outcomes[number] = outcome(job, need, others, now)
     if job.queued is None and verdict(job, now) == MET:
         job.queued = now
+
+
+def clock_set_back(job: JobRecord, now: float) -> None:
+    """Where the time of day was set back, what counts so long after another job has begun counts so
+    long from now at the latest."""
+    for number, need in enumerate(job.spec.after.needs if job.spec.after is not None else ()):
+        one = job.outcomes[number]
+        if one.since is not None and one.since > now + need.delay_s:
+            job.outcomes[number] = replace(one, since=now + need.delay_s)
 
 
 def verdict(job: JobRecord, now: float) -> str:

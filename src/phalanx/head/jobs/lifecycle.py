@@ -60,6 +60,7 @@ class JobTable:
         for job in records:
             self._jobs[job.uid] = job
             self.clocks.begin(job, now, steady)
+            dependencies.clock_set_back(job, now)
             self._set_alarms(job)
             self._dependents.known_again(job)
             self._look_again(job, now, steady)
@@ -154,6 +155,7 @@ class JobTable:
             return
         self.clocks.keep(job, steady)
         self.clocks.set_back(job, now, steady)
+        dependencies.clock_set_back(job, now)
         due = [d for d in job.due if d.at <= now]
         job.due = [d for d in job.due if d.at > now]
         for action in due:
@@ -341,6 +343,9 @@ class JobTable:
         wait_s = time_limits.next_look_s(job, certain, is_going)
         if wait_s is not None:
             self._alarms.steady(steady + wait_s, job.uid)
+        moment = dependencies.next_moment(job, now)
+        if moment is not None:
+            self._alarms.steady(steady + moment - now, job.uid)
 
     # ---- settling ----------------------------------------------------------------------------
 
