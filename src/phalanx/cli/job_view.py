@@ -208,14 +208,14 @@ def age(seconds: float) -> str:
 
 
 def length(seconds: float | None) -> str:
-    """Whole seconds as [D-]HH:MM:SS; nothing where there is no limit."""
+    """Whole seconds as [D-]HH:MM:SS, tenths below one; nothing where there is no limit."""
     from phalanx.manifests.times import length_text
 
     if seconds is None:
         return ""
     if not 0 <= seconds <= LONGEST_S:  # no head says so
         return f"{seconds:g}s"
-    return length_text(float(int(seconds)) or seconds)
+    return length_text(float(int(seconds)) or round(seconds, 1))
 
 
 def _amounts(amounts: dict[str, float]) -> str:
