@@ -77,6 +77,9 @@ def test_arrays_and_dependencies_are_those_of_run() -> None:
     spec = job_spec(12, asked, shape_of(asked), ("true",), ("sleep",), {})
     assert spec.array == read_array("1-9:2%2")
     assert spec.after == read_dependencies("afterok:7:8,singleton:fit", "default")
+    odd = read_options("sbatch", options.BATCH, ["-J", "a\\1\\g<x>", "-d", "singleton"])[0]
+    with pytest.raises(OptionError, match="after"):
+        job_spec(13, odd, shape_of(odd), ("true",), ("sleep",), {})
 
 
 @pytest.mark.parametrize("known", [options.BATCH, options.STEP, options.ALLOCATION])

@@ -33,9 +33,9 @@ from phalanx.plan.what_if import (
 GPUS = "nvidia.com/gpu"
 
 
-def node(name: str, gpus: float = 8, **more: object) -> NodeSpec:
-    capacity = (("cpu", 32.0), (GPUS, gpus), ("pods", 100.0))
-    return NodeSpec(name=name, capacity=capacity, labels=((HOSTNAME, f"host-{name}"),), **more)  # type: ignore[arg-type]
+def node(name: str) -> NodeSpec:
+    capacity = (("cpu", 32.0), (GPUS, 8.0), ("pods", 100.0))
+    return NodeSpec(name=name, capacity=capacity, labels=((HOSTNAME, f"host-{name}"),))
 
 
 def podgroup(name: str, run_time_s: float | None, runs: bool = False) -> PodGroupSpec:

@@ -20,7 +20,7 @@ from phalanx.manifests.times import read_length
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
 from phalanx.protocol.requests.cluster import GetStatus
-from phalanx.protocol.requests.jobs import CommandJob, UpdateJob
+from phalanx.protocol.requests.jobs import Command, CommandJob, UpdateJob
 from phalanx.protocol.requests.queues import ListQueues
 
 SCANCEL = (
@@ -106,6 +106,9 @@ _REFUSED = {
     "wait_job": "srun and salloc wait",
     "write": "`phalanx submit` takes files",
 }
+_COMMANDS: dict[str, Command] = {
+    "hold": "hold", "release": "release", "suspend": "suspend", "resume": "resume",
+}  # fmt: skip
 
 
 def scontrol(words: Sequence[str]) -> None:
@@ -116,9 +119,9 @@ def scontrol(words: Sequence[str]) -> None:
     what, *operands = rest
     if what == "show":
         _show(operands, "oneliner" in asked)
-    elif what in ("hold", "release", "suspend", "resume"):
+    elif what in _COMMANDS:
         for name in [one for word in operands for one in word.split(",")] or [_missing(what)]:
-            ask(address(), CommandJob(name, what))  # type: ignore[arg-type]
+            ask(address(), CommandJob(name, _COMMANDS[what]))
     elif what == "update":
         _update(operands)
     elif what == "version":

@@ -23,6 +23,7 @@ from phalanx.compat.slurm.options import (
 from phalanx.compat.slurm.request import exported, job_spec, shape_of
 from phalanx.compat.slurm.script import file_name
 from phalanx.head.jobs.slurm import own_slurm_variables, slurm_variables, tasks_of_member
+from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import GetJob
@@ -66,7 +67,7 @@ def allocation(command: str, asked: dict[str, str]) -> Iterator[tuple[Allocation
         made: list[Allocation] = []
         with ExitStack() as stack:
 
-            def submit(number: int):  # type: ignore[no-untyped-def]
+            def submit(number: int) -> JobSpec:
                 spec = job_spec(number, asked, shape, HOLDER, HOLDER, env)
                 held = Allocation(address(), spec, is_quiet="quiet" in asked)
                 held.submit()

@@ -23,11 +23,12 @@ def array_of(asked: Mapping[str, str], members: int) -> str | None:
 
 def after_of(asked: Mapping[str, str]) -> str | None:
     """What `--dependency` waits for, as `phalanx run --after` takes it. Slurm's `singleton` is of
-    jobs with one name and user; here it is of jobs that share a word: the name."""
+    jobs with one name and user; here it is of jobs that say so with one word: the name."""
     written = asked.get("dependency")
     if written is None:
         return None
-    return _SINGLETON.sub(rf"\1singleton:{asked.get('job-name', '')}", written)
+    word = asked.get("job-name", "")
+    return _SINGLETON.sub(lambda found: f"{found[1]}singleton:{word}", written)
 
 
 def array_variables(asked: Mapping[str, str], number: int) -> dict[str, str]:

@@ -44,7 +44,11 @@ RESOURCES: Final = (
     Option("cpus-per-gpu", refused="use --cpus-per-task"),
     Option("cpus-per-task", "c"),
     Option("deadline"),
-    Option("dependency", "d", note="singleton: of jobs with this name; none of one element"),
+    Option(
+        "dependency",
+        "d",
+        note="singleton: one after another of jobs with this name that say so; none of one element",
+    ),
     Option("exclude", "x", refused=_ALL_OR_NONE),
     flag("exclusive", refused=_SHARED),
     Option("export", note="NONE gives the few variables that all jobs get of their node"),
