@@ -14,6 +14,7 @@ from phalanx.batch.specs import QueueSpec
 from phalanx.head.gangs.cycle_window import WINDOW, CycleWindow
 from phalanx.head.gangs.feasibility import most_members, why_none
 from phalanx.head.gangs.gang import Gang, Member
+from phalanx.head.gangs.gang_registry import one_of_each_name
 from phalanx.head.gangs.member_states import DONE, HELD, WAITING
 from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.head.jobs.environment import member_setup
@@ -151,6 +152,15 @@ def gang(number, *, state=WAITING, queue="default", size=2):
 def put(gang, state, members=(0, 1)):
     for index in members:
         gang.members[index].state = state
+
+
+def test_of_two_gangs_with_one_name_the_one_that_lives_goes_on():
+    ending, next_one, other, older = (gang(i) for i in (3, 1, 2, 0))
+    ending.name = next_one.name = older.name = "same"
+    ending.is_removed = True
+    kept, twins = one_of_each_name([ending, next_one, other, older])
+    assert kept == [next_one, other]
+    assert sorted(twin.created for twin in twins) == [0.0, 3.0]
 
 
 def test_of_equal_gangs_only_the_first_are_looked_at():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.head.gangs.cycle_window import CycleWindow
 from phalanx.head.gangs.gang import Gang
@@ -12,6 +12,22 @@ from phalanx.head.gangs.member_states import HOLDING
 
 Keep = Callable[[str, bytes, Gang | None], None]
 """Writes a gang down in a table, under its group; None: it is gone."""
+
+
+def one_of_each_name(gangs: Iterable[Gang]) -> tuple[list[Gang], list[Gang]]:
+    """The gangs that a head goes on with, the oldest first, and those that it forgets.
+
+    Only a store that lost what was written last has two of one name: a job's gang of which the end
+    was lost, and its next one. Members go by names, so one of them goes on: one that is not
+    removed, and of two the younger. What nodes hold of the other they give back when they join.
+    """
+    best: dict[str, Gang] = {}
+    twins = []
+    for gang in sorted(gangs, key=lambda gang: (not gang.is_removed, gang.created)):
+        if gang.uid in best:
+            twins.append(best[gang.uid])
+        best[gang.uid] = gang
+    return sorted(best.values(), key=lambda gang: gang.created), twins
 
 
 class GangRegistry:
@@ -61,6 +77,10 @@ class GangRegistry:
         self.window.remove(gang)
         for index in range(len(gang.members)):
             del self.member_of[gang.task(index)]
+        self.forget(gang)
+
+    def forget(self, gang: Gang) -> None:
+        """Strike it out of the store."""
         self._keep("gangs", gang.group, None)
 
     def keep(self, gang: Gang) -> None:

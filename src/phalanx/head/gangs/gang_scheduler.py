@@ -20,7 +20,7 @@ from phalanx.head.gangs.cycles import NEVER, Cycles, Pace, configuration
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_events import Recorder
-from phalanx.head.gangs.gang_registry import GangRegistry
+from phalanx.head.gangs.gang_registry import GangRegistry, one_of_each_name
 from phalanx.head.gangs.live_cluster import LiveCluster
 from phalanx.head.gangs.member_lifecycle import MemberLifecycle
 from phalanx.head.gangs.member_states import HELD
@@ -434,8 +434,10 @@ class GangScheduler:
         )
         self.domains.load(decode(row, type=HyperNode) for row in stored["hypernodes"])
         self.priorities.load(decode(row, type=PriorityClass) for row in stored["priorities"])
-        gangs = [decode(row, type=Gang) for row in stored["gangs"]]
-        for gang in sorted(gangs, key=lambda gang: gang.created):
+        gangs, twins = one_of_each_name(decode(row, type=Gang) for row in stored["gangs"])
+        for gang in twins:
+            self.registry.forget(gang)
+        for gang in gangs:
             with self._defects.kept_apart("gang", gang.name):
                 self._rendezvous.keep_ports(gang)
                 self._outside_work.gang_known(gang)
