@@ -27,6 +27,7 @@ SMALL = Small(job_id="01000000", number=1, start_time=2.5)
 NODE = NodeInfo(
     node_id="ab", state="ALIVE", reason="", host="h", port=1, hostname="<host>", total={"CPU": 2.0},
     available={"CPU": 1.0}, labels={}, running=1, waiting=0,
+    devices={},
 )  # fmt: skip
 STATUS = StatusInfo(
     address="h:1",

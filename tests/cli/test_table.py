@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from phalanx.cli.table import amount, size, table
+from phalanx.cli.table import table
+from phalanx.model.readable import amount, size
 
 HEAD = ("NAME", "MEMBERS", "REASON")
 LONG = "no node has room for it " * 12

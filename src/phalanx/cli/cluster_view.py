@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from phalanx.cli.table import amount, size, table
+from phalanx.cli.table import table
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
+from phalanx.model.readable import amount, size
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 
 SHORT = 12

@@ -8,7 +8,6 @@ from pathlib import Path
 from phalanx.batch.reading import read_snapshots
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import Snapshot, TaskSpec
-from phalanx.cli.job_view import age
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import table
 from phalanx.errors import BatchFileError
@@ -19,6 +18,7 @@ from phalanx.manifests.reading import read_checked
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs.records import new_job
 from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.readable import age
 from phalanx.plan.what_if import (
     Comparison,
     Start,

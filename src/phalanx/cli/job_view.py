@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from phalanx.cli.table import amount, safe, table
+from phalanx.cli.table import safe, table
 from phalanx.model.jobs.timing import LONGEST_S
+from phalanx.model.readable import age, amount
 from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.work import (
     CronInfo,
@@ -197,14 +198,6 @@ def hypernodes_text(rows: Sequence[HyperNodeInfo]) -> str:
         for row in rows
     ]
     return table(_HYPERNODES, lines)
-
-
-def age(seconds: float) -> str:
-    """How long, in one unit: 5s, 3m, 2h, 4d."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= length:
-            return f"{seconds // length:.0f}{unit}"
-    return f"{max(seconds, 0):.0f}s"
 
 
 def length(seconds: float | None) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from phalanx.cli.job_view import age
 from phalanx.cli.table import table
+from phalanx.model.readable import age
 from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 
 COLUMNS = 60

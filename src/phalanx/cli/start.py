@@ -13,7 +13,8 @@ import typer
 from phalanx.cli.cluster_view import SHORT
 from phalanx.cli.reach import FAILED, NOT_ALLOWED, RAY, USAGE, fail, json_object
 from phalanx.cli.start_on_ray import start_on_ray, stop_on_ray
-from phalanx.cli.table import amount, report, size
+from phalanx.cli.table import report
+from phalanx.model.readable import amount, size
 from phalanx.storage.naming import storage_name
 
 if TYPE_CHECKING:

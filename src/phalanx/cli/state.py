@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
-from phalanx.cli.table import amount, say, size, table
+from phalanx.cli.table import say, table
 from phalanx.model.nearest import nearest
+from phalanx.model.readable import amount, size
 from phalanx.observe.state.columns import COLUMNS, Row, id_column
 from phalanx.observe.state.query import (
     DEFAULT_LIMIT,

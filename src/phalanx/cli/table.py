@@ -1,4 +1,4 @@
-"""Tables and amounts for a terminal or a pipe."""
+"""Tables and lines for a terminal or a pipe."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Collection, Sequence
 
 import typer
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_STEP = 1024
 _PIPE_WIDTH = 100_000
 """Columns of a pipe or a file: nothing is wrapped there, so a row is always a line."""
 
@@ -58,16 +56,3 @@ def drop_output() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-
-
-def amount(value: float) -> str:
-    """A number as people write it: no decimals where there are none."""
-    return f"{round(value, 4):g}"
-
-
-def size(value: float) -> str:
-    """Bytes in the largest unit that leaves at least one of it: 1.5 GiB."""
-    step = 0
-    while value >= _STEP and step < len(_UNITS) - 1:
-        value, step = value / _STEP, step + 1
-    return f"{value:.1f} {_UNITS[step]}" if step else f"{value:.0f} B"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from phalanx.cli.job_view import age
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
+from phalanx.model.readable import age
 from phalanx.model.rows.work import JobInfo
 
 FIRST_S = 0.5

@@ -309,6 +309,7 @@ class NodeDirectory:
             labels=record.labels,
             running=report.running,
             waiting=sum(count for _, count in report.queued),
+            devices=report.devices,
         )
 
     def changes_since(self, version: int) -> tuple[int, list[ViewRow]]:

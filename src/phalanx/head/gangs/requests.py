@@ -121,6 +121,8 @@ class GangRequests:
                 preempted=gang.preempted,
                 ports=gang.ports,
                 nodes=[member.node for member in gang.members],
+                devices=[member.devices if member.node else {} for member in gang.members],
+                job=gang.job,
             )
             for gang in self._registry.gangs.values()
         ]

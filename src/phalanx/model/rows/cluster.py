@@ -27,6 +27,8 @@ class NodeInfo(Row, frozen=True):
     """Leases of workers that it has given out, and members of jobs."""
     waiting: int
     """Workers that are waited for."""
+    devices: dict[str, list[int]]
+    """How much is left of each numbered device, by resource, in units of 1/10000 of one."""
 
 
 class DriverInfo(Row, frozen=True):

@@ -59,6 +59,10 @@ class GangInfo(Row, frozen=True):
     """Free on each of its nodes."""
     nodes: list[str]
     """The node of each member; empty where it has none."""
+    devices: list[dict[str, list[int]]]
+    """The numbers of each member's devices, by resource; empty where it has no place."""
+    job: str
+    """The job whose members these are, NAMESPACE/NAME; empty for a gang of a program."""
 
 
 class JobInfo(Row, frozen=True):
