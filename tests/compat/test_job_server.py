@@ -22,7 +22,7 @@ from phalanx.compat.jobs.client import JobSubmissionClient, server_url
 from phalanx.compat.jobs.packing import pack
 from phalanx.compat.jobs.routes import BODY_BYTES, PACKAGE_BYTES, JobRoutes
 from phalanx.compat.jobs.server import JobServer, frame
-from phalanx.engines.processes.session import started_at
+from phalanx.engines.processes import serving
 from phalanx.errors import AuthenticationError, JobCommandError, JobNotFoundError
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import JobDescription, LogFile, MemberInfo
@@ -113,15 +113,7 @@ def server(head, tmp_path, monkeypatch):
     server = JobServer("127.0.0.1", 0, files.token(), routes)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    me = os.getpid()
-    files.announce(
-        files.Serving(
-            url=f"http://127.0.0.1:{server.server_port}",
-            cluster="127.0.0.1:1",
-            pid=me,
-            started=str(started_at(me)),
-        )
-    )
+    serving.announce(files.directory(), f"http://127.0.0.1:{server.server_port}", "127.0.0.1:1")
     yield server
     server.shutdown()
     server.server_close()

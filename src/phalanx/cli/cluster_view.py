@@ -11,6 +11,7 @@ from phalanx.cli.table import table
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
+from phalanx.observe.usage import is_silent, sums
 
 SHORT = 12
 """Digits of a node's id that are shown; `phalanx drain` takes any beginning that is unique."""
@@ -49,23 +50,10 @@ def node_data(row: NodeInfo) -> dict[str, Any]:
     return row.as_dict()
 
 
-def sums(rows: Sequence[NodeInfo]) -> dict[str, tuple[float, float]]:
-    """(used, total) of each resource over the nodes that are not dead and have reported."""
-    found: dict[str, tuple[float, float]] = {}
-    for row in rows:
-        if row.state == DEAD or _is_silent(row):
-            continue
-        for name, total in row.total.items():
-            used, whole = found.get(name, (0.0, 0.0))
-            taken = max(total - row.available.get(name, 0), 0)
-            found[name] = (round(used + taken, 4), round(whole + total, 4))
-    return found
-
-
 def status_text(status: StatusInfo, version: str) -> str:
     """One screen."""
     states = Counter(row.state for row in status.nodes)
-    silent = sum(_is_silent(row) for row in status.nodes)
+    silent = sum(is_silent(row) for row in status.nodes)
     lines = [
         f"Phalanx {version}, head at {status.address}, store {status.store}",
         *(f"health: {trouble}" for trouble in status.troubles or ["all is well"]),
@@ -104,11 +92,11 @@ def _node_line(row: NodeInfo) -> list[str]:
         total = row.total.get(name, 0)
         if row.state == DEAD or not total:
             return "-"
-        if is_silent:
+        if silent:
             return f"?/{_amount(name, total)}"
         return _used(name, total - row.available.get(name, 0), total)
 
-    is_silent = _is_silent(row)
+    silent = is_silent(row)
     labels = {k: v for k, v in row.labels.items() if k != _OWN_LABEL}
     return [
         row.node_id[:SHORT],
@@ -118,16 +106,11 @@ def _node_line(row: NodeInfo) -> list[str]:
         used("GPU"),
         used("memory"),
         used("object_store_memory"),
-        "?" if is_silent else str(row.running),
-        "?" if is_silent else str(row.waiting),
+        "?" if silent else str(row.running),
+        "?" if silent else str(row.waiting),
         ",".join(f"{k}={v}" for k, v in labels.items()) or "-",
         row.reason or "-",
     ]
-
-
-def _is_silent(row: NodeInfo) -> bool:
-    """Whether the head knows the node from its store only. What has reported names all it has."""
-    return row.state != DEAD and not row.available and bool(row.total)
 
 
 def _used(name: str, used: float, total: float) -> str:

@@ -13,6 +13,7 @@ import typer
 
 from phalanx.cli import interactive, job_changes, jobs, queues, ray_command, state
 from phalanx.cli.cluster import drain, nodes, set_resource, status
+from phalanx.cli.dashboard import dashboard
 from phalanx.cli.planning import plan, what_if
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
@@ -144,6 +145,7 @@ app.command()(job_changes.delete)
 app.command()(jobs.snapshot)
 app.command()(plan)
 app.command()(what_if)
+app.command()(dashboard)
 app.command()(jobs.flows)
 app.command()(jobs.crons)
 app.command()(jobs.hypernodes)

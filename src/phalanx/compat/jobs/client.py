@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 from phalanx.compat.jobs import files
 from phalanx.compat.jobs.details import JobDetails, JobStatus, read_details
 from phalanx.compat.jobs.packing import pack
+from phalanx.engines.processes.serving import servers
 from phalanx.errors import AuthenticationError
 
 DEFAULT_URL = "http://127.0.0.1:8265"
@@ -241,11 +242,11 @@ def server_url(address: str | None) -> str:
     """The URL of the job server that an address means. Raises ValueError for one of Ray Client."""
     named = os.environ.get("RAY_API_SERVER_ADDRESS") or os.environ.get("RAY_ADDRESS") or address
     if named in (None, "", "auto"):
-        running = files.servers()
+        running = servers(files.directory())
         return running[-1].url if running else DEFAULT_URL
     assert named is not None
     if "://" not in named:
-        of_cluster = [one.url for one in files.servers() if one.cluster == named]
+        of_cluster = [one.url for one in servers(files.directory()) if one.cluster == named]
         return of_cluster[-1] if of_cluster else f"http://{named}"
     if urlsplit(named).scheme not in ("http", "https"):
         raise ValueError(f"{named!r} is no job server's address: http://HOST:8265 is one.")
@@ -260,7 +261,7 @@ def _token_headers(url: str) -> dict[str, str]:
         path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
         token = os.environ.get("RAY_AUTH_TOKEN") or (path.read_text() if path.exists() else "")
     local = url.replace("//localhost:", "//127.0.0.1:")
-    if not token and any(one.url == local for one in files.servers()):
+    if not token and any(one.url == local for one in servers(files.directory())):
         token = files.token()
     return {"Authorization": f"Bearer {token.strip()}"} if token else {}
 

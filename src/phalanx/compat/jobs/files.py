@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import tempfile
@@ -12,22 +11,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
 from phalanx.engines.embedded import cluster_token
-from phalanx.engines.processes.session import started_at
 
 PIECE_BYTES = 1 << 20
-
-
-class Serving(msgspec.Struct, kw_only=True):
-    """A job server. It lives while its pid has its start time."""
-
-    url: str
-    cluster: str
-    """HOST:PORT of the head whose jobs it serves."""
-    pid: int
-    started: str
 
 
 def directory() -> Path:
@@ -50,27 +36,6 @@ def token() -> str:
     path = token_file()
     cluster_token.read(path)  # which checks the file
     return Path(path).read_text().strip()
-
-
-def announce(serving: Serving) -> None:
-    """Let clients on this machine find this server."""
-    path = directory() / f"server-{serving.pid}.json"
-    draft = path.with_suffix(".draft")
-    draft.write_bytes(msgspec.json.encode(serving))
-    draft.rename(path)
-
-
-def servers() -> list[Serving]:
-    """The living servers of this user, the latest last."""
-    found = []
-    for path in sorted(directory().glob("server-*.json"), key=lambda path: path.name):
-        with contextlib.suppress(OSError, msgspec.MsgspecError, json.JSONDecodeError):
-            one = msgspec.json.decode(path.read_bytes(), type=Serving)
-            if started_at(one.pid) == one.started:
-                found.append((path.stat().st_mtime, one))
-            else:
-                path.unlink()
-    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 
 class Body(Protocol):

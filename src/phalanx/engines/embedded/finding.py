@@ -15,6 +15,7 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 OF_PROGRAM = "pid:"
 """The address of the session that a program has started for itself: this, and its process id."""
+ANSWER_S = 10.0
 Found = list[tuple[Session, Announcement]]
 
 
@@ -106,3 +107,22 @@ def ask_cluster(address: str | None, request: Request[R], timeout_s: float) -> R
         except ConnectionError as error:
             troubles.append(str(error))
     raise ConnectionError(f"The head gives no answer: {'; '.join(troubles)}.")
+
+
+class HeadHere:
+    """A cluster's head, through whichever daemon of it runs on this machine now."""
+
+    def __init__(self, address: str) -> None:
+        """`address`: HOST:PORT of the head, or `pid:PID` of a program with its own session."""
+        self.address = address
+
+    def ask(self, request: Request[R]) -> R:
+        """See `ask_cluster`."""
+        return ask_cluster(self.address, request, ANSWER_S)
+
+    def is_here(self) -> bool:
+        """Whether the head or a node of it runs on this machine."""
+        try:
+            return bool(find_daemons(self.address))
+        except ConnectionError:
+            return False

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from phalanx.head.gangs.cycle_window import CycleWindow
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
-from phalanx.head.gangs.member_states import HOLDING
+from phalanx.head.gangs.member_states import HOLDING, WAITING
+from phalanx.model.rows.work import Amounts
 
 Keep = Callable[[str, bytes, Gang | None], None]
 """Writes a gang down in a table, under its group; None: it is gone."""
@@ -121,6 +122,18 @@ class GangRegistry:
     def of_queue(self, queue: str) -> Mapping[bytes, Gang]:
         """The gangs of a queue."""
         return self._queues.get(queue, {})
+
+    def amounts(self, queue: str) -> tuple[Amounts, Amounts]:
+        """What gangs of a queue hold, and what they wait for, as leases name it."""
+        held: Amounts = {}
+        asked: Amounts = {}
+        for gang in self.of_queue(queue).values():
+            for member in gang.members:
+                into = held if member.state in HOLDING else asked
+                if into is held or member.state == WAITING:
+                    for name, amount in member.need.items():
+                        into[name] = into.get(name, 0.0) + amount
+        return held, asked
 
     def counts(self, queue: str) -> tuple[dict[str, int], int]:
         """A queue's gangs by phase, and how many members hold something in it."""

@@ -102,7 +102,9 @@ class GangScheduler:
         self._weights: dict[str, float] = {}
         """What each queue weighs, as it was last sent to nodes."""
         self.registry = registry = GangRegistry(state_store.keep, self._busy_changed)
-        self.queues = Queues(state_store, self._queues_changed, registry.counts, clock.wall)
+        self.queues = Queues(
+            state_store, self._queues_changed, registry.counts, registry.amounts, clock.wall
+        )
         self.domains = Domains(state_store, self._request_cycle)
         self._outside_work = OutsideWork(nodes)
         self._live_cluster = live = LiveCluster(

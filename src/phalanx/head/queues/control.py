@@ -31,6 +31,8 @@ class TimeLimits(NamedTuple):
 
 Counts = Callable[[str], tuple[dict[str, int], int]]
 """The podgroups of a queue by phase, and how many members hold something in it."""
+Uses = Callable[[str], tuple[dict[str, float], dict[str, float]]]
+"""What the gangs of a queue hold, and what they wait for, as leases name it."""
 
 
 class Queues:
@@ -41,6 +43,7 @@ class Queues:
         state_store: StateStore,
         changed: Callable[[], None],
         counts: Counts,
+        uses: Uses,
         wall: Callable[[], float],
     ) -> None:
         """`changed` is called when there are other queues, or they have other quotas. `wall`: the
@@ -50,6 +53,7 @@ class Queues:
         self._state_store = state_store
         self._changed = changed
         self._counts = counts
+        self._uses = uses
 
     # ---- effects -----------------------------------------------------------------------------
 
@@ -123,7 +127,8 @@ class Queues:
         """For people: all queues, or one."""
         self._count_all()
         found = self.table.all() if name is None else [self._need(name)]
-        return [self._row(record) for record in found]
+        sums = self._sums()
+        return [self._row(record, sums) for record in found]
 
     def require_open(self, name: str) -> QueueRecord:
         """The queue, if it takes work. Raises QueueUnavailableError."""
@@ -190,7 +195,27 @@ class Queues:
         podgroups, members = self._counts(record.name)
         self.table.counted(record.name, podgroups, members, self._wall())
 
-    def _row(self, record: QueueRecord) -> QueueInfo:
+    def _sums(self) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
+        """What the gangs of each queue hold and wait for, with those of the queues below it."""
+        sums: dict[str, tuple[dict[str, float], dict[str, float]]] = {
+            record.name: ({}, {}) for record in self.table.all()
+        }
+        for record in self.table.all():
+            own = self._uses(record.name)
+            at: str | None = record.name
+            while at in sums:
+                for into, amounts in zip(sums[at], own, strict=True):
+                    for name, amount in amounts.items():
+                        into[name] = round(into.get(name, 0.0) + amount, 4)
+                at = None if at == ROOT else self._need(at).spec.parent or ROOT
+        return sums
+
+    def _row(
+        self,
+        record: QueueRecord,
+        sums: dict[str, tuple[dict[str, float], dict[str, float]]] | None = None,
+    ) -> QueueInfo:
+        allocated, requested = (sums or self._sums())[record.name]
         spec, podgroups = record.spec, record.podgroups
         limits = self.time_limits(record.name)
         return QueueInfo(
@@ -204,6 +229,8 @@ class Queues:
             capability=house_amounts(spec.capability),
             deserved=house_amounts(spec.deserved),
             guarantee=house_amounts(spec.guarantee),
+            allocated=allocated,
+            requested=requested,
             default_time_s=limits.default_s,
             max_time_s=limits.max_s,
             pending=podgroups.get("pending", 0),

@@ -27,6 +27,10 @@ class QueueInfo(Row, frozen=True):
     deserved: Amounts
     guarantee: Amounts
     """What is kept free for it."""
+    allocated: Amounts
+    """What its gangs and jobs hold, those of the queues below it included."""
+    requested: Amounts
+    """What they wait for, beside that."""
     default_time_s: float | None
     """How long a job may run that says nothing of it."""
     max_time_s: float | None

@@ -1,0 +1,102 @@
+"""`phalanx dashboard`: the web page of a cluster, and the way in."""
+
+from __future__ import annotations
+
+import time
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phalanx.cli.jobs import Address
+from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.table import report, say
+
+PORT = 8266
+
+
+def dashboard(
+    address: Address = None,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; beyond this machine only with TLS.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = PORT,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="Another name of this machine, by which browsers may call the page."),
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option(help="A certificate in PEM, for TLS.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Its key in PEM.")] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Show, and let nobody change anything.")
+    ] = False,
+    browser: Annotated[bool, typer.Option("--browser", help="Open it, too.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the page that is served.")] = False,
+) -> None:
+    """Serve the web page of a cluster, if it is not yet, and print an address that lets you in.
+
+    The address is good once, for a minute. The page ends with the cluster.
+    """
+    try:
+        from phalanx.dashboard import serve
+    except ModuleNotFoundError as error:
+        fail(f"The page needs {error.name}: pip install 'phalanx[dashboard]'.")
+    from phalanx.dashboard.login import make_code
+    from phalanx.engines.processes import serving
+    from phalanx.errors import AuthenticationError, SystemFailureError
+
+    cluster = _cluster(address)
+    running = [one for one in serving.servers(serve.place()) if one.cluster == cluster]
+    if stop:
+        for one in running:
+            serving.stop(one)
+        report(f"{len(running)} ended." if running else "None is served.")
+        return
+    if bool(certificate) != bool(key):
+        fail("--certificate and --key belong together.", USAGE)
+    for file in (certificate, key):
+        if file is not None and not file.is_file():
+            fail(f"There is no file {file}.", USAGE)
+    if not serve.is_loopback(host) and certificate is None:
+        fail(
+            f"On {host} others could read along: give --certificate and --key, or keep 127.0.0.1 "
+            "and reach it through ssh -L.",
+            USAGE,
+        )
+    if running:
+        one = running[-1]
+    else:
+        options = serve.Options(
+            cluster=cluster,
+            host=host,
+            port=port,
+            names=name or [],
+            may_act=not read_only,
+            certificate="" if certificate is None else str(certificate.absolute()),
+            key="" if key is None else str(key.absolute()),
+        )
+        try:
+            one = serve.start(options)
+        except SystemFailureError as error:
+            fail(str(error))
+    try:
+        secret = serve.secret(int(one.url.rpartition(":")[2]))
+    except AuthenticationError as error:
+        fail(str(error))
+    link = f"{one.url}/login#code={make_code(secret, time.monotonic())}"
+    say(f"The page of {cluster} is at {one.url}. This lets you in, once, within a minute:\n{link}")
+    if browser:
+        webbrowser.open(link)
+
+
+def _cluster(address: str | None) -> str:
+    from phalanx.engines.embedded.finding import find_daemons
+
+    try:
+        found = find_daemons(address, with_programs=True)
+    except ConnectionError as error:
+        fail(str(error))
+    except ValueError as error:
+        fail(str(error), USAGE)
+    return found[0][1].address

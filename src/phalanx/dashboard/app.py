@@ -1,0 +1,337 @@
+"""The routes of the page, and who may take them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from importlib import resources
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from phalanx.dashboard.guard import App, Guard
+from phalanx.dashboard.login import SESSION_S, Login
+from phalanx.dashboard.output import first_offset, part_data
+from phalanx.dashboard.pages.nodes import Grid, grid
+from phalanx.dashboard.rendering import Pieces, Renderer
+from phalanx.dashboard.views import NAV, NoSuchPageError, View, Views
+from phalanx.dashboard.watch import Picture, Watch
+from phalanx.errors import JobNotFoundError, PhalanxError
+from phalanx.protocol.requests.jobs import Command, CommandJob, ReadJobLog
+
+FORMAT = "phalanx-dashboard/1"
+OPEN = ("/login", "/static/")
+"""What strangers may see: the way in."""
+ACTIONS: dict[str, Command] = {
+    "cancel": "cancel", "suspend": "suspend", "resume": "resume", "hold": "hold",
+    "release": "release",
+}  # fmt: skip
+PING_S = 15.0
+FAILED_S = 1.0
+"""A wrong code is answered so late."""
+_PATIENCE_S = 5.0
+_SENT = 256
+_NO_STORE = {"cache-control": "no-store"}
+
+
+class Dashboard:
+    """The page of one cluster."""
+
+    def __init__(
+        self,
+        watch: Watch,
+        login: Login,
+        *,
+        address: str,
+        cookie: str,
+        may_act: bool,
+        is_secure: bool = False,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`cookie`: its name, another for each server of one host. `is_secure`: TLS is spoken."""
+        self.watch = watch
+        self._login = login
+        self._views = Views(watch)
+        self._renderer = Renderer()
+        self._address = address
+        self._cookie = cookie
+        self._may_act = may_act
+        self._is_secure = is_secure
+        self._now = now
+        self._sent: OrderedDict[tuple[str, int], Pieces] = OrderedDict()
+        """What pages were sent as, by their addresses and pictures."""
+
+    def app(self, hosts: set[str]) -> Guard:
+        """The whole application. `hosts`: how it may be called."""
+        static = StaticFiles(directory=str(resources.files("phalanx.dashboard") / "static"))
+        routes = [
+            Route("/login", self._show_login, methods=["GET"]),
+            Route("/login", self._sign_in, methods=["POST"]),
+            Route("/logout", self._sign_out, methods=["POST"]),
+            Mount("/static", static),
+            Route("/nodes/grid", self._grid, methods=["GET"]),
+            Route("/live{path:path}", self._live, methods=["GET"]),
+            Route("/api/v1{path:path}", self._data, methods=["GET"]),
+            Route("/jobs/{namespace}/{name}/log", self._log, methods=["GET"]),
+            Route("/jobs/{namespace}/{name}/{action}", self._act, methods=["POST"]),
+            Route("/{path:path}", self._page, methods=["GET"]),
+        ]
+        return Guard(self._for_members(Starlette(routes=routes)), hosts)
+
+    def _for_members(self, app: App) -> App:
+        """Lets nobody pass who has not signed in."""
+
+        async def checked(scope: Any, receive: Any, send: Any) -> None:
+            path = scope["path"]
+            if path.startswith(OPEN) or self._is_in(Request(scope)):
+                await app(scope, receive, send)
+                return
+            is_page = scope["method"] == "GET" and not path.startswith(("/live", "/api/"))
+            response = (
+                RedirectResponse("/login", 303, _NO_STORE)
+                if is_page
+                else Response("Sign in first.\n", 401, _NO_STORE, "text/plain")
+            )
+            await response(scope, receive, send)
+
+        return checked
+
+    def _is_in(self, request: Request) -> bool:
+        return self._login.is_open(request.cookies.get(self._cookie), self._now())
+
+    # ---- the way in --------------------------------------------------------------------------
+
+    async def _show_login(self, request: Request) -> Response:
+        return self._write_login(failed=False)
+
+    def _write_login(self, failed: bool) -> Response:
+        html, _ = self._renderer.page(
+            "login.html", title="Sign in", is_in=False, live="no", failed=failed
+        )
+        return _html(html, 401 if failed else 200)
+
+    async def _sign_in(self, request: Request) -> Response:
+        words = parse_qs((await request.body()).decode("latin-1"), max_num_fields=4)
+        session = self._login.redeem(words.get("code", [""])[0], self._now())
+        if session is None:
+            await asyncio.sleep(FAILED_S)
+            return self._write_login(failed=True)
+        response = RedirectResponse("/", 303, _NO_STORE)
+        response.set_cookie(
+            self._cookie,
+            session,
+            max_age=int(SESSION_S),
+            httponly=True,
+            samesite="strict",
+            secure=self._is_secure,
+        )
+        return response
+
+    async def _sign_out(self, request: Request) -> Response:
+        self._login.close(request.cookies.get(self._cookie))
+        response = RedirectResponse("/login", 303, _NO_STORE)
+        response.delete_cookie(self._cookie, httponly=True, samesite="strict")
+        return response
+
+    # ---- pages -------------------------------------------------------------------------------
+
+    async def _page(self, request: Request) -> Response:
+        path = request.url.path
+        return await self._guarded(path, lambda picture: self._shown(request, path, picture))
+
+    async def _shown(self, request: Request, path: str, picture: Picture) -> Response:
+        view = await self._views.build(path, request.query_params, picture)
+        html, pieces = self._written(view, path, picture)
+        key = (_address_of(path, request), picture.version)
+        self._sent[key] = pieces
+        if len(self._sent) > _SENT:
+            self._sent.popitem(last=False)
+        return _html(html)
+
+    async def _data(self, request: Request) -> Response:
+        path = request.path_params["path"] or "/"
+
+        async def answer(picture: Picture) -> Response:
+            view = await self._views.build(path, request.query_params, picture)
+            data = {"format": FORMAT, "at": picture.at, "trouble": picture.trouble}
+            return _json({**data, "page": by_name(view.page)})
+
+        return await self._guarded(path, answer, is_data=True)
+
+    async def _grid(self, request: Request) -> Response:
+        async def answer(picture: Picture) -> Response:
+            return _json(grid(picture))
+
+        return await self._guarded("/nodes", answer, is_data=True)
+
+    async def _log(self, request: Request) -> Response:
+        words, job = request.query_params, _job_of(request)
+        member, said = words.get("member", ""), words.get("offset", "")
+
+        async def answer(picture: Picture) -> Response:
+            if said.isdecimal() and len(said) < 16:
+                offset = int(said)
+            else:
+                size = (await self.watch.ask(ReadJobLog(job, member, -1, 1 << 62))).size
+                offset = first_offset(size)
+            part = await self.watch.ask(ReadJobLog(job, member, -1, offset))
+            return _json(part_data(part, offset))
+
+        return await self._guarded("/jobs", answer, is_data=True)
+
+    async def _act(self, request: Request) -> Response:
+        job, action = _job_of(request), ACTIONS.get(request.path_params["action"])
+
+        async def answer(picture: Picture) -> Response:
+            if action is None:
+                raise NoSuchPageError("There is no such command.")
+            if not self._may_act:
+                return self._message("This page only shows.", 403, picture)
+            await self.watch.ask(CommandJob(job, action))
+            back = "/".join(quote(part, safe="") for part in job.split("/"))
+            return RedirectResponse(f"/jobs/{back}", 303, _NO_STORE)
+
+        return await self._guarded("/jobs", answer)
+
+    async def _guarded(
+        self, path: str, answer: Callable[[Picture], Awaitable[Response]], is_data: bool = False
+    ) -> Response:
+        """An answer, or what stands in its way in words."""
+        picture = self.watch.picture or await self.watch.newer(0, _PATIENCE_S)
+        try:
+            if picture is None:
+                raise ConnectionError(self.watch.trouble or "The head has not answered yet.")
+            return await answer(picture)
+        except (NoSuchPageError, JobNotFoundError) as error:
+            status, text = 404, str(error)
+        except OSError as error:
+            status, text = 503, str(error)
+        except (PhalanxError, ValueError) as error:
+            status, text = 409, str(error)
+        if is_data:
+            return Response(f"{text}\n", status, _NO_STORE, "text/plain")
+        return self._message(text, status, picture)
+
+    def _message(self, text: str, status: int, picture: Picture | None) -> Response:
+        html, _ = self._renderer.page(
+            "message.html", title="Not possible", text=text, **self._frame("", "phalanx status"),
+            trouble="" if picture is None else picture.trouble, live="no",
+        )  # fmt: skip
+        return _html(html, status)
+
+    def _written(self, view: View, path: str, picture: Picture) -> tuple[str, Pieces]:
+        return self._renderer.page(
+            view.template,
+            title=view.title,
+            page=view.page,
+            trouble=picture.trouble,
+            live=str(picture.version),
+            may_act=self._may_act,
+            **self._frame(path, view.command),
+            **view.more,
+        )
+
+    def _frame(self, path: str, command: str) -> dict[str, Any]:
+        here = "/" if path == "/" else "/" + path.strip("/").split("/")[0]
+        return {
+            "is_in": True, "nav": NAV, "here": here, "address": self._address, "command": command,
+        }  # fmt: skip
+
+    # ---- what changes ------------------------------------------------------------------------
+
+    async def _live(self, request: Request) -> Response:
+        path = request.path_params["path"] or "/"
+        return StreamingResponse(
+            self._changes(request, path), media_type="text/event-stream", headers=_NO_STORE
+        )
+
+    async def _changes(self, request: Request, path: str) -> AsyncIterator[str]:
+        """What changes of an open page, until its viewer goes or has to sign in again."""
+        seen = request.query_params.get("seen", "")
+        version = int(seen) if seen.isdecimal() and len(seen) < 16 else 0
+        shown = self._sent.get((_address_of(path, request), version), Pieces({}, {}))
+        devices: Grid | None = None
+        self.watch.viewers += 1
+        try:
+            while self._is_in(request) and not self.watch.is_over:
+                picture = await self.watch.newer(version, PING_S)
+                if picture is None:
+                    yield _event("still", {})
+                    continue
+                version = picture.version
+                try:
+                    view = await self._views.build(path, request.query_params, picture)
+                except (NoSuchPageError, JobNotFoundError):
+                    yield _event("gone", {})
+                    return
+                except (OSError, PhalanxError):
+                    continue
+                _, pieces = self._written(view, path, picture)
+                yield _event("changes", pieces.changes_since(shown))
+                shown = pieces
+                if path == "/nodes":
+                    now = grid(picture)
+                    news = grid_changes(devices, now)
+                    devices = now
+                    if news:
+                        yield _event("grid", news)
+        finally:
+            self.watch.viewers -= 1
+
+
+def grid_changes(before: Grid | None, now: Grid) -> dict[str, Any]:
+    """What who shows `before` needs to show `now`: all, or the cells that differ."""
+    shape = (now.nodes, now.ids, now.states, now.devices)
+    if before is None or shape != (before.nodes, before.ids, before.states, before.devices):
+        return {} if before is None else msgspec.to_builtins(now)
+    # Numbers of holders mean others once there are others.
+    moved = before.holders != now.holders
+    cells = [
+        (at, held, holder)
+        for at, (held, holder) in enumerate(zip(now.held, now.holder, strict=True))
+        if held != before.held[at] or holder != before.holder[at]
+    ]
+    if not cells and not moved:
+        return {}
+    return {"cells": cells, **({"holders": msgspec.to_builtins(now.holders)} if moved else {})}
+
+
+def by_name(value: Any) -> Any:
+    """Data for other programs: of everything the fields under their names."""
+    if isinstance(value, msgspec.Struct):
+        return {name: by_name(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Mapping):
+        return {str(key): by_name(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [by_name(one) for one in value]
+    return None if value is msgspec.UNSET else value
+
+
+def _address_of(path: str, request: Request) -> str:
+    words = [(k, v) for k, v in request.query_params.multi_items() if k != "seen"]
+    return f"{path}?{json.dumps(words)}"
+
+
+def _job_of(request: Request) -> str:
+    return f"{request.path_params['namespace']}/{request.path_params['name']}"
+
+
+def _event(name: str, data: Any) -> str:
+    return f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n"
+
+
+def _html(text: str, status: int = 200) -> Response:
+    return Response(text, status, _NO_STORE, "text/html; charset=utf-8")
+
+
+def _json(data: Any) -> Response:
+    return Response(msgspec.json.encode(data), 200, _NO_STORE, "application/json")

@@ -1,0 +1,152 @@
+"""Stands before everything else: hosts, methods, origins and sizes by lists of what is allowed.
+
+Any page that a browser shows can make it send requests, and names of hosts can be made to lead
+anywhere (DNS rebinding); so each request has to name this server, and what changes anything has to
+come from a page of this server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+METHODS = frozenset({"GET", "HEAD", "POST"})
+"""GET and HEAD never change anything."""
+BODY_BYTES = 64 * 1024
+_OWN_SITE = frozenset({"same-origin", "none"})
+
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+)
+_HEADERS = [
+    (b"content-security-policy", CONTENT_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),  # with no-referrer, forms would come from nowhere
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+class Refused(Exception):
+    """A request that is not answered, with the status that it gets instead."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Guard:
+    """An ASGI application around another."""
+
+    def __init__(self, app: App, hosts: Collection[str]) -> None:
+        """`hosts`: the names and addresses by which this server may be called, without a port."""
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """See the ASGI specification."""
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {name.lower() for name, _ in message.get("headers", ())}
+                more = [header for header in _HEADERS if header[0] not in own]
+                message = {**message, "headers": [*message.get("headers", ()), *more]}
+            await send(message)
+
+        try:
+            length = self.check(scope["method"], scope["scheme"], scope["headers"])
+        except Refused as error:
+            await _refuse(guarded, error)
+            return
+        if length == 0:
+            await self._app(scope, receive, guarded)
+            return
+        left = BODY_BYTES
+
+        async def bounded() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise Refused(413, f"A body is at most {BODY_BYTES} bytes.")
+            return message
+
+        try:
+            await self._app(scope, bounded, guarded)
+        except Refused as error:
+            await _refuse(guarded, error)
+
+    def check(self, method: str, scheme: str, headers: list[tuple[bytes, bytes]]) -> int | None:
+        """How long the body says that it is; None: it does not say. Raises Refused."""
+        values: dict[bytes, list[str]] = {}
+        for name, value in headers:
+            values.setdefault(name.lower(), []).append(value.decode("latin-1"))
+        hosts = values.get(b"host", [])
+        if len(hosts) != 1 or _name_of(hosts[0]) not in self._hosts:
+            raise Refused(421, "This server has another name.")
+        if b"content-length" in values and b"transfer-encoding" in values:
+            raise Refused(400, "A body has one length.")
+        if method not in METHODS:
+            raise Refused(405, "This server knows GET, HEAD and POST.")
+        if method == "POST":
+            _check_origin(values, f"{scheme}://{hosts[0].lower()}")
+        if b"transfer-encoding" in values:
+            return None
+        said = values.get(b"content-length", ["0"])
+        if len(said) != 1 or not said[0].isdecimal():
+            raise Refused(400, "A body has one length.")
+        if int(said[0]) > BODY_BYTES:
+            raise Refused(413, f"A body is at most {BODY_BYTES} bytes.")
+        return int(said[0])
+
+
+def _check_origin(values: dict[bytes, list[str]], own: str) -> None:
+    site = values.get(b"sec-fetch-site")
+    origin = values.get(b"origin")
+    if site is not None:
+        is_own = len(site) == 1 and site[0] in _OWN_SITE
+    else:
+        is_own = origin is not None
+    if origin is not None and [one.lower() for one in origin] != [own]:
+        is_own = False
+    if not is_own:
+        raise Refused(403, "Only pages of this server may ask this.")
+
+
+def _name_of(host: str) -> str | None:
+    """The name in a Host header, in small letters; None for what is none."""
+    try:
+        parts = urlsplit(f"//{host}")
+        parts.port  # noqa: B018 - raises for what is no port
+    except ValueError:
+        return None
+    if parts.netloc != host or parts.username is not None or parts.path or parts.query:
+        return None
+    return parts.hostname
+
+
+async def _refuse(send: Send, error: Refused) -> None:
+    body = f"{error}\n".encode()
+    await send(
+        {
+            "type": "http.response.start",
+            "status": error.status,
+            "headers": [
+                (b"content-type", b"text/plain; charset=utf-8"),
+                (b"content-length", str(len(body)).encode()),
+                (b"connection", b"close"),
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})

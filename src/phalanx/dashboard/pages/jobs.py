@@ -1,0 +1,95 @@
+"""Where is my job, why does it wait, and when does it start?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from phalanx.dashboard.pages.lists import Asked, Listed, asked, cut
+from phalanx.dashboard.pages.numbers import jobs_by_state
+from phalanx.dashboard.watch import Picture
+from phalanx.model.jobs import states as st
+from phalanx.model.rows.explanation import Explanation
+from phalanx.model.rows.work import JobDescription, JobInfo
+
+_LATE = float("inf")
+_STATES = {state: place for place, state in enumerate(st.JOB)}
+COLUMNS: dict[str, Callable[[JobInfo], Any]] = {
+    "name": lambda job: (job.namespace, job.name),
+    "queue": lambda job: (job.queue, job.submitted),
+    "state": lambda job: (_STATES.get(job.state, len(_STATES)), job.submitted),
+    "age": lambda job: job.submitted,
+    "ran": lambda job: job.ran_s,
+    "members": lambda job: job.replicas,
+    "position": lambda job: (job.position or _LATE, job.queue, job.submitted),
+    "start": lambda job: (job.expected_start.at_s if job.expected_start else _LATE, job.submitted),
+}
+_USUAL = "-age"
+"""The youngest first."""
+ALIVE = "alive"
+"""A word for all states in which a job has not ended."""
+
+
+class JobList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of jobs."""
+
+    listed: Listed[JobInfo]
+    states: dict[str, int]
+    """Of those that the other filters let through."""
+    queues: list[str]
+
+
+def jobs(picture: Picture, words: Mapping[str, str]) -> JobList:
+    """The jobs that an address asks for: by words in name, reason or command, queue and state."""
+    wanted = asked(words, ("q", "queue", "state"), _USUAL)
+    filters = wanted.filters
+    others = [job for job in picture.jobs if _is_meant(job, wanted)]
+    state = filters.get("state", "")
+    rows = [job for job in others if _is_in(job, state)] if state else others
+    return JobList(
+        listed=cut(rows, len(picture.jobs), wanted, COLUMNS, _USUAL),
+        states=jobs_by_state(others),
+        queues=sorted(queue.name for queue in picture.queues if queue.name != "root"),
+    )
+
+
+def _is_in(job: JobInfo, state: str) -> bool:
+    if state.lower() == ALIVE:
+        return job.finished is None
+    return job.state.lower() == state.lower()
+
+
+def _is_meant(job: JobInfo, wanted: Asked) -> bool:
+    queue, words = wanted.filters.get("queue"), wanted.filters.get("q", "").lower().split()
+    if queue is not None and job.queue != queue:
+        return False
+    text = f"{job.namespace}/{job.name} {job.reason}".lower()
+    return all(word in text for word in words)
+
+
+class JobPage(msgspec.Struct, frozen=True, kw_only=True):
+    """All about one job, and why it is where it is."""
+
+    job: JobDescription
+    why: Explanation | None
+    is_over: bool
+    actions: list[str]
+    """What may be asked of it now."""
+
+
+def job_page(job: JobDescription, why: Explanation | None) -> JobPage:
+    """`why`: what the head says of its waiting; None where it does not wait."""
+    is_over = job.finished is not None or job.state in st.FINISHED
+    actions = []
+    if not is_over:
+        waits = not job.running and job.state == st.PENDING
+        if waits:
+            actions.append("release" if job.is_held else "hold")
+        if job.state == st.ABORTED:
+            actions.append("resume")
+        else:
+            actions.append("suspend")
+        actions.append("cancel")
+    return JobPage(job=job, why=why, is_over=is_over, actions=actions)

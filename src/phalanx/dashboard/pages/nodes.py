@@ -1,0 +1,215 @@
+"""Who holds each device, and where are the holes?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from phalanx.dashboard.pages.lists import Listed, asked, cut
+from phalanx.dashboard.pages.numbers import MAIN, Gauge
+from phalanx.dashboard.watch import Picture
+from phalanx.model.lifecycle import DEAD
+from phalanx.model.rows.cluster import NodeInfo
+from phalanx.model.rows.work import GangInfo
+from phalanx.observe.usage import is_silent
+
+UNITS = 10_000
+"""What is left of a device is told in these parts of one."""
+TASKS = "tasks and actors"
+"""Who holds what no gang does."""
+DEVICE = "GPU"
+NOBODY, OTHERS = -1, -2
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Who holds devices: a job, or a gang of a program."""
+
+    name: str
+    queue: str
+    job: str
+    """NAMESPACE/NAME; empty for a gang of a program."""
+
+
+class Grid(msgspec.Struct, frozen=True, kw_only=True):
+    """The devices of all nodes as columns: `held` in hundredths and `holder` an index of `holders`,
+    -1 for nobody and -2 for tasks and actors, of each device, node after node."""
+
+    nodes: list[str]
+    """What each is called, in the order of their groups."""
+    ids: list[str]
+    states: list[str]
+    devices: list[int]
+    """How many each node has."""
+    held: list[int]
+    holder: list[int]
+    holders: list[Holder]
+
+
+def holders_of(picture: Picture) -> dict[tuple[str, str, int], GangInfo]:
+    """The gang that holds each device, by node, resource and number. Where several share one, one
+    of them."""
+    found = {}
+    for gang in picture.gangs:
+        for node, devices in zip(gang.nodes, gang.devices, strict=False):
+            for resource, numbers in devices.items() if node else ():
+                for number in numbers:
+                    found[node, resource, number] = gang
+    return found
+
+
+def _name(row: NodeInfo) -> str:
+    return row.hostname or row.host
+
+
+def ordered(picture: Picture) -> list[NodeInfo]:
+    """The nodes that are not dead, by name."""
+    return sorted(
+        (row for row in picture.status.nodes if row.state != DEAD),
+        key=lambda row: (_name(row), row.node_id),
+    )
+
+
+def grid(picture: Picture) -> Grid:
+    """All devices; nodes that have none are left out."""
+    holding = holders_of(picture)
+    numbers: dict[str, int] = {}
+    holders: list[Holder] = []
+    nodes = [row for row in ordered(picture) if row.total.get(DEVICE)]
+    held: list[int] = []
+    holder: list[int] = []
+    for row in nodes:
+        for index, left in _left(row):
+            gang = holding.get((row.node_id, DEVICE, index))
+            if gang is not None and gang.group not in numbers:
+                numbers[gang.group] = len(holders)
+                holders.append(Holder(name=gang.job or gang.name, queue=gang.queue, job=gang.job))
+            taken = round(100 * (UNITS - left) / UNITS)
+            held.append(taken)
+            if gang is not None:
+                holder.append(numbers[gang.group])
+            else:
+                holder.append(OTHERS if taken else NOBODY)
+    return Grid(
+        nodes=[_name(row) for row in nodes],
+        ids=[row.node_id for row in nodes],
+        states=[row.state.lower() for row in nodes],
+        devices=[len(list(_left(row))) for row in nodes],
+        held=held,
+        holder=holder,
+        holders=holders,
+    )
+
+
+def _left(row: NodeInfo) -> Iterator[tuple[int, int]]:
+    """(number, what is left) of each device of a node."""
+    left = row.devices.get(DEVICE)
+    if left is not None:
+        yield from enumerate(left)
+        return
+    for index in range(int(row.total.get(DEVICE, 0))):
+        yield index, UNITS if not is_silent(row) else 0
+
+
+class NodeList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of nodes."""
+
+    listed: Listed[NodeInfo]
+    has_devices: bool
+
+
+COLUMNS: dict[str, Callable[[NodeInfo], Any]] = {
+    "name": lambda row: (_name(row), row.node_id),
+    "state": lambda row: (row.state, _name(row)),
+}
+_USUAL = "name"
+
+
+def nodes(picture: Picture, words: Mapping[str, str]) -> NodeList:
+    """The nodes that an address asks for: by words in name, id or labels, and by state."""
+    wanted = asked(words, ("q", "state"), _USUAL)
+    said, state = wanted.filters.get("q", "").lower().split(), wanted.filters.get("state", "")
+    rows = [
+        row
+        for row in picture.status.nodes
+        if row.state.lower() == (state.lower() or row.state.lower())
+        and all(word in _text(row) for word in said)
+    ]
+    return NodeList(
+        listed=cut(rows, len(picture.status.nodes), wanted, COLUMNS, _USUAL),
+        has_devices=any(row.total.get(DEVICE) for row in picture.status.nodes),
+    )
+
+
+def _text(row: NodeInfo) -> str:
+    labels = " ".join(f"{name}={value}" for name, value in row.labels.items())
+    return f"{_name(row)} {row.node_id} {row.reason} {labels}".lower()
+
+
+def gauges_of(row: NodeInfo) -> list[Gauge]:
+    """What is allocated of a node; nothing of one that has not reported."""
+    if row.state == DEAD or is_silent(row):
+        return []
+    return [
+        Gauge(
+            name=name,
+            used=max(row.total[name] - row.available.get(name, 0.0), 0.0),
+            total=row.total[name],
+        )
+        for name in MAIN
+        if row.total.get(name)
+    ]
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """A device of a node."""
+
+    number: int
+    held: int
+    """In hundredths."""
+    holder: str
+    job: str
+
+
+class Guest(msgspec.Struct, frozen=True, kw_only=True):
+    """Members of a gang on a node."""
+
+    gang: GangInfo
+    members: int
+    devices: dict[str, list[int]]
+
+
+class NodePage(msgspec.Struct, frozen=True, kw_only=True):
+    """All about one node."""
+
+    node: NodeInfo
+    gauges: list[Gauge]
+    devices: list[Device]
+    guests: list[Guest]
+
+
+def node_page(picture: Picture, node_id: str) -> NodePage | None:
+    """A node by its id, or by a beginning of that which no other has."""
+    found = [row for row in picture.status.nodes if row.node_id.startswith(node_id)]
+    if len(found) != 1:
+        return None
+    (row,) = found
+    holding = holders_of(picture)
+    devices = []
+    for number, left in _left(row) if row.total.get(DEVICE) else ():
+        gang = holding.get((row.node_id, DEVICE, number))
+        taken = round(100 * (UNITS - left) / UNITS)
+        holder = "" if not taken else TASKS if gang is None else gang.job or gang.name
+        job = "" if gang is None or not taken else gang.job
+        devices.append(Device(number=number, held=taken, holder=holder, job=job))
+    guests = []
+    for gang in picture.gangs:
+        here = [i for i, node in enumerate(gang.nodes) if node == row.node_id]
+        if here:
+            mine: dict[str, list[int]] = {}
+            for index in here:
+                for resource, numbers in gang.devices[index].items():
+                    mine.setdefault(resource, []).extend(numbers)
+            guests.append(Guest(gang=gang, members=len(here), devices=mine))
+    return NodePage(node=row, gauges=gauges_of(row), devices=devices, guests=guests)

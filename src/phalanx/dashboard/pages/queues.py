@@ -1,0 +1,156 @@
+"""Does each team get its share, and who is next?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from phalanx.dashboard.pages.numbers import MAIN, SPANS_S, Curve, curve
+from phalanx.dashboard.watch import Picture
+from phalanx.model.jobs import states as st
+from phalanx.model.rows.work import JobInfo, QueueInfo
+from phalanx.observe.series import Series
+from phalanx.observe.usage import sums
+
+SHOWN = 50
+ROOT = "root"
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """What a queue has of one resource, and what it is to have. None: nobody said."""
+
+    resource: str
+    allocated: float
+    requested: float
+    guarantee: float | None
+    deserved: float | None
+    capability: float | None
+    total: float
+    """Of the whole cluster."""
+
+    def percent(self, value: float | None) -> float:
+        """Of the whole cluster, for a bar."""
+        return 0.0 if not value or not self.total else min(100 * value / self.total, 100.0)
+
+
+class QueueLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue in the tree."""
+
+    queue: QueueInfo
+    depth: int
+    shares: list[Share]
+    words: list[str]
+    """What is to be said of it."""
+
+
+class QueueTree(msgspec.Struct, frozen=True, kw_only=True):
+    """All queues, each after the one that it is part of."""
+
+    lines: list[QueueLine]
+
+
+def queues(picture: Picture) -> QueueTree:
+    """All of them."""
+    below: dict[str, list[QueueInfo]] = {}
+    for queue in sorted(picture.queues, key=lambda queue: queue.name):
+        if queue.name != ROOT:
+            below.setdefault(queue.parent or ROOT, []).append(queue)
+    totals = {name: total for name, (_, total) in sums(picture.status.nodes).items()}
+    lines: list[QueueLine] = []
+    stack = [(queue, 0) for queue in reversed(below.get(ROOT, []))]
+    while stack:
+        queue, depth = stack.pop()
+        lines.append(_line(queue, depth, totals))
+        stack += [(one, depth + 1) for one in reversed(below.get(queue.name, []))]
+    return QueueTree(lines=lines)
+
+
+def _line(queue: QueueInfo, depth: int, totals: Mapping[str, float]) -> QueueLine:
+    named = [
+        name
+        for name in MAIN
+        if any(
+            name in of
+            for of in (
+                queue.allocated,
+                queue.requested,
+                queue.guarantee,
+                queue.deserved,
+                queue.capability,
+            )
+        )
+    ]
+    shares = [
+        Share(
+            resource=name,
+            allocated=queue.allocated.get(name, 0.0),
+            requested=queue.requested.get(name, 0.0),
+            guarantee=queue.guarantee.get(name),
+            deserved=queue.deserved.get(name),
+            capability=queue.capability.get(name),
+            total=totals.get(name, 0.0),
+        )
+        for name in named
+    ]
+    return QueueLine(queue=queue, depth=depth, shares=shares, words=_words(queue, shares))
+
+
+def _words(queue: QueueInfo, shares: list[Share]) -> list[str]:
+    words = []
+    for share in shares:
+        name, has = share.resource, share.allocated
+        if share.guarantee is not None and has < share.guarantee and share.requested:
+            words.append(
+                f"has {has:g} {name} of {share.guarantee:g} that are kept for it, and waits for "
+                f"{share.requested:g}"
+            )
+        if share.deserved is not None and has > share.deserved:
+            back = "; others may take it back" if queue.reclaimable else ""
+            words.append(f"borrows {has - share.deserved:g} {name}{back}")
+        if share.capability is not None and has >= share.capability and share.requested:
+            words.append(f"is at its limit of {share.capability:g} {name}")
+    return words
+
+
+class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
+    """All about one queue."""
+
+    line: QueueLine
+    curves: list[Curve]
+    span: str
+    waiting: list[JobInfo]
+    """In the order in which they are looked at, as far as the head says so."""
+    waiting_in_all: int
+    running: list[JobInfo]
+    running_in_all: int
+
+
+def queue_page(
+    picture: Picture,
+    series: Mapping[tuple[str, str], Series],
+    name: str,
+    now: float,
+    span: str = "15m",
+) -> QueuePage | None:
+    """None: there is no such queue."""
+    span = span if span in SPANS_S else "15m"
+    line = next((line for line in queues(picture).lines if line.queue.name == name), None)
+    if line is None:
+        return None
+    of_it = [job for job in picture.jobs if job.queue == name]
+    waiting = [job for job in of_it if job.state == st.PENDING]
+    running = [job for job in of_it if job.state != st.PENDING and job.running]
+    waiting.sort(key=lambda job: (job.position is None, job.position, job.submitted))
+    return QueuePage(
+        line=line,
+        curves=[
+            curve(series, (f"queue {name}", share.resource), now, SPANS_S[span])
+            for share in line.shares[:2]
+        ],
+        span=span,
+        waiting=waiting[:SHOWN],
+        waiting_in_all=len(waiting),
+        running=sorted(running, key=lambda job: job.started or 0.0)[:SHOWN],
+        running_in_all=len(running),
+    )

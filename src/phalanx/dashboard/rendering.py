@@ -1,0 +1,129 @@
+"""Writes pages as HTML, and says what of a page has changed since it was sent.
+
+A template marks what may change with `{% call piece("id") %}`, whose HTML is one element with that
+id; rows of a table name the element that they stand in: `{% call piece("id", "rows") %}`. What is
+not in a piece stays as it is while a page is open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from phalanx.dashboard.pages import numbers, plan
+from phalanx.model.readable import age, amount, size
+
+_MARKS = {
+    "Running": "run", "Completed": "done", "Pending": "wait", "Failed": "bad", "TimeOut": "bad",
+    "Deadline": "bad", "DependencyFailed": "bad", "Terminated": "off", "Aborted": "off",
+    "alive": "run", "draining": "wait", "dead": "bad", "Open": "run", "Closed": "off",
+    "Closing": "wait", "Succeeded": "done",
+}  # fmt: skip
+"""The sign beside a state; colour is never alone."""
+
+
+class Pieces(msgspec.Struct):
+    """The parts of a page that may change: their HTML by id, and the ids in each container."""
+
+    html: dict[str, str]
+    order: dict[str, list[str]]
+
+    def changes_since(self, before: Pieces) -> dict[str, Any]:
+        """What a page that shows `before` needs to show these; empty when nothing."""
+        new = {key: html for key, html in self.html.items() if before.html.get(key) != html}
+        order = {where: ids for where, ids in self.order.items() if before.order.get(where) != ids}
+        return {"set": new, "order": order} if new or order else {}
+
+
+class Renderer:
+    """All templates."""
+
+    def __init__(self) -> None:
+        self._env = Environment(
+            loader=PackageLoader("phalanx.dashboard"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._env.filters |= {
+            "ago": _moment,
+            "amount": amount,
+            "amounts": numbers.amounts_text,
+            "span": age,
+            "size": size,
+            "mark": mark,
+            "key": key,
+            "line": line,
+            "place": plan.place_text,
+        }
+        self._env.globals["how"] = plan.how
+
+    def page(self, template: str, **values: Any) -> tuple[str, Pieces]:
+        """A whole page, and its pieces."""
+        pieces = Pieces({}, {})
+        html = self._env.get_template(template).render(piece=_recorder(pieces), **values)
+        return html, pieces
+
+
+def _recorder(pieces: Pieces) -> Callable[..., Markup]:
+    def piece(key: str, where: str = "", *, caller: Callable[[], str]) -> Markup:
+        html = str(caller()).strip()
+        pieces.html[key] = html
+        if where:
+            pieces.order.setdefault(where, []).append(key)
+        return Markup(html)
+
+    def container(where: str) -> str:
+        """Say that there is a container, which may be empty."""
+        pieces.order.setdefault(where, [])
+        return where
+
+    piece.container = container  # type: ignore[attr-defined]
+    return piece
+
+
+def key(text: str) -> str:
+    """An id of HTML for a name of anything, one for each."""
+    return re.sub(r"[^A-Za-z0-9-]", lambda found: f"_{ord(found[0]):x}_", text)
+
+
+def mark(state: str) -> Markup:
+    """A state with its sign."""
+    return Markup('<span class="state {}">{}</span>').format(_MARKS.get(state, "plain"), state)
+
+
+def _moment(at: float | None) -> Markup:
+    """A time of day; a script that runs in the page shows how long ago that is."""
+    if at is None:
+        return Markup("–")
+    try:
+        when = datetime.fromtimestamp(at, timezone.utc)
+    except (OverflowError, OSError, ValueError):
+        return escape(f"{at:g} s")
+    return Markup('<time datetime="{}" data-at="{}">{}</time>').format(
+        when.isoformat(timespec="seconds"), f"{at:.0f}", when.strftime("%Y-%m-%d %H:%M:%S UTC")
+    )
+
+
+def line(curve: numbers.Curve, span_s: float, width: int = 600, height: int = 90) -> Markup:
+    """A number over time as an SVG path from the left, long ago, to the right, now."""
+    if not curve.points:
+        return Markup('<p class="quiet">Nothing was counted yet.</p>')
+    places = [
+        (width * (1 - min(ago / span_s, 1.0)), height * (1 - min(value / curve.top, 1.0)))
+        for ago, value in curve.points
+    ]
+    steps = " ".join(f"L{x:.1f} {y:.1f}" for x, y in places)
+    first, last = places[0][0], places[-1][0]
+    path = f"M{first:.1f} {height} {steps} L{last:.1f} {height} Z"
+    return Markup(
+        '<svg class="curve" viewBox="0 0 {w} {h}" preserveAspectRatio="none" role="img" '
+        'aria-label="{label}"><path d="{path}"/></svg>'
+    ).format(w=width, h=height, path=path, label=f"{curve.name} over time, at most {curve.top:g}")

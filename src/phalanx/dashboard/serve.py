@@ -1,0 +1,186 @@
+"""The process of the page: where it listens, whom it lets in, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import ipaddress
+import json
+import os
+import platform
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+import uvicorn
+
+from phalanx.dashboard.app import Dashboard
+from phalanx.dashboard.login import Login
+from phalanx.dashboard.watch import Watch
+from phalanx.dashboard.wire import HEAD_BYTES, StrictProtocol
+from phalanx.engines.embedded import cluster_token
+from phalanx.engines.embedded.finding import HeadHere
+from phalanx.engines.processes import serving
+
+PORT = 8266
+"""Beside the one of Ray's job API."""
+CONNECTIONS = 256
+_LOOK_EVERY_S = 1.0
+_GONE_AFTER = 5
+"""So many looks in a row without a head or node of the cluster here, and the server ends."""
+
+
+class Options(msgspec.Struct, kw_only=True):
+    """How to serve."""
+
+    cluster: str
+    host: str = "127.0.0.1"
+    port: int = PORT
+    names: list[str] = []
+    """By which the server may be called, beside its address and this machine's name."""
+    may_act: bool = True
+    certificate: str = ""
+    key: str = ""
+    """Files in PEM; without them no TLS is spoken."""
+
+
+def place() -> Path:
+    """Where servers of this user say that they are."""
+    return serving.place_of("dashboard")
+
+
+def secret(port: int) -> bytes:
+    """What codes for the server at a port are made from. Raises AuthenticationError for a file that
+    others may have read."""
+    path = str(place() / "secret")
+    cluster_token.ensure(path)
+    return hmac.digest(cluster_token.read(path), f"port {port}".encode(), "sha256")
+
+
+def start(options: Options) -> serving.Serving:
+    """Start a server in the background, which ends when the cluster does. Raises
+    SystemFailureError."""
+    words = msgspec.json.encode(options).decode()
+    return serving.start(place(), "phalanx.dashboard.serve", [words])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def hosts_of(options: Options) -> set[str]:
+    """How the server may be called."""
+    own = {options.host.lower(), *(name.lower() for name in options.names)}
+    if is_loopback(options.host):
+        return own | {"localhost", "127.0.0.1", "::1"}
+    return own | {platform.node().lower(), "localhost", "127.0.0.1", "::1"} - {"0.0.0.0", "::"}
+
+
+def _listen(options: Options) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((options.host, options.port))
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """Has streams end by themselves before it waits for them: it would wait for ever."""
+
+    on_exit: Callable[[], Awaitable[None]]
+    _ending: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End. May be called by a signal's handler."""
+        asyncio.get_event_loop().call_soon_threadsafe(self._begin_end)
+
+    def _begin_end(self) -> None:
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end())
+
+    async def _end(self) -> None:
+        await self.on_exit()
+        self.should_exit = True
+
+
+async def _serve(options: Options, listener: socket.socket) -> None:
+    port = int(listener.getsockname()[1])
+    head = HeadHere(options.cluster)
+    watch = Watch(head.ask)
+    is_secure = bool(options.certificate)
+    dashboard = Dashboard(
+        watch,
+        Login(secret(port)),
+        address=options.cluster,
+        cookie=f"phalanx_{port}",
+        may_act=options.may_act,
+        is_secure=is_secure,
+    )
+    server = _Server(
+        uvicorn.Config(
+            dashboard.app(hosts_of(options)),
+            http=StrictProtocol,
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=3,
+            ssl_certfile=options.certificate or None,
+            ssl_keyfile=options.key or None,
+        )
+    )
+
+    async def until_gone() -> None:
+        missed = 0
+        while missed < _GONE_AFTER:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            missed = 0 if await asyncio.to_thread(head.is_here) else missed + 1
+        server.handle_exit(signal.SIGTERM, None)
+
+    server.on_exit = watch.close
+    tasks = [asyncio.create_task(watch.run()), asyncio.create_task(until_gone())]
+    scheme = "https" if is_secure else "http"
+    said = serving.announce(place(), serving.url_of(options.host, port, scheme), options.cluster)
+    print(json.dumps(msgspec.to_builtins(said)), flush=True)
+    sys.stdout.close()
+    try:
+        await server.serve([listener])
+    finally:
+        await watch.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def main(words: str) -> None:
+    """Serve until the cluster has gone from this machine; the first line says where, or why not."""
+    os.umask(0o077)
+    options = msgspec.json.decode(words, type=Options)
+    try:
+        listener = _listen(options)
+    except OSError as error:
+        print(f"{options.host}:{options.port}: {error.strerror}", flush=True)
+        return
+    with contextlib.closing(listener):
+        asyncio.run(_serve(options, listener))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,64 @@
+// A member's output, as it grows. It is text and never HTML.
+
+const section = document.getElementById("log");
+const text = document.getElementById("log-text");
+const note = document.getElementById("log-note");
+const find = document.getElementById("log-find");
+const follow = document.getElementById("log-follow");
+const KEPT = 2_000_000;
+let member = "";
+let next = null;
+let timer = 0;
+let whole = "";
+
+function show() {
+  const words = find.value.toLowerCase();
+  if (!words) { text.textContent = whole; } else {
+    const lines = whole.split("\n").filter((line) => line.toLowerCase().includes(words));
+    text.textContent = lines.join("\n");
+    note.textContent = `${lines.length} lines with these words`;
+  }
+  if (follow.checked) text.scrollTop = text.scrollHeight;
+}
+
+async function read() {
+  clearTimeout(timer);
+  const mine = member;
+  if (!mine || document.hidden) return;
+  const asked = new URLSearchParams({ member: mine });
+  if (next !== null) asked.set("offset", next);
+  let wait = 1000;
+  try {
+    const answer = await fetch(`${section.dataset.path}?${asked}`, { credentials: "same-origin" });
+    if (mine !== member) return;
+    if (!answer.ok) {
+      note.textContent = await answer.text();
+      wait = 5000;
+    } else {
+      const part = await answer.json();
+      if (part.skipped) whole += `[${part.skipped} bytes are not shown]\n`;
+      if (part.text) { whole = (whole + part.text).slice(-KEPT); show(); }
+      else if (next === null) show();
+      next = part.next;
+      if (!find.value) note.textContent = part.size < 0 ? "Its output is not kept any more." : `${part.size} bytes`;
+      if (part.more) wait = 0;
+    }
+  } catch { note.textContent = "The server gives no answer."; wait = 3000; }
+  timer = setTimeout(read, wait);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-log]");
+  if (!button) return;
+  member = button.dataset.log;
+  next = null;
+  whole = "";
+  document.getElementById("log-of").textContent = member;
+  section.hidden = false;
+  text.textContent = "";
+  section.scrollIntoView({ block: "nearest" });
+  read();
+});
+find.addEventListener("input", show);
+follow.addEventListener("change", show);
+document.addEventListener("visibilitychange", read);

@@ -1,0 +1,97 @@
+// Keeps an open page as the cluster is: the server sends what has changed, by the ids of elements.
+// A page that nobody sees asks for nothing.
+
+const main = document.getElementById("content");
+const pulse = document.getElementById("pulse");
+const template = document.createElement("template");
+let source = null;
+let heard = 0;
+
+/** One element from its HTML, as the server wrote (and escaped) it. */
+function made(html) {
+  template.innerHTML = html;
+  return template.content.firstElementChild;
+}
+
+/** Puts in what is new and the rows in their order; what is as it was keeps focus and selection. */
+export function apply(changes) {
+  for (const [id, html] of Object.entries(changes.set || {})) {
+    document.getElementById(id)?.replaceWith(made(html));
+  }
+  for (const [where, ids] of Object.entries(changes.order || {})) {
+    const container = document.getElementById(where);
+    if (!container) continue;
+    const wanted = new Set(ids);
+    for (const row of [...container.children]) if (!wanted.has(row.id)) row.remove();
+    let after = null;
+    for (const id of ids) {
+      let row = document.getElementById(id);
+      if (!row) {
+        if (!changes.set?.[id]) continue;
+        row = made(changes.set[id]);
+        row.classList.add("new");
+      }
+      const place = after ? after.nextElementSibling : container.firstElementChild;
+      if (place !== row) container.insertBefore(row, place);
+      after = row;
+    }
+  }
+  times();
+  document.dispatchEvent(new CustomEvent("phalanx:changed"));
+}
+
+/** How long, as the command line says it: 5s, 3m, 2h, 4d. */
+function length(seconds) {
+  for (const [unit, step] of [["d", 86400], ["h", 3600], ["m", 60]]) {
+    if (seconds >= step) return `${Math.floor(seconds / step)}${unit}`;
+  }
+  return `${Math.max(Math.floor(seconds), 0)}s`;
+}
+
+function times() {
+  const now = Date.now() / 1000;
+  for (const one of document.querySelectorAll("time[data-at]")) {
+    const ago = now - Number(one.dataset.at);
+    const text = ago >= 0 ? `${length(ago)} ago` : `in ${length(-ago)}`;
+    if (one.textContent !== text) {
+      one.textContent = text;
+      one.title = new Date(Number(one.dataset.at) * 1000).toLocaleString();
+    }
+  }
+  if (pulse && heard) {
+    const quiet = now - heard;
+    pulse.textContent = quiet < 90 ? "live" : `no word from the server for ${length(quiet)}`;
+  }
+}
+
+function listen() {
+  if (source || document.hidden || main.dataset.live === "no") return;
+  const seen = `${location.search ? "&" : "?"}seen=${main.dataset.live}`;
+  source = new EventSource(`/live${location.pathname}${location.search}${seen}`);
+  source.addEventListener("changes", (event) => {
+    heard = Date.now() / 1000;
+    apply(JSON.parse(event.data));
+  });
+  source.addEventListener("grid", (event) => {
+    document.dispatchEvent(new CustomEvent("phalanx:grid", { detail: JSON.parse(event.data) }));
+  });
+  source.addEventListener("still", () => { heard = Date.now() / 1000; times(); });
+  source.addEventListener("gone", () => location.reload());
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) { source?.close(); source = null; } else listen();
+});
+document.addEventListener("submit", (event) => {
+  const question = event.target.dataset?.confirm;
+  if (question && !window.confirm(question)) event.preventDefault();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !/^(input|select|textarea)$/i.test(event.target.tagName)) {
+    const search = document.querySelector("input[type=search]");
+    if (search) { event.preventDefault(); search.focus(); }
+  }
+});
+setInterval(times, 1000);
+times();
+listen();

@@ -1,0 +1,172 @@
+"""Which page an address leads to: what it asks of the head, and the template that shows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from phalanx.dashboard.pages import jobs, nodes, overview, plan, queues, work
+from phalanx.dashboard.pages.numbers import SPANS_S
+from phalanx.dashboard.watch import Picture, Watch
+from phalanx.errors import JobNotFoundError
+from phalanx.model.jobs import states as st
+from phalanx.protocol.requests.gangs import Explain, ShowPlan
+from phalanx.protocol.requests.jobs import GetJob
+from phalanx.protocol.requests.state import QueryState
+
+NAV = (
+    ("/", "Overview"),
+    ("/nodes", "Nodes"),
+    ("/queues", "Queues"),
+    ("/jobs", "Jobs"),
+    ("/plan", "Plan"),
+    ("/work", "Tasks and actors"),
+)
+_KEPT = 200
+"""Answers for pages that ask the head for more than the picture."""
+
+
+class NoSuchPageError(LookupError):
+    """The address leads to nothing, or to what is not there (any more)."""
+
+
+class View(NamedTuple):
+    """A page, ready to be written."""
+
+    template: str
+    title: str
+    command: str
+    """That prints the same."""
+    page: Any
+    """Its data."""
+    more: dict[str, Any]
+    """What the template needs beside that."""
+
+
+Build = Callable[["Views", Picture, Mapping[str, str], Mapping[str, str]], Awaitable[View]]
+
+
+class Views:
+    """All pages."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._answers: dict[str, tuple[int, Any]] = {}
+
+    async def build(self, path: str, words: Mapping[str, str], picture: Picture) -> View:
+        """The page at a path. Raises NoSuchPageError, and what the head's answers raise."""
+        for pattern, build in _PAGES:
+            found = re.fullmatch(pattern, path)
+            if found is not None:
+                return await build(self, picture, found.groupdict(), words)
+        raise NoSuchPageError("There is no such page.")
+
+    async def _overview(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        page = overview.overview(picture, self._watch.series, picture.at, words.get("span", ""))
+        more = {"span_s": SPANS_S[page.span]}
+        return View("overview.html", "Overview", "phalanx status", page, more)
+
+    async def _jobs(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        page = jobs.jobs(picture, words)
+        filters = page.listed.asked.filters
+        named = [name for name in ("queue", "state") if name in filters]
+        said = "".join(f" --{name} {filters[name]}" for name in named)
+        return View("jobs.html", "Jobs", f"phalanx jobs{said}", page, {})
+
+    async def _job(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        name = f"{parts['namespace']}/{parts['name']}"
+        try:
+            job = await self._seen(f"job {name}", picture, lambda: self._watch.ask(GetJob(name)))
+            why = None
+            if job.state == st.PENDING or job.pending:
+                why = await self._seen(
+                    f"why {name}", picture, lambda: self._watch.ask(Explain(name))
+                )
+        except JobNotFoundError as error:
+            raise NoSuchPageError(str(error)) from None
+        short = job.name if job.namespace == "default" else name
+        more = {"names": _names(picture), "path": f"/jobs/{parts['namespace']}/{parts['name']}"}
+        page = jobs.job_page(job, why if why is not None and why.waits else None)
+        return View("job.html", short, f"phalanx job {short}", page, more)
+
+    async def _nodes(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        page = nodes.nodes(picture, words)
+        return View("nodes.html", "Nodes", "phalanx nodes", page, {"gauges": nodes.gauges_of})
+
+    async def _node(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        page = nodes.node_page(picture, parts["node"])
+        if page is None:
+            raise NoSuchPageError(f"There is no node {parts['node']}.")
+        command = f"phalanx get nodes {page.node.node_id}"
+        return View("node.html", page.node.hostname or page.node.host, command, page, {})
+
+    async def _queues(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        return View("queues.html", "Queues", "phalanx queue list", queues.queues(picture), {})
+
+    async def _queue(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        name, span = parts["queue"], words.get("span", "")
+        page = queues.queue_page(picture, self._watch.series, name, picture.at, span)
+        if page is None:
+            raise NoSuchPageError(f"There is no queue {name}.")
+        more = {"span_s": SPANS_S[page.span], "path": f"/queues/{name}"}
+        return View("queue.html", f"Queue {name}", f"phalanx queue get {name}", page, more)
+
+    async def _plan(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        found = await self._seen("plan", picture, lambda: self._watch.ask(ShowPlan()))
+        page = plan.plan_page(found, picture)
+        return View("plan.html", "Plan", "phalanx plan", page, {"names": _names(picture)})
+
+    async def _work(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        tasks = await self._seen("tasks", picture, lambda: self._watch.ask(QueryState(work.TASKS)))
+        actors = await self._seen(
+            "actors", picture, lambda: self._watch.ask(QueryState(work.ACTORS))
+        )
+        page = work.work(tasks, actors)
+        return View("work.html", "Tasks and actors", "phalanx summary tasks", page, {})
+
+    async def _seen(self, what: str, picture: Picture, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """An answer that all viewers of one picture share."""
+        kept = self._answers.get(what)
+        if kept is not None and kept[0] == picture.version:
+            return kept[1]
+        answer = await ask()
+        self._answers[what] = (picture.version, answer)
+        if len(self._answers) > _KEPT:
+            del self._answers[next(iter(self._answers))]
+        return answer
+
+
+def _names(picture: Picture) -> dict[str, str]:
+    return {row.node_id: row.hostname or row.host for row in picture.status.nodes}
+
+
+_PAGES: tuple[tuple[str, Build], ...] = (
+    (r"/", Views._overview),
+    (r"/jobs", Views._jobs),
+    (r"/jobs/(?P<namespace>[^/]+)/(?P<name>[^/]+)", Views._job),
+    (r"/nodes", Views._nodes),
+    (r"/nodes/(?P<node>[0-9a-f]{1,64})", Views._node),
+    (r"/queues", Views._queues),
+    (r"/queues/(?P<queue>[^/]+)", Views._queue),
+    (r"/plan", Views._plan),
+    (r"/work", Views._work),
+)

@@ -1,0 +1,148 @@
+"""Asks the head for all viewers at once, and seldom enough that it does not notice.
+
+A question costs the head at most as long as its answer takes: the watch waits fifty times as long
+before it asks again, so that it takes at most two hundredths of a core, however large the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from phalanx.errors import PhalanxError
+from phalanx.model.rows.cluster import StatusInfo
+from phalanx.model.rows.work import GangInfo, JobInfo, QueueInfo
+from phalanx.observe.series import Series
+from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.gangs import ListGangs
+from phalanx.protocol.requests.jobs import ListJobs
+from phalanx.protocol.requests.queues import ListQueues
+from phalanx.protocol.requests.request import Request
+
+R = TypeVar("R")
+Ask = Callable[[Request[Any]], Any]
+"""Asks the head and waits for its answer. Raises ConnectionError and TimeoutError."""
+
+SHARE = 50.0
+WATCHED_S = 1.0
+UNWATCHED_S = 10.0
+"""How often it asks at most, with viewers and without: numbers over time go on."""
+
+
+class Picture(msgspec.Struct, frozen=True, kw_only=True):
+    """What the head said last."""
+
+    version: int
+    at: float
+    """In seconds since the epoch."""
+    status: StatusInfo
+    jobs: list[JobInfo]
+    gangs: list[GangInfo]
+    queues: list[QueueInfo]
+    trouble: str = ""
+    """Why it is not newer; empty while the head answers."""
+
+
+class Watch:
+    """The last picture, and numbers over time. Runs on one event loop."""
+
+    def __init__(self, ask: Ask, wall: Callable[[], float] = time.time) -> None:
+        self._ask = ask
+        self._wall = wall
+        self._news = asyncio.Condition()
+        self._is_over = False
+        self.viewers = 0
+        self.picture: Picture | None = None
+        self.trouble = ""
+        """Why the head gave no answer the last time."""
+        self.series: dict[tuple[str, str], Series] = {}
+        """By what is counted and of what: ("used", "GPU"), ("total", "GPU"), ("jobs", state)."""
+
+    async def run(self) -> None:
+        """Ask until `close`."""
+        while not self._is_over:
+            took = await self._look()
+            async with self._news:
+                self._news.notify_all()
+            usual_s = WATCHED_S if self.viewers else UNWATCHED_S
+            until = time.monotonic() + max(usual_s, took * SHARE)
+            while time.monotonic() < until and not self._is_over:
+                if usual_s > WATCHED_S and self.viewers:
+                    usual_s, until = WATCHED_S, time.monotonic()
+                await asyncio.sleep(min(0.1, max(until - time.monotonic(), 0)))
+
+    async def _look(self) -> float:
+        """Ask once; how long the head took, in seconds."""
+        begun = time.monotonic()
+        try:
+            status, jobs, gangs, queues = await asyncio.to_thread(self._all)
+        except (OSError, PhalanxError) as error:
+            self.trouble = f"The head gives no answer: {error}"
+            if self.picture is not None:
+                self.picture = msgspec.structs.replace(
+                    self.picture, version=self.picture.version + 1, trouble=self.trouble
+                )
+            return 0.0
+        took = time.monotonic() - begun
+        version = 1 if self.picture is None else self.picture.version + 1
+        self.trouble = ""
+        self.picture = Picture(
+            version=version, at=self._wall(), status=status, jobs=jobs, gangs=gangs, queues=queues
+        )
+        self._count(self.picture)
+        return took
+
+    def _all(self) -> tuple[StatusInfo, list[JobInfo], list[GangInfo], list[QueueInfo]]:
+        return (
+            self._ask(GetStatus()),
+            self._ask(ListJobs()),
+            self._ask(ListGangs()),
+            self._ask(ListQueues()),
+        )
+
+    def _count(self, picture: Picture) -> None:
+        from phalanx.dashboard.pages.numbers import counted
+
+        for key, value in counted(picture).items():
+            if key not in self.series:
+                self.series[key] = Series()
+            self.series[key].add(picture.at, value)
+
+    async def ask(self, request: Request[R]) -> R:
+        """The head's answer to one more question. Raises what it raises."""
+        answer: R = await asyncio.to_thread(self._ask, request)
+        return answer
+
+    async def newer(self, version: int, patience_s: float) -> Picture | None:
+        """The picture once there is one after `version`; None after so long, at the end, and when
+        the head has never answered."""
+        deadline = time.monotonic() + patience_s
+        async with self._news:
+            while not self._is_over:
+                if self.picture is not None and self.picture.version > version:
+                    return self.picture
+                if self.picture is None and self.trouble:
+                    return None
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                try:
+                    await asyncio.wait_for(self._news.wait(), left)
+                except asyncio.TimeoutError:
+                    return None
+        return None
+
+    async def close(self) -> None:
+        """Ask no more; whoever waits goes on."""
+        self._is_over = True
+        async with self._news:
+            self._news.notify_all()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was closed."""
+        return self._is_over

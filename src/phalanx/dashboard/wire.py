@@ -1,0 +1,54 @@
+"""What the HTTP parser lets pass and must not: lines that end with a bare LF, which others read
+otherwise, and heads of requests that never end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_S = 10.0
+"""So long may the head of a request take."""
+HEAD_BYTES = 16_384
+_BARE_LF = re.compile(rb"(?<!\r)\n")
+_END = b"\r\n\r\n"
+
+
+class StrictProtocol(H11Protocol):
+    """uvicorn's HTTP/1.1, with less patience."""
+
+    _late: asyncio.TimerHandle | None = None
+    _last = b"\n"
+    """The last bytes of a head of which more is to come."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See asyncio.Protocol."""
+        super().connection_made(transport)
+        self._late = self.loop.call_later(HEAD_S, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._in_time()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        if self.conn.their_state is h11.IDLE:
+            seen = self._last.lstrip(b"\n") + data
+            head, end, _ = seen.partition(_END)
+            if _BARE_LF.search(head):
+                self.send_400_response("A line of the head ends without a carriage return.")
+                return
+            self._last = b"\n" if end else seen[-3:]
+            if not end and self._late is None:
+                self._late = self.loop.call_later(HEAD_S, self.transport.close)
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._in_time()
+
+    def _in_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None

@@ -1,0 +1,321 @@
+"""Routes: who may take them, that nothing that users write becomes HTML, and what is sent of
+changes. The application itself; no socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from contextlib import asynccontextmanager
+from html.parser import HTMLParser
+
+import httpx
+import msgspec
+import pytest
+
+from phalanx.dashboard.app import ACTIONS, Dashboard
+from phalanx.dashboard.login import Login, make_code
+from phalanx.dashboard.watch import Watch
+from phalanx.model.jobs import states as st
+
+from .world import EVIL, NOW, Head, job, node, picture
+
+SECRET = b"s" * 32
+HOST = "http://127.0.0.1:8266"
+OWN = {"sec-fetch-site": "same-origin"}
+PAGES = [
+    "/", "/?span=24h", "/jobs", "/jobs?state=Pending&sort=-start", "/jobs/default/runs",
+    "/jobs/default/next", "/nodes", f"/nodes/{node(1).node_id}", "/queues", "/queues/lab",
+    "/plan", "/work",
+]  # fmt: skip
+
+
+@asynccontextmanager
+async def served(head: Head, may_act: bool = True, is_in: bool = True):
+    """(client, dashboard), with a watch that has looked once."""
+    watch = Watch(head.ask, wall=lambda: NOW)
+    dashboard = Dashboard(
+        watch, Login(SECRET), address="127.0.0.1:6380", cookie="c", may_act=may_act,
+        now=lambda: 100.0,
+    )  # fmt: skip
+    app = dashboard.app({"127.0.0.1"})
+    task = asyncio.create_task(watch.run())
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url=HOST) as client:
+        if is_in:
+            code = make_code(SECRET, 100.0)
+            signed = await client.post("/login", data={"code": code}, headers=OWN)
+            assert signed.status_code == 303
+        yield client, dashboard
+    await watch.close()
+    await task
+
+
+class Reader(HTMLParser):
+    """Collects what no page of ours has."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found += [name for name, _ in attrs if name.startswith("on") or name == "style"]
+        if tag in ("script", "img") and not str(dict(attrs).get("src")).startswith("/static/"):
+            self.found.append(tag)
+
+
+def harmful(html):
+    """Elements and attributes that run or load something of others; and a template in a name."""
+    reader = Reader()
+    reader.feed(html)
+    assert "&amp;49" not in html
+    return reader.found
+
+
+def run(coroutine):
+    """The result of a coroutine, which ends within a minute."""
+    return asyncio.run(asyncio.wait_for(coroutine, 60))
+
+
+def test_every_page_is_written_and_nothing_that_users_write_is_html():
+    async def look():
+        async with served(Head()) as (client, _):
+            for path in PAGES:
+                answer = await client.get(path)
+                assert answer.status_code == 200, (path, answer.text)
+                assert not harmful(answer.text), path
+                assert "script-src 'self'" in answer.headers["content-security-policy"]
+                assert answer.headers["cache-control"] == "no-store"
+                data = await client.get(f"/api/v1{path}")
+                assert data.status_code == 200, (path, data.text)
+                assert data.json()["format"] == "phalanx-dashboard/1"
+
+    run(look())
+
+
+def test_pages_show_what_they_are_for():
+    async def look():
+        async with served(Head()) as (client, _):
+            overview = (await client.get("/")).text
+            assert "1.5 of 4 allocated" in overview
+            assert "phalanx status" in overview
+            queue = (await client.get("/queues/lab")).text
+            assert "borrows 1 GPU; others may take it back" in queue
+            waiting = (await client.get("/jobs/default/next")).text
+            assert "Why it waits" in waiting
+            assert "number 2 of those that wait" in waiting
+            assert "<h2>Why it waits" not in (await client.get("/jobs/default/runs")).text
+            evil = (await client.get("/jobs?q=onerror")).text
+            name = re.search(r'href="(/jobs/default/[^"]+)"', evil)
+            assert name is not None
+            assert (await client.get(name[1])).status_code == 200
+
+    run(look())
+
+
+def test_nobody_gets_past_the_way_in_without_a_session():
+    async def look():
+        async with served(Head(), is_in=False) as (client, dashboard):
+            open_ones = set()
+            for path in [*PAGES, "/nodes/grid", "/nothing", "/jobs/default/runs/log?member=a"]:
+                answer = await client.get(path)
+                assert (answer.status_code, answer.headers["location"]) == (303, "/login"), path
+            for path in ("/live/", "/live/jobs", "/api/v1/jobs"):
+                assert (await client.get(path)).status_code == 401
+            for path in ("/login", "/static/page.css", "/static/page.js", "/static/icon.svg"):
+                open_ones.add((await client.get(path)).status_code)
+            assert open_ones == {200}
+            for path in ("/logout", "/jobs/default/runs/cancel"):
+                assert (await client.post(path, headers=OWN)).status_code == 401
+            for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/login/../jobs"):
+                answer = await client.get(path)
+                assert answer.status_code in (303, 404), (path, answer.text)
+            assert not dashboard.watch.viewers
+
+    run(look())
+
+
+def test_a_session_ends_where_it_is_signed_out():
+    async def look():
+        async with served(Head()) as (client, _):
+            kept = client.cookies.get("c")
+            cookie = client.cookies.jar
+            assert all(one.has_nonstandard_attr("HttpOnly") for one in cookie)
+            await client.post("/logout", headers=OWN)
+            client.cookies.set("c", kept)
+            assert (await client.get("/")).status_code == 303
+
+    run(look())
+
+
+def test_what_is_not_there_is_said():
+    async def look():
+        async with served(Head()) as (client, _):
+            for path in ("/jobs/default/none", "/nodes/ffff", "/queues/none", "/what", "/jobs/a"):
+                answer = await client.get(path)
+                assert answer.status_code == 404, path
+                assert "Not possible" in answer.text
+                assert (await client.get(f"/api/v1{path}")).status_code == 404
+
+    run(look())
+
+
+def test_commands_go_to_the_head_as_they_are_and_a_page_that_only_shows_gives_none():
+    async def look():
+        head = Head()
+        async with served(head) as (client, _):
+            for action in ACTIONS:
+                answer = await client.post(f"/jobs/default/runs/{action}", headers=OWN)
+                assert answer.headers["location"] == "/jobs/default/runs"
+            assert [(one.name, one.command) for one in head.commands] == [
+                ("default/runs", action) for action in ACTIONS
+            ]
+            gone = await client.post("/jobs/default/runs/explode", headers=OWN)
+            assert gone.status_code == 404
+            assert (await client.get("/jobs/default/runs/cancel")).status_code == 404
+        async with served(head, may_act=False) as (client, _):
+            assert (await client.post("/jobs/default/runs/cancel", headers=OWN)).status_code == 403
+            assert "<button>Suspend" not in (await client.get("/jobs/default/runs")).text
+        assert len(head.commands) == len(ACTIONS)
+
+    run(look())
+
+
+def test_output_is_read_from_its_end_and_on():
+    async def look():
+        async with served(Head()) as (client, _):
+            first = (await client.get("/jobs/default/runs/log?member=a")).json()
+            assert first["text"] == "red <b>one</b>\n100%\nend\n"
+            at = f"/jobs/default/runs/log?member=a&offset={first['next']}"
+            assert (await client.get(at)).json()["text"] == ""
+
+    run(look())
+
+
+async def events(response, count):
+    """The next events of a stream: (name, data)."""
+    found, name = [], ""
+    async for line in response:
+        if line.startswith("event: "):
+            name = line[7:]
+        elif line.startswith("data: "):
+            found.append((name, json.loads(line[6:])))
+            if len(found) == count:
+                return found
+    return found
+
+
+class Stream:
+    """A stream of the application, line by line; ASGITransport would wait for its end."""
+
+    def __init__(self, app, path, cookie):
+        self._lines = asyncio.Queue()
+        self._gone = asyncio.Event()
+        path, _, query = path.partition("?")
+        scope = {
+            "type": "http", "method": "GET", "scheme": "http", "path": path,
+            "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
+            "http_version": "1.1", "asgi": {"version": "3.0"},
+            "headers": [(b"host", b"127.0.0.1"), (b"cookie", f"c={cookie}".encode())],
+        }  # fmt: skip
+        self.task = asyncio.create_task(app(scope, self._receive, self._send))
+
+    async def _receive(self):
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message):
+        for line in message.get("body", b"").decode().split("\n"):
+            await self._lines.put(line)
+
+    async def __aiter__(self):
+        while True:
+            yield await self._lines.get()
+
+    async def end(self):
+        self._gone.set()
+        await self.task
+
+
+def test_an_open_page_hears_of_what_changes_and_of_nothing_else():
+    async def look():
+        head = Head()
+        async with served(head) as (client, dashboard):
+            app = dashboard.app({"127.0.0.1"})
+            html = (await client.get("/jobs")).text
+            seen = re.search(r'data-live="(\d+)"', html)
+            assert seen is not None
+            stream = Stream(app, f"/live/jobs?seen={seen[1]}", client.cookies.get("c"))
+            rows = [*head.picture.jobs, job("late", st.PENDING, submitted=NOW)]
+            rows[0] = job("runs", st.COMPLETED)
+            head.picture = picture(jobs=rows)
+            ((name, changes),) = await events(stream, 1)
+            assert name == "changes"
+            assert set(changes["set"]) == {
+                "job-default_2f_runs", "job-default_2f_late", "states", "pages"
+            }  # fmt: skip
+            assert changes["order"]["rows"][0] == "job-default_2f_late"
+            assert dashboard.watch.viewers == 1
+            ((_, again),) = await events(stream, 1)
+            assert again == {}
+            await stream.end()
+            assert dashboard.watch.viewers == 0
+
+    run(look())
+
+
+def test_a_page_whose_thing_has_gone_is_told_so_and_a_head_that_is_away_is_said():
+    async def look():
+        head = Head()
+        async with served(head) as (client, dashboard):
+            app = dashboard.app({"127.0.0.1"})
+            stream = Stream(app, "/live/jobs/default/runs", client.cookies.get("c"))
+            assert (await events(stream, 1))[0][0] == "changes"
+            head.error = ConnectionError("nobody is there")
+            while not dashboard.watch.trouble:
+                await asyncio.sleep(0)
+            assert "nobody is there" in (await client.get("/jobs")).text
+            head.error = None
+            head.picture = picture(jobs=[])
+            while (await events(stream, 1))[0][0] != "gone":
+                pass
+            await stream.end()
+
+    run(look())
+
+
+def test_a_head_that_never_answered_is_said_at_once():
+    async def look():
+        head = Head()
+        head.error = ConnectionError("nobody is there")
+        async with served(head) as (client, _):
+            answer = await client.get("/")
+            assert (answer.status_code, "nobody is there" in answer.text) == (503, True)
+
+    run(look())
+
+
+def test_evil_text_is_in_the_data_as_it_is():
+    async def look():
+        async with served(Head()) as (client, _):
+            rows = (await client.get("/api/v1/jobs")).json()["page"]["listed"]["rows"]
+            assert EVIL in {row["name"] for row in rows}
+            grid = (await client.get("/nodes/grid")).json()
+            assert grid == msgspec.to_builtins(grid)
+            assert grid["held"] == [100, 50, 0, 0]
+
+    run(look())
+
+
+@pytest.mark.parametrize("words", ["code=", "code=x&code=y", "", "a=b&c=d&e=f&g=h"])
+def test_a_wrong_code_is_refused(words, monkeypatch):
+    monkeypatch.setattr("phalanx.dashboard.app.FAILED_S", 0.0)
+
+    async def look():
+        async with served(Head(), is_in=False) as (client, _):
+            form = {"content-type": "application/x-www-form-urlencoded"} | OWN
+            answer = await client.post("/login", content=words, headers=form)
+            assert answer.status_code == 401
+            assert "set-cookie" not in answer.headers
+
+    run(look())

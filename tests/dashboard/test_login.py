@@ -1,0 +1,52 @@
+"""Codes are good once, for a minute; sessions for half a day."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.dashboard import login as rules
+from phalanx.dashboard.login import Login, make_code
+
+SECRET = b"s" * 32
+
+
+def test_a_code_opens_one_session():
+    login = Login(SECRET)
+    code = make_code(SECRET, 100.0)
+    session = login.redeem(code, 101.0)
+    assert session
+    assert login.is_open(session, 101.0)
+    assert login.redeem(code, 102.0) is None
+    assert login.is_open(session, 101.0 + rules.SESSION_S - 1)
+    assert not login.is_open(session, 101.0 + rules.SESSION_S)
+    login.close(session)
+    assert not login.is_open(session, 102.0)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["", "x", "é" * 9, "A" * 54, "=" * 40, make_code(b"other" * 7, 100.0),
+     make_code(SECRET, 100.0)[:-2] + "AA", make_code(SECRET, 30.0), make_code(SECRET, 200.0)],
+)  # fmt: skip
+def test_what_is_no_code_opens_none(code):
+    assert Login(SECRET).redeem(code, 101.0) is None
+
+
+@pytest.mark.parametrize("session", [None, "", "x", "é"])
+def test_what_is_no_session_is_not_open(session):
+    assert not Login(SECRET).is_open(session, 0.0)
+
+
+def test_who_guesses_is_not_heard_for_a_minute():
+    login = Login(SECRET)
+    for _ in range(rules.FAILURES):
+        assert login.redeem("guess", 100.0) is None
+    assert login.redeem(make_code(SECRET, 100.0), 101.0) is None
+    assert login.redeem(make_code(SECRET, 161.0), 161.0)
+
+
+def test_of_too_many_sessions_the_oldest_ends(monkeypatch):
+    monkeypatch.setattr(rules, "MAX_SESSIONS", 2)
+    login = Login(SECRET)
+    sessions = [login.redeem(make_code(SECRET, float(now)), float(now)) for now in range(3)]
+    assert [login.is_open(one, 3.0) for one in sessions] == [False, True, True]

@@ -1,0 +1,194 @@
+"""What pages show, from rows."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from phalanx.dashboard.app import grid_changes
+from phalanx.dashboard.output import first_offset, part_data, plain_text
+from phalanx.dashboard.pages import jobs, nodes, overview, plan, queues
+from phalanx.dashboard.pages.lists import ROWS
+from phalanx.dashboard.pages.numbers import counted
+from phalanx.model.jobs import states as st
+from phalanx.observe.series import Series
+from phalanx.protocol.requests.jobs import LogPart
+
+from .world import EVIL, NOW, PLAN, description, gang, job, node, picture, queue
+
+
+def test_the_overview_says_what_waits_longest_what_failed_last_and_what_ails():
+    page = overview.overview(picture(), {}, NOW)
+    assert [one.name for one in page.waiting] == ["next", EVIL]
+    assert [one.name for one in page.failed] == ["broke"]
+    assert [row.state for row in page.ailing] == ["DEAD"]
+    assert page.jobs == {"Pending": 2, "Running": 1, "Failed": 1}
+    assert page.nodes == {"alive": 2, "dead": 1}
+    assert [(one.name, one.used, one.total) for one in page.gauges] == [
+        ("GPU", 1.5, 4.0), ("CPU", 16.0, 32.0), ("memory", 6 * 2.0**30, 8 * 2.0**30),
+    ]  # fmt: skip
+    assert len(page.troubles) == 2
+
+
+def names(words):
+    return [one.name for one in jobs.jobs(picture(), words).listed.rows]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ({}, ["runs", EVIL, "broke", "next"]),
+        ({"sort": "age"}, ["next", "runs", EVIL, "broke"]),
+        ({"sort": "position", "state": "pending"}, ["next", EVIL]),
+        ({"sort": "start"}, [EVIL, "next", "runs", "broke"]),
+        ({"state": "alive", "sort": "name"}, sorted(["runs", EVIL, "next"])),
+        ({"queue": EVIL}, [EVIL]),
+        ({"q": "ONERROR src"}, [EVIL, "broke"]),
+        ({"q": "nothing of that kind"}, []),
+        ({"state": "NoState"}, []),
+        ({"sort": "no column", "page": "99999999"}, ["runs", EVIL, "broke", "next"]),
+    ],
+)
+def test_jobs_are_filtered_and_sorted(words, found):
+    assert names(words) == found
+
+
+def test_a_list_is_cut_into_pages_and_says_how_many_there_are():
+    many = picture(jobs=[job(f"j{i:03}", submitted=NOW - i) for i in range(2 * ROWS + 1)])
+    first = jobs.jobs(many, {"q": "j"}).listed
+    assert (len(first.rows), first.matched, first.pages, first.first) == (ROWS, 101, 3, 1)
+    last = jobs.jobs(many, {"page": "3"}).listed
+    assert [one.name for one in last.rows] == ["j100"]
+    assert jobs.jobs(many, {"page": "77"}).listed.rows == last.rows
+    assert first.asked.address("/jobs", page=2) == "/jobs?q=j&sort=-age&page=2"
+    assert first.asked.address("/jobs", state="Running") == "/jobs?q=j&sort=-age&state=Running"
+
+
+@pytest.mark.parametrize(
+    ("row", "actions"),
+    [
+        (job("a"), ["suspend", "cancel"]),
+        (job("a", st.PENDING), ["hold", "suspend", "cancel"]),
+        (job("a", st.PENDING, is_held=True), ["release", "suspend", "cancel"]),
+        (job("a", st.ABORTED), ["resume", "cancel"]),
+        (job("a", st.COMPLETED, finished=NOW), []),
+    ],
+)
+def test_a_job_offers_what_may_be_asked_of_it(row, actions):
+    assert jobs.job_page(description(row), None).actions == actions
+
+
+def test_the_grid_says_who_holds_how_much_of_each_device():
+    found = nodes.grid(picture())
+    assert (found.nodes, found.devices) == (["n0001", "n0002"], [2, 2])
+    assert found.held == [100, 50, 0, 0]
+    assert found.holder == [0, nodes.OTHERS, nodes.NOBODY, nodes.NOBODY]
+    assert [(one.name, one.queue, one.job) for one in found.holders] == [
+        ("default/g1", "lab", "default/g1")
+    ]
+
+
+def test_of_the_grid_only_the_cells_that_differ_are_sent():
+    before = nodes.grid(picture())
+    assert grid_changes(None, before) == {}
+    assert grid_changes(before, before) == {}
+    row = node(1, [0, 0])
+    status = msgspec.structs.replace(picture().status, nodes=[row, node(2)])
+    two = [gang(1, [row], [[0]]), gang(2, [row], [[1]])]
+    changes = grid_changes(before, nodes.grid(picture(status=status, gangs=two)))
+    assert changes["cells"] == [(1, 100, 1)]
+    assert [one[0] for one in changes["holders"]] == ["default/g1", "default/g2"]
+    fewer = msgspec.structs.replace(picture().status, nodes=[row])
+    assert grid_changes(before, nodes.grid(picture(status=fewer)))["nodes"] == ["n0001"]
+
+
+def test_a_node_tells_its_devices_and_guests():
+    page = nodes.node_page(picture(), node(1).node_id)
+    assert page is not None
+    assert [(one.held, one.holder) for one in page.devices] == [
+        (100, "default/g1"), (50, nodes.TASKS),
+    ]  # fmt: skip
+    assert [(one.gang.name, one.members, one.devices) for one in page.guests] == [
+        ("g1", 1, {"GPU": [0]})
+    ]
+    assert nodes.node_page(picture(), "0") is None, "several begin so"
+
+
+def test_queues_stand_below_the_one_that_they_are_part_of_and_say_what_is_wrong():
+    lines = {line.queue.name: line for line in queues.queues(picture()).lines}
+    assert [(name, line.depth) for name, line in lines.items()] == [
+        (EVIL, 0), ("lab", 0), ("part", 1),
+    ]  # fmt: skip
+    assert lines["lab"].words == ["borrows 1 GPU; others may take it back"]
+    assert lines["part"].words == ["has 0 GPU of 2 that are kept for it, and waits for 1"]
+    assert lines[EVIL].words == ["is at its limit of 4 CPU"]
+    share = lines["lab"].shares[0]
+    assert (share.percent(share.allocated), share.percent(share.deserved)) == (50.0, 25.0)
+    page = queues.queue_page(picture(), {}, "lab", NOW)
+    assert page is not None
+    assert [one.name for one in page.waiting] == ["next"]
+    assert [one.name for one in page.running] == ["runs"]
+    assert queues.queue_page(picture(), {}, "none", NOW) is None
+
+
+def test_queues_in_a_circle_are_no_trap():
+    row = [queue("root"), queue("a", parent="b"), queue("b", parent="a")]
+    assert queues.queues(picture(queues=row)).lines == []
+
+
+def test_the_plan_puts_bars_that_overlap_into_lanes_of_their_own():
+    page = plan.plan_page(PLAN, picture())
+    (track,) = page.tracks
+    assert (track.name, page.length_s) == ("n0001", 120.0)
+    assert [[(bar.begin, bar.end, bar.kind) for bar in lane] for lane in track.lanes] == [
+        [(0.0, 100.0, "runs")], [(50.0, 100.0, "promised")],
+    ]  # fmt: skip
+
+
+def test_numbers_over_time_are_means_of_steps_and_bounded():
+    series = Series()
+    for second in range(2_000):
+        series.add(second, float(second % 2))
+        series.add(second + 0.5, float(second % 2))
+    fine = series.since(1_100.0, 2_000.0)
+    assert fine[0].at == 1_100.0
+    assert {point.mean for point in fine} == {0.0, 1.0}
+    assert len(fine) == 900
+    coarse = series.since(0.0, 2_000.0)
+    assert {point.mean for point in coarse} == {0.5}
+    assert [point.at for point in coarse][:2] == [0.0, 60.0]
+    series.add(10.0, 5.0)  # the clock was set back
+    assert series.since(1_100.0, 2_000.0)[-1].at == 1_999.0
+
+
+def test_what_is_counted_over_time():
+    assert counted(picture()) == {
+        ("allocated", "GPU"): 1.5, ("total", "GPU"): 4.0, ("allocated", "CPU"): 16.0,
+        ("total", "CPU"): 32.0, ("allocated", "memory"): 6 * 2.0**30,
+        ("total", "memory"): 8 * 2.0**30, ("jobs", "running"): 1.0, ("jobs", "waiting"): 2.0,
+        ("queue lab", "GPU"): 2.0, ("queue part", "GPU"): 0.0, (f"queue {EVIL}", "CPU"): 4.0,
+    }  # fmt: skip
+
+
+def test_output_is_plain_text():
+    assert plain_text(b"\x1b[1;31mred\x1b[0m\x1b]8;;http://x\x07link\x1b]8;;\x07") == "redlink"
+    assert plain_text(b" 1%|#\r 50%|##\r100%|###\nnext\r\n") == "100%|###\nnext\n"
+    assert plain_text(b"a\x00\x08b\xff\xe2\x80\xaec\ttab") == "ab\ufffdc\ttab"
+
+
+def test_output_is_sent_in_parts_that_end_with_lines():
+    whole = b"".join(b"line %d\n" % i for i in range(60_000))
+    offset, text, parts = 0, "", 0
+    while True:
+        data = part_data(LogPart(whole[offset : offset + (1 << 20)], len(whole)), offset)
+        text, offset, parts = text + data["text"], data["next"], parts + 1
+        if not data["more"]:
+            break
+        assert data["text"].endswith("\n")
+    assert text.encode() == whole
+    assert parts > 1
+    assert part_data(LogPart(b"", -1), 5)["size"] == -1
+    assert part_data(LogPart(b"ab", 12, 10), 0) == {
+        "text": "ab", "next": 12, "size": 12, "skipped": 10, "more": False,
+    }  # fmt: skip
+    assert first_offset(10) == 0

@@ -1,0 +1,196 @@
+"""A cluster as a head tells of it, drawn: names that mean harm, devices that are shared, a tree of
+queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.dashboard.watch import Picture
+from phalanx.model.jobs import states as st
+from phalanx.model.rows.cluster import DefectInfo, NodeInfo, StatusInfo
+from phalanx.model.rows.explanation import Explanation, ExpectedStart, Reason
+from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
+from phalanx.model.rows.work import (
+    GangInfo,
+    JobDescription,
+    JobInfo,
+    LogFile,
+    MemberInfo,
+    QueueInfo,
+    TransitionInfo,
+)
+from phalanx.observe.state.query import StateAnswer, StatePart
+from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.gangs import Explain, ListGangs, ShowPlan
+from phalanx.protocol.requests.jobs import CommandJob, GetJob, ListJobs, LogPart, ReadJobLog
+from phalanx.protocol.requests.queues import ListQueues
+from phalanx.protocol.requests.state import QueryState
+
+NOW = 1_790_000_000.0
+EVIL = "<img src=x onerror=alert(1)>'\"&{{7*7}}\u202e"
+GIB = 2.0**30
+START = ExpectedStart(
+    at_s=NOW + 600, in_s=600, after_tasks=3, basis=Basis(by_limit=2), is_promised=True
+)
+
+
+def node(number: int, left: list[int] | None = None, **fields: Any) -> NodeInfo:
+    """A node of two devices unless told otherwise; `left` in units of 1/10000."""
+    left = [10_000, 10_000] if left is None else left
+    free = {"CPU": 8.0, "memory": GIB}
+    total: dict[str, float] = {"CPU": 16.0, "memory": 4 * GIB}
+    if left:
+        free["GPU"], total["GPU"] = sum(left) / 10_000, float(len(left))
+    known: dict[str, Any] = {
+        "node_id": f"{number:056x}", "state": "ALIVE", "reason": "", "host": "10.0.0.1",
+        "port": 7000 + number, "hostname": f"n{number:04}", "total": total, "available": free,
+        "labels": {"zone": EVIL}, "running": 2, "waiting": 0, "devices": {"GPU": left},
+    }  # fmt: skip
+    return NodeInfo(**known | fields)
+
+
+def job(name: str, state: str = st.RUNNING, **fields: Any) -> JobInfo:
+    """A job of one member in the queue `lab`."""
+    known: dict[str, Any] = {
+        "name": name, "namespace": "default", "queue": "lab", "state": state, "reason": "",
+        "kind": "batch", "replicas": 1, "min": 1, "pending": int(state == st.PENDING),
+        "running": int(state == st.RUNNING), "succeeded": 0, "failed": 0, "retries": 0,
+        "priority": 0, "position": None, "submitted": NOW - 60, "started": None, "finished": None,
+        "age_s": 60.0, "time_limit_s": None, "ran_s": 0.0, "ends": None, "begins": None,
+        "deadline": None, "is_held": False, "restarts": 0, "annotations": {}, "after": "",
+        "array": "", "expected_start": None,
+    }  # fmt: skip
+    return JobInfo(**known | fields)
+
+
+def gang(number: int, nodes: list[NodeInfo], devices: list[list[int]], **fields: Any) -> GangInfo:
+    """A gang of which each member is on one of the nodes, with these devices."""
+    known: dict[str, Any] = {
+        "name": f"g{number}", "group": f"{number:032x}", "queue": "lab", "priority": 0,
+        "phase": "Running", "members": ["running"] * len(nodes), "min_members": len(nodes),
+        "created": NOW - 60, "started": NOW - 50, "preempted": 0, "ports": [],
+        "nodes": [row.node_id for row in nodes], "devices": [{"GPU": one} for one in devices],
+        "job": f"default/g{number}",
+    }  # fmt: skip
+    return GangInfo(**known | fields)
+
+
+def queue(name: str, **fields: Any) -> QueueInfo:
+    """An open queue below the root."""
+    known: dict[str, Any] = {
+        "name": name, "state": "Open", "weight": 1, "priority": 0, "parent": "root",
+        "reclaimable": True, "members": 0, "capability": {}, "deserved": {}, "guarantee": {},
+        "allocated": {}, "requested": {}, "default_time_s": None, "max_time_s": None,
+        "pending": 0, "inqueue": 0, "running": 0, "unknown": 0, "completed": 0,
+    }  # fmt: skip
+    return QueueInfo(**known | fields)
+
+
+def picture(**fields: Any) -> Picture:
+    """Two nodes, of which one device is half held by a task; a gang; jobs of all kinds."""
+    nodes = [node(1, [0, 5_000]), node(2), node(3, [], state="DEAD", reason=EVIL)]
+    known: dict[str, Any] = {
+        "version": 1,
+        "at": NOW,
+        "status": StatusInfo(
+            address="127.0.0.1:6380", store="memory", nodes=nodes, actors={"ALIVE": 2},
+            groups=[], jobs=[], gangs={}, troubles=[EVIL],
+            defects={"gang": DefectInfo(count=1, last=EVIL, at=NOW)},
+        ),
+        "jobs": [
+            job("runs"),
+            job(EVIL, st.PENDING, reason=EVIL, position=2, expected_start=START, queue=EVIL),
+            job("next", st.PENDING, position=1, submitted=NOW - 90),
+            job("broke", st.FAILED, reason=EVIL, finished=NOW - 5),
+        ],
+        "gangs": [gang(1, [nodes[0]], [[0]])],
+        "queues": [
+            queue("root"),
+            queue("lab", deserved={"GPU": 1.0}, allocated={"GPU": 2.0}, requested={"GPU": 1.0}),
+            queue("part", parent="lab", guarantee={"GPU": 2.0}, requested={"GPU": 1.0}),
+            queue(EVIL, capability={"CPU": 4.0}, allocated={"CPU": 4.0}, requested={"CPU": 1.0}),
+        ],
+    }  # fmt: skip
+    return Picture(**known | fields)
+
+
+def description(row: JobInfo) -> JobDescription:
+    """All about a job whose only member has printed something."""
+    member = MemberInfo(
+        name=f"{EVIL}-0", state=row.state, attempt=1, node=node(1).node_id,
+        devices={"GPU": [0]}, exit_code=None, reason=EVIL, started=NOW - 9, ended=None,
+        logs=[LogFile(node=node(1).node_id, path="a-0.1.log")],
+    )  # fmt: skip
+    past = TransitionInfo(at=NOW - 60, old="", new=st.PENDING, reason=EVIL)
+    return JobDescription(**row.as_dict(), ports=[1], preempted=0, members=[member], history=[past])
+
+
+PLAN = TimePlan(
+    now=NOW,
+    starts=(
+        PlannedStart(
+            podgroup=EVIL, queue=EVIL, at_s=NOW + 60, ends_s=None, after_tasks=1, basis=Basis(),
+            is_promised=True, fills=False,
+            places=(Place(node=node(1).node_id, tasks=1, devices={"nvidia.com/gpu": 1.0}),),
+        ),
+    ),
+    unknown=(EVIL,),
+    running=(
+        RunningPlace(
+            podgroup="default/runs",
+            place=Place(node=node(1).node_id, tasks=1, devices={}),
+            ends_s=NOW + 120,
+        ),
+    ),
+)  # fmt: skip
+WHY = Explanation(
+    snapshot="", name=EVIL, kind="podgroup", waits=True, position=2, expected_start=START,
+    reasons=[Reason(reason="quota", count=1, detail={}, sentence=EVIL, change=EVIL)],
+)  # fmt: skip
+PRINTED = b"\x1b[31mred\x1b[0m <b>one</b>\n" + b" 1%\r 50%\r100%\n" + b"\x1b]0;title\x07end\n"
+
+
+class Head:
+    """What a head would answer, from rows."""
+
+    def __init__(self) -> None:
+        self.picture = picture()
+        self.commands: list[CommandJob] = []
+        self.error: Exception | None = None
+
+    def ask(self, request: Any) -> Any:
+        """See `watch.Ask`."""
+        if self.error is not None:
+            raise self.error
+        match request:
+            case GetStatus():
+                return self.picture.status
+            case ListJobs():
+                return self.picture.jobs
+            case ListGangs():
+                return self.picture.gangs
+            case ListQueues():
+                return self.picture.queues
+            case GetJob(name):
+                return description(self._job(name))
+            case Explain():
+                return WHY
+            case ShowPlan():
+                return PLAN
+            case QueryState(query):
+                counts: Any = [([EVIL, EVIL, "RUNNING"][-len(query.count_by) :], 3, 0.0)]
+                return StateAnswer(StatePart([], 3, 3, counts), [EVIL])
+            case ReadJobLog(_, _, _, offset):
+                return LogPart(PRINTED[offset:], len(PRINTED))
+            case CommandJob():
+                self.commands.append(request)
+                return None
+        raise AssertionError(request)
+
+    def _job(self, name: str) -> JobInfo:
+        from phalanx.errors import JobNotFoundError
+
+        for row in self.picture.jobs:
+            if f"{row.namespace}/{row.name}" == name:
+                return row
+        raise JobNotFoundError(f"there is no job {name}")
