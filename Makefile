@@ -11,7 +11,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner plan batch policies resources scheduling)
 TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node plan policies protocol resources scheduling sim)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run test fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
+.PHONY: help setup redis run test test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -35,7 +35,7 @@ run: setup ## the main job: search and train on real digits, with a live display
 	@$(BIN)/phalanx demo
 
 test: setup redis ## all quick tests (under ten minutes on two cores)
-	@$(BIN)/python -m pytest -n 2 -m 'not slow' --ignore tests/ray_engine
+	@$(BIN)/python -m pytest -n 2 -m 'not slow' --ignore tests/ray_engine --ignore tests/browser
 
 test-ray: $(RAY_STAMP) ## the engine on Ray, and the API's contract there (RAY=2.49.2: that version)
 	@$(RAY_VENV)/bin/python -m pytest -m 'not slow' tests/ray_engine
@@ -59,8 +59,16 @@ conformance-libraries: $(RAY_STAMP) ## tests of Ray's libraries, from RAY_TESTS=
 conformance: setup ## Ray's own tests, from RAY_TESTS=DIR with Ray's python/ray/tests (an hour)
 	@$(BIN)/python tools/conformance/run.py --tests-dir $(RAY_TESTS) --out conformance.json
 
+test-browser: setup ## the web page in Debian's Chromium, with axe-core
+	@command -v chromium >/dev/null || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
+	    echo "chromium is missing: apt-get install chromium"; exit 1; }; \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	@$(BIN)/python -m pytest tests/browser
+
 test-slow: setup redis ## the long soak and everything marked slow
-	@$(BIN)/python -m pytest --cold --hypothesis-profile full -m 'slow or hypothesis'
+	@$(BIN)/python -m pytest --cold --hypothesis-profile full -m 'slow or hypothesis' --ignore tests/browser
 
 fuzz: setup ## requests, manifests, messages and commands of any kind, SECONDS (60) for each suite
 	@PHALANX_FUZZ_S=$(or $(SECONDS),60) $(BIN)/python -m pytest --timeout 0 -s tests/fuzz

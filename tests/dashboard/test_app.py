@@ -117,7 +117,7 @@ def test_nobody_gets_past_the_way_in_without_a_session():
     async def look():
         async with served(Head(), is_in=False) as (client, dashboard):
             open_ones = set()
-            for path in [*PAGES, "/nodes/grid", "/nothing", "/jobs/default/runs/log?member=a"]:
+            for path in [*PAGES, "/nothing", "/jobs/default/runs/log?member=a"]:
                 answer = await client.get(path)
                 assert (answer.status_code, answer.headers["location"]) == (303, "/login"), path
             for path in ("/live/", "/live/jobs", "/api/v1/jobs"):
@@ -209,7 +209,7 @@ class Stream:
     """A stream of the application, line by line; ASGITransport would wait for its end."""
 
     def __init__(self, app, path, cookie):
-        self._lines = asyncio.Queue()
+        self._lines: asyncio.Queue[str] = asyncio.Queue()
         self._gone = asyncio.Event()
         path, _, query = path.partition("?")
         scope = {
@@ -264,6 +264,26 @@ def test_an_open_page_hears_of_what_changes_and_of_nothing_else():
     run(look())
 
 
+def test_the_page_of_nodes_gets_all_devices_and_then_what_changes_of_them():
+    async def look():
+        head = Head()
+        async with served(head) as (client, dashboard):
+            await client.get("/nodes")
+            stream = Stream(dashboard.app({"127.0.0.1"}), "/live/nodes", client.cookies.get("c"))
+            ((name, first),) = await events(stream, 1)
+            assert (name, first["held"]) == ("grid", [100, 50, 0, 0])
+            nodes = [node(1, [0, 0]), node(2)]
+            status = msgspec.structs.replace(head.picture.status, nodes=nodes)
+            head.picture = picture(status=status)
+            found = {}
+            while "grid" not in found:
+                found |= dict(await events(stream, 1))
+            assert found["grid"] == {"cells": [[1, 100, -2]]}
+            await stream.end()
+
+    run(look())
+
+
 def test_a_page_whose_thing_has_gone_is_told_so_and_a_head_that_is_away_is_said():
     async def look():
         head = Head()
@@ -300,9 +320,6 @@ def test_evil_text_is_in_the_data_as_it_is():
         async with served(Head()) as (client, _):
             rows = (await client.get("/api/v1/jobs")).json()["page"]["listed"]["rows"]
             assert EVIL in {row["name"] for row in rows}
-            grid = (await client.get("/nodes/grid")).json()
-            assert grid == msgspec.to_builtins(grid)
-            assert grid["held"] == [100, 50, 0, 0]
 
     run(look())
 

@@ -8,7 +8,7 @@ from typing import Any
 from phalanx.dashboard.watch import Picture
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.cluster import DefectInfo, NodeInfo, StatusInfo
-from phalanx.model.rows.explanation import Explanation, ExpectedStart, Reason
+from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
 from phalanx.model.rows.work import (
     GangInfo,

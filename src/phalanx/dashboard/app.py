@@ -38,7 +38,6 @@ ACTIONS: dict[str, Command] = {
 PING_S = 15.0
 FAILED_S = 1.0
 """A wrong code is answered so late."""
-_PATIENCE_S = 5.0
 _SENT = 256
 _NO_STORE = {"cache-control": "no-store"}
 
@@ -78,7 +77,6 @@ class Dashboard:
             Route("/login", self._sign_in, methods=["POST"]),
             Route("/logout", self._sign_out, methods=["POST"]),
             Mount("/static", static),
-            Route("/nodes/grid", self._grid, methods=["GET"]),
             Route("/live{path:path}", self._live, methods=["GET"]),
             Route("/api/v1{path:path}", self._data, methods=["GET"]),
             Route("/jobs/{namespace}/{name}/log", self._log, methods=["GET"]),
@@ -167,12 +165,6 @@ class Dashboard:
 
         return await self._guarded(path, answer, is_data=True)
 
-    async def _grid(self, request: Request) -> Response:
-        async def answer(picture: Picture) -> Response:
-            return _json(grid(picture))
-
-        return await self._guarded("/nodes", answer, is_data=True)
-
     async def _log(self, request: Request) -> Response:
         words, job = request.query_params, _job_of(request)
         member, said = words.get("member", ""), words.get("offset", "")
@@ -206,7 +198,7 @@ class Dashboard:
         self, path: str, answer: Callable[[Picture], Awaitable[Response]], is_data: bool = False
     ) -> Response:
         """An answer, or what stands in its way in words."""
-        picture = self.watch.picture or await self.watch.newer(0, _PATIENCE_S)
+        picture = await self.watch.fresh()
         try:
             if picture is None:
                 raise ConnectionError(self.watch.trouble or "The head has not answered yet.")
@@ -262,6 +254,9 @@ class Dashboard:
         devices: Grid | None = None
         self.watch.viewers += 1
         try:
+            if path == "/nodes" and self.watch.picture is not None:
+                devices = grid(self.watch.picture)
+                yield _event("grid", msgspec.to_builtins(devices))
             while self._is_in(request) and not self.watch.is_over:
                 picture = await self.watch.newer(version, PING_S)
                 if picture is None:
@@ -279,20 +274,21 @@ class Dashboard:
                 yield _event("changes", pieces.changes_since(shown))
                 shown = pieces
                 if path == "/nodes":
-                    now = grid(picture)
-                    news = grid_changes(devices, now)
-                    devices = now
-                    if news:
+                    before, devices = devices, grid(picture)
+                    if before is None:
+                        yield _event("grid", msgspec.to_builtins(devices))
+                    elif news := grid_changes(before, devices):
                         yield _event("grid", news)
         finally:
             self.watch.viewers -= 1
 
 
-def grid_changes(before: Grid | None, now: Grid) -> dict[str, Any]:
+def grid_changes(before: Grid, now: Grid) -> dict[str, Any]:
     """What who shows `before` needs to show `now`: all, or the cells that differ."""
     shape = (now.nodes, now.ids, now.states, now.devices)
-    if before is None or shape != (before.nodes, before.ids, before.states, before.devices):
-        return {} if before is None else msgspec.to_builtins(now)
+    if shape != (before.nodes, before.ids, before.states, before.devices):
+        whole: dict[str, Any] = msgspec.to_builtins(now)
+        return whole
     # Numbers of holders mean others once there are others.
     moved = before.holders != now.holders
     cells = [

@@ -7,6 +7,7 @@ come from a page of this server.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,8 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 METHODS = frozenset({"GET", "HEAD", "POST"})
 """GET and HEAD never change anything."""
 BODY_BYTES = 64 * 1024
+BODY_S = 10.0
+"""So long may each part of a body take."""
 _OWN_SITE = frozenset({"same-origin", "none"})
 
 CONTENT_POLICY = (
@@ -66,26 +69,16 @@ class Guard:
 
         try:
             length = self.check(scope["method"], scope["scheme"], scope["headers"])
+            body = b"" if length == 0 else await _body(receive)
         except Refused as error:
             await _refuse(guarded, error)
             return
-        if length == 0:
-            await self._app(scope, receive, guarded)
-            return
-        left = BODY_BYTES
+        parts = [{"type": "http.request", "body": body, "more_body": False}]
 
-        async def bounded() -> Message:
-            nonlocal left
-            message = await receive()
-            left -= len(message.get("body", b""))
-            if left < 0:
-                raise Refused(413, f"A body is at most {BODY_BYTES} bytes.")
-            return message
+        async def read() -> Message:
+            return parts.pop() if parts else await receive()
 
-        try:
-            await self._app(scope, bounded, guarded)
-        except Refused as error:
-            await _refuse(guarded, error)
+        await self._app(scope, read, guarded)
 
     def check(self, method: str, scheme: str, headers: list[tuple[bytes, bytes]]) -> int | None:
         """How long the body says that it is; None: it does not say. Raises Refused."""
@@ -109,6 +102,21 @@ class Guard:
         if int(said[0]) > BODY_BYTES:
             raise Refused(413, f"A body is at most {BODY_BYTES} bytes.")
         return int(said[0])
+
+
+async def _body(receive: Receive) -> bytes:
+    """The whole body. Raises Refused for one that is too long, or too slow."""
+    body = bytearray()
+    while True:
+        try:
+            message = await asyncio.wait_for(receive(), BODY_S)
+        except asyncio.TimeoutError:
+            raise Refused(408, "The body does not come.") from None
+        body += message.get("body", b"")
+        if len(body) > BODY_BYTES:
+            raise Refused(413, f"A body is at most {BODY_BYTES} bytes.")
+        if not message.get("more_body", False):
+            return bytes(body)
 
 
 def _check_origin(values: dict[bytes, list[str]], own: str) -> None:

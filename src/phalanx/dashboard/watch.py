@@ -31,6 +31,11 @@ SHARE = 50.0
 WATCHED_S = 1.0
 UNWATCHED_S = 10.0
 """How often it asks at most, with viewers and without: numbers over time go on."""
+INTEREST_S = 15.0
+"""Who has opened a page is a viewer for so long."""
+MOST_S = 60.0
+PATIENCE_S = 5.0
+_TURN_S = 0.05
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +61,7 @@ class Watch:
         self._news = asyncio.Condition()
         self._is_over = False
         self.viewers = 0
+        self._wanted_until = 0.0
         self.picture: Picture | None = None
         self.trouble = ""
         """Why the head gave no answer the last time."""
@@ -68,12 +74,26 @@ class Watch:
             took = await self._look()
             async with self._news:
                 self._news.notify_all()
-            usual_s = WATCHED_S if self.viewers else UNWATCHED_S
-            until = time.monotonic() + max(usual_s, took * SHARE)
-            while time.monotonic() < until and not self._is_over:
-                if usual_s > WATCHED_S and self.viewers:
-                    usual_s, until = WATCHED_S, time.monotonic()
-                await asyncio.sleep(min(0.1, max(until - time.monotonic(), 0)))
+            looked, least_s = time.monotonic(), min(took * SHARE, MOST_S)
+            while not self._is_over:
+                usual_s = WATCHED_S if self._is_watched() else UNWATCHED_S
+                if time.monotonic() >= looked + max(usual_s, least_s):
+                    break
+                await asyncio.sleep(_TURN_S)
+
+    def _is_watched(self) -> bool:
+        return bool(self.viewers) or time.monotonic() < self._wanted_until
+
+    async def fresh(self) -> Picture | None:
+        """The picture, of now if nobody has looked for a while; None when the head has never
+        answered."""
+        was_watched = self._is_watched()
+        self._wanted_until = time.monotonic() + INTEREST_S
+        if self.picture is None:
+            return await self.newer(0, PATIENCE_S)
+        if was_watched or self.picture.trouble:
+            return self.picture
+        return await self.newer(self.picture.version, PATIENCE_S) or self.picture
 
     async def _look(self) -> float:
         """Ask once; how long the head took, in seconds."""

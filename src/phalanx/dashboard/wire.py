@@ -9,7 +9,7 @@ import re
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEAD_S = 10.0
+HEAD_S = 5.0
 """So long may the head of a request take."""
 HEAD_BYTES = 16_384
 _BARE_LF = re.compile(rb"(?<!\r)\n")
@@ -20,8 +20,8 @@ class StrictProtocol(H11Protocol):
     """uvicorn's HTTP/1.1, with less patience."""
 
     _late: asyncio.TimerHandle | None = None
-    _last = b"\n"
-    """The last bytes of a head of which more is to come."""
+    _head = b""
+    """What has come of a head of which more is to come."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio.Protocol."""
@@ -36,12 +36,14 @@ class StrictProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""
         if self.conn.their_state is h11.IDLE:
-            seen = self._last.lstrip(b"\n") + data
-            head, end, _ = seen.partition(_END)
+            head, end, _ = (self._head + data).partition(_END)
             if _BARE_LF.search(head):
                 self.send_400_response("A line of the head ends without a carriage return.")
                 return
-            self._last = b"\n" if end else seen[-3:]
+            if len(head) > HEAD_BYTES:
+                self.send_400_response("The head is too long.")
+                return
+            self._head = b"" if end else head
             if not end and self._late is None:
                 self._late = self.loop.call_later(HEAD_S, self.transport.close)
         super().data_received(data)

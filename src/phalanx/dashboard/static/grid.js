@@ -1,6 +1,8 @@
 // Draws all devices: a row a node, a cell a device, filled as far as it is held. Hovering lights all
 // cells of one holder; a click opens its job, or the node.
 
+import { onGrid } from "./page.js";
+
 const canvas = document.getElementById("grid");
 const note = document.getElementById("grid-note");
 const by = document.getElementById("grid-by");
@@ -79,7 +81,7 @@ function draw() {
 }
 
 /** What is at a place of the canvas: its node, device, and holder. */
-export function cellAt(x, y) {
+function cellAt(x, y) {
   if (!data) return null;
   for (let node = 0; node < data.nodes.length; node++) {
     const { x: left, y: top } = place(node);
@@ -120,7 +122,6 @@ canvas.addEventListener("click", (event) => {
 by.addEventListener("change", draw);
 addEventListener("resize", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-document.addEventListener("phalanx:grid", (event) => take(event.detail));
 
 /** The whole grid, or the cells that have changed since: [cell, held, holder] each. */
 function take(news) {
@@ -137,5 +138,4 @@ function take(news) {
 }
 
 window.phalanx = { grid: { cellAt } };
-const answer = await fetch(canvas.dataset.source, { credentials: "same-origin" });
-if (answer.ok) take(await answer.json());
+onGrid(take);

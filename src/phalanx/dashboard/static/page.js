@@ -6,6 +6,14 @@ const pulse = document.getElementById("pulse");
 const template = document.createElement("template");
 let source = null;
 let heard = 0;
+const held = [];
+let taker = null;
+
+/** From now on `take` gets the devices, and what came before somebody took them. */
+export function onGrid(take) {
+  taker = take;
+  held.splice(0).forEach(take);
+}
 
 /** One element from its HTML, as the server wrote (and escaped) it. */
 function made(html) {
@@ -14,7 +22,7 @@ function made(html) {
 }
 
 /** Puts in what is new and the rows in their order; what is as it was keeps focus and selection. */
-export function apply(changes) {
+function apply(changes) {
   for (const [id, html] of Object.entries(changes.set || {})) {
     document.getElementById(id)?.replaceWith(made(html));
   }
@@ -37,7 +45,6 @@ export function apply(changes) {
     }
   }
   times();
-  document.dispatchEvent(new CustomEvent("phalanx:changed"));
 }
 
 /** How long, as the command line says it: 5s, 3m, 2h, 4d. */
@@ -73,7 +80,8 @@ function listen() {
     apply(JSON.parse(event.data));
   });
   source.addEventListener("grid", (event) => {
-    document.dispatchEvent(new CustomEvent("phalanx:grid", { detail: JSON.parse(event.data) }));
+    const news = JSON.parse(event.data);
+    if (taker) taker(news); else held.push(news);
   });
   source.addEventListener("still", () => { heard = Date.now() / 1000; times(); });
   source.addEventListener("gone", () => location.reload());

@@ -1,0 +1,126 @@
+"""The page in a real browser: nothing of users runs, everybody can read it, and it lives."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from tests.dashboard.test_app import PAGES
+from tests.dashboard.world import EVIL, NOW, gang, job, node, picture
+
+from phalanx.model.jobs import states as st
+
+from .conftest import Visitor
+
+
+@pytest.mark.parametrize("width", [390, 1600])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_readable_by_everybody(chromium, served, scheme, width):
+    visitor = Visitor(
+        chromium, served, color_scheme=scheme, viewport={"width": width, "height": 900}
+    )
+    page = visitor.page
+    found = []
+    for path in PAGES:
+        page.goto(served.base + path)
+        page.wait_for_function("() => document.querySelector('h1') !== null")
+        for one in Axe().run(page).response["violations"]:
+            found.append((path, one["id"], [part["html"][:120] for part in one["nodes"]]))
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        if wide > 0:
+            found.append((path, "wider than the window", wide))
+    visitor.close()
+    assert found == []
+    assert visitor.wrong == []
+
+
+def test_names_that_mean_harm_are_text(visitor):
+    page = visitor.page
+    for path in PAGES:
+        page.goto(visitor.base + path)
+        assert page.locator("img[src=x]").count() == 0
+    page.goto(f"{visitor.base}/jobs?q=onerror")
+    assert EVIL.replace("\u202e", "") in page.inner_text("tbody").replace("\u202e", "")
+
+
+def test_a_list_changes_while_it_is_open_and_keeps_what_its_reader_does(visitor, served):
+    page = visitor.page
+    page.goto(f"{visitor.base}/jobs")
+    page.wait_for_selector("#job-default_2f_runs")
+    page.fill("input[name=q]", "half a wor")
+    page.evaluate("document.getElementById('job-default_2f_next').dataset.kept = 'yes'")
+    rows = [one for one in served.head.picture.jobs if one.name != "broke"]
+    rows[0] = job("runs", st.COMPLETED, finished=NOW)
+    served.head.picture = picture(jobs=[*rows, job("late", st.PENDING, submitted=NOW)])
+    page.wait_for_selector("#job-default_2f_late")
+    assert page.locator("tbody tr").first.get_attribute("id") == "job-default_2f_late"
+    assert page.locator("#job-default_2f_broke").count() == 0
+    assert "Completed" in page.inner_text("#job-default_2f_runs")
+    assert page.input_value("input[name=q]") == "half a wor"
+    assert page.evaluate("document.activeElement.name") == "q"
+    assert page.get_attribute("#job-default_2f_next", "data-kept") == "yes", "it did not change"
+    page.wait_for_function("() => document.getElementById('pulse').textContent === 'live'")
+
+
+def test_a_head_that_is_away_is_said_and_forgotten_when_it_is_back(visitor, served):
+    page = visitor.page
+    page.goto(f"{visitor.base}/queues")
+    served.head.error = ConnectionError("nobody is there")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert "nobody is there" in page.inner_text("#trouble")
+    served.head.error = None
+    page.wait_for_selector("#trouble", state="hidden")
+
+
+def test_the_grid_says_of_each_device_who_holds_it_and_follows(visitor, served):
+    page = visitor.page
+    page.goto(f"{visitor.base}/nodes")
+    page.wait_for_function("() => window.phalanx?.grid.cellAt(150, 15)")
+    cell = "window.phalanx.grid.cellAt({}, 15)"
+    first, second = (page.evaluate(cell.format(x)) for x in (145, 165))
+    assert (first["node"], first["device"], first["held"]) == ("n0001", 0, 100)
+    assert first["holder"] == ["default/g1", "lab", "default/g1"]
+    assert (second["device"], second["held"], second["words"]) == (1, 50, "tasks and actors")
+    row = node(1, [0, 0])
+    two = [gang(1, [row], [[0]]), gang(2, [row], [[1]])]
+    status = msgspec.structs.replace(picture().status, nodes=[row, node(2)])
+    served.head.picture = picture(status=status, gangs=two)
+    page.wait_for_function("() => window.phalanx.grid.cellAt(165, 15).held === 100")
+    assert page.evaluate(cell.format(165))["holder"][0] == "default/g2"
+    page.hover("#grid", position={"x": 165, "y": 15})
+    assert "default/g2 of queue lab" in page.inner_text("#grid-note")
+
+
+def test_output_is_shown_as_text_and_searched(visitor):
+    page = visitor.page
+    page.goto(f"{visitor.base}/jobs/default/runs")
+    page.click("button[data-log]")
+    page.wait_for_function("() => document.getElementById('log-text').textContent.includes('end')")
+    assert page.inner_text("#log-text").rstrip() == "red <b>one</b>\n100%\nend"
+    page.fill("#log-find", "ONE")
+    assert page.inner_text("#log-text") == "red <b>one</b>"
+
+
+def test_a_command_is_asked_about_and_given(visitor, served):
+    page = visitor.page
+    page.goto(f"{visitor.base}/jobs/default/runs")
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    page.click("text=Cancel")
+    assert served.head.commands == []
+    page.once("dialog", lambda dialog: dialog.accept())
+    with page.expect_navigation():
+        page.click("text=Cancel")
+    assert [one.command for one in served.head.commands] == ["cancel"]
+
+
+def test_the_keyboard_is_enough(visitor):
+    page = visitor.page
+    page.goto(f"{visitor.base}/jobs")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "q"
+    page.keyboard.type("next")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert page.locator("tbody tr").count() == 1
+    page.keyboard.press("Tab")
+    assert page.inner_text(":focus") == "To the content"
