@@ -72,13 +72,21 @@ CALLED_BY_RAYS_PROGRAMS = frozenset(
 """Private names of Ray's that programs written for it use."""
 
 CALLED_BY_PYTHON = frozenset(
-    {"create_module", "exec_module", "find_class", "reducer_override", "writable"}
+    {"connection_lost", "connection_made", "create_module", "data_received", "exec_module"}
+    | {"find_class", "reducer_override", "writable"}
 )
-"""Methods that the standard library calls: of importers, picklers and files."""
+"""Methods that the standard library calls: of protocols, importers, picklers and files."""
+
+CALLED_BY_TEMPLATES = frozenset(
+    name
+    for template in SRC.glob("phalanx/*/templates/*.html")
+    for name in re.findall(r"\.([a-z_]+)", template.read_text())
+)
+"""What pages name of the data that they show."""
 
 CALLED_BY_NOTEBOOKS = frozenset({"_repr_html_"})
 
-CALLED = CALLED_BY_PYTHON | CALLED_BY_RAYS_PROGRAMS | CALLED_BY_NOTEBOOKS
+CALLED = CALLED_BY_PYTHON | CALLED_BY_RAYS_PROGRAMS | CALLED_BY_NOTEBOOKS | CALLED_BY_TEMPLATES
 
 INERT = frozenset(
     {

@@ -39,7 +39,6 @@ class Served:
             timeout_graceful_shutdown=1,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
-        self._server.install_signal_handlers = lambda: None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
         self._thread.start()
 
@@ -82,7 +81,7 @@ class Visitor:
 
     def __init__(self, chromium, served, **options):
         self.base = served.base
-        self.wrong = []
+        self.wrong: list[str] = []
         self._context = chromium.new_context(**options)
         self._context.route(re.compile(".*"), self._route)
         self.page = self._context.new_page()

@@ -275,7 +275,7 @@ def test_the_page_of_nodes_gets_all_devices_and_then_what_changes_of_them():
             nodes = [node(1, [0, 0]), node(2)]
             status = msgspec.structs.replace(head.picture.status, nodes=nodes)
             head.picture = picture(status=status)
-            found = {}
+            found: dict[str, object] = {}
             while "grid" not in found:
                 found |= dict(await events(stream, 1))
             assert found["grid"] == {"cells": [[1, 100, -2]]}

@@ -177,6 +177,18 @@ def test_a_head_of_a_request_that_never_ends_is_not_waited_for(browser):
     assert wire.HEAD_S < 60
 
 
+def test_a_program_has_a_page_of_its_own_runtime(machine):
+    program = (
+        "import phalanx, urllib.request\n"
+        "with phalanx.init(address='local', num_cpus=1, include_dashboard=True) as context:\n"
+        "    url = f'http://{context.dashboard_url}/login'\n"
+        "    print(urllib.request.urlopen(url).read().decode())\n"
+    )
+    ended = machine.python(program)
+    assert "<h1>Sign in</h1>" in ended.stdout, ended.stderr
+    assert "/login#code=" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -6,12 +6,15 @@ import atexit
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, TextIO
+from urllib.parse import urlsplit
 
 from phalanx.api.addresses import engine_and_address
 from phalanx.api.amounts import check_amounts
@@ -53,8 +56,8 @@ class RuntimeHandle(Mapping[str, Any]):
 
     @property
     def dashboard_url(self) -> str:
-        """Address of the dashboard; empty while there is none."""
-        return ""
+        """HOST:PORT of the web page; empty without `include_dashboard`."""
+        return str(self._facts.get("webui_url", ""))
 
     @property
     def python_version(self) -> str:
@@ -105,11 +108,12 @@ def init(
     several of one task are close: the name of a known machine such as "dgx_h100", or the text of
     `nvidia-smi topo -m`; real GPUs are asked. `placement` is the policy of a runtime of its own by
     which work finds its nodes: a name, or `{"policy": "selector", "same_rack": "prefer"}` (see
-    docs/placement.md). What this driver starts is charged to `queue`, by
-    whose weight it shares nodes with drivers of other queues, and has `priority`, unless it says
-    otherwise; a runtime of its own makes the queue if there is none. Raises RuntimeError when it
-    is running already, unless `ignore_reinit_error`; QueueUnavailableError for a queue that takes
-    no work; ValueError and TypeError for arguments that cannot be.
+    docs/placement.md). `include_dashboard` serves the web page of the cluster beside it
+    (docs/dashboard.md) and prints an address that lets you in. What this driver starts is charged
+    to `queue`, by whose weight it shares nodes with drivers of other queues, and has `priority`,
+    unless it says otherwise; a runtime of its own makes the queue if there is none. Raises
+    RuntimeError when it is running already, unless `ignore_reinit_error`; QueueUnavailableError for
+    a queue that takes no work; ValueError and TypeError for arguments that cannot be.
     """
     with _lock:
         engine = current()
@@ -168,7 +172,22 @@ def init(
                 raise
         for step in list(after_init):
             step()
-        return RuntimeHandle(started.facts())
+        facts = started.facts()
+        if include_dashboard and engine_name == "embedded":
+            facts["webui_url"] = _serve_page(facts["address"])
+        return RuntimeHandle(facts)
+
+
+def _serve_page(address: str) -> str:
+    """Have the web page of this cluster served, say how to get in, and give its HOST:PORT; empty,
+    with a warning, when that is not possible. The page ends with the cluster."""
+    command = [sys.executable, "-m", "phalanx", "dashboard", "--address", address]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        warnings.warn(f"There is no web page: {done.stderr.strip()}", stacklevel=3)
+        return ""
+    print(done.stdout, end="", file=sys.stderr)
+    return urlsplit(done.stdout.split("\n")[1]).netloc
 
 
 def _with_that_of_the_job(runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -13,15 +13,15 @@ from phalanx.cli.jobs import Address
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.table import report, say
 
-PORT = 8266
-
 
 def dashboard(
     address: Address = None,
     host: Annotated[
         str, typer.Option(help="Where to listen; beyond this machine only with TLS.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = PORT,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="8266 by default, or any that is free.")
+    ] = None,
     name: Annotated[
         list[str] | None,
         typer.Option(help="Another name of this machine, by which browsers may call the page."),

@@ -318,6 +318,7 @@ def _what_next(where: str, token: str, is_insecure: bool) -> str:
         "From Python on this machine:  phalanx.init()",
         f"Another node:                 {join}",
         "The cluster:                  phalanx status",
+        "Its web page:                 phalanx dashboard",
         "The end:                      phalanx stop",
         "",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import hmac
 import ipaddress
 import json
@@ -40,7 +41,8 @@ class Options(msgspec.Struct, kw_only=True):
 
     cluster: str
     host: str = "127.0.0.1"
-    port: int = PORT
+    port: int | None = None
+    """None: PORT, or any that is free."""
     names: list[str] = []
     """By which the server may be called, beside its address and this machine's name."""
     may_act: bool = True
@@ -91,7 +93,12 @@ def _listen(options: Options) -> socket.socket:
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((options.host, options.port))
+    try:
+        listener.bind((options.host, PORT if options.port is None else options.port))
+    except OSError as error:
+        if options.port is not None or error.errno != errno.EADDRINUSE:
+            raise
+        listener.bind((options.host, 0))
     return listener
 
 
