@@ -21,9 +21,9 @@ from phalanx.model.rows.work import (
 )
 from phalanx.observe.state.query import StateAnswer, StatePart
 from phalanx.protocol.requests.cluster import GetStatus
-from phalanx.protocol.requests.gangs import Explain, ListGangs, ShowPlan
-from phalanx.protocol.requests.jobs import CommandJob, GetJob, ListJobs, LogPart, ReadJobLog
-from phalanx.protocol.requests.queues import ListQueues
+from phalanx.protocol.requests.gangs import Explain, ShowPlan
+from phalanx.protocol.requests.jobs import CommandJob, GetJob, LogPart, ReadJobLog
+from phalanx.protocol.requests.news import ClusterNews, GetNews, ListWaiting, Since, WaitInfo
 from phalanx.protocol.requests.state import QueryState
 
 NOW = 1_790_000_000.0
@@ -150,6 +150,11 @@ WHY = Explanation(
 PRINTED = b"\x1b[31mred\x1b[0m <b>one</b>\n" + b" 1%\r 50%\r100%\n" + b"\x1b]0;title\x07end\n"
 
 
+def name_of(row: JobInfo) -> str:
+    """NAMESPACE/NAME."""
+    return f"{row.namespace}/{row.name}"
+
+
 class Head:
     """What a head would answer, from rows."""
 
@@ -165,12 +170,16 @@ class Head:
         match request:
             case GetStatus():
                 return self.picture.status
-            case ListJobs():
-                return self.picture.jobs
-            case ListGangs():
-                return self.picture.gangs
-            case ListQueues():
-                return self.picture.queues
+            case GetNews():
+                return self._news()
+            case ListWaiting():
+                return [
+                    WaitInfo(
+                        f"{row.namespace}/{row.name}", row.reason, row.position, row.expected_start
+                    )
+                    for row in self.picture.jobs
+                    if row.position is not None
+                ]
             case GetJob(name):
                 return description(self._job(name))
             case Explain():
@@ -187,10 +196,18 @@ class Head:
                 return None
         raise AssertionError(request)
 
+    def _news(self) -> ClusterNews:
+        """All of it, each time."""
+        return ClusterNews(
+            since=Since(1.0), is_new=True, is_more=False, nodes=self.picture.status.nodes,
+            jobs=self.picture.jobs, gangs=self.picture.gangs, gone_nodes=[], gone_jobs=[],
+            gone_gangs=[], queues=self.picture.queues,
+        )  # fmt: skip
+
     def _job(self, name: str) -> JobInfo:
         from phalanx.errors import JobNotFoundError
 
         for row in self.picture.jobs:
-            if f"{row.namespace}/{row.name}" == name:
+            if name_of(row) == name:
                 return row
         raise JobNotFoundError(f"there is no job {name}")

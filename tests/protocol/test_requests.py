@@ -38,7 +38,7 @@ SOURCES = Path(phalanx.__file__).parent
 FOR_VISITORS = {
     "RegisterDriver",
     *("DrainNode", "ChangeTotals", "GetStatus", "QueryState"),
-    *("ListGangs", "Explain", "TakeSnapshot", "ShowPlan"),
+    *("ListGangs", "Explain", "TakeSnapshot", "ShowPlan", "GetNews", "ListWaiting"),
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
     *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
     *("ExplainActor", "ListActors", "ListGroups"),

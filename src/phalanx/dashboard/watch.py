@@ -14,13 +14,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.model.rows.cluster import StatusInfo
+from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.model.rows.work import GangInfo, JobInfo, QueueInfo
 from phalanx.observe.series import Series
 from phalanx.protocol.requests.cluster import GetStatus
-from phalanx.protocol.requests.gangs import ListGangs
-from phalanx.protocol.requests.jobs import ListJobs
-from phalanx.protocol.requests.queues import ListQueues
+from phalanx.protocol.requests.news import (
+    ClusterNews,
+    GetNews,
+    ListWaiting,
+    Since,
+    WaitInfo,
+    with_wait,
+)
 from phalanx.protocol.requests.request import Request
 
 R = TypeVar("R")
@@ -60,6 +65,13 @@ class Watch:
         self._wall = wall
         self._news = asyncio.Condition()
         self._is_over = False
+        self._since = Since()
+        self._nodes: dict[str, NodeInfo] = {}
+        self._jobs: dict[str, JobInfo] = {}
+        self._gangs: dict[str, GangInfo] = {}
+        self._queues: list[QueueInfo] = []
+        self._waits: dict[str, WaitInfo] = {}
+        self._waits_due = 0.0
         self.viewers = 0
         self._wanted_until = 0.0
         self.picture: Picture | None = None
@@ -99,7 +111,7 @@ class Watch:
         """Ask once; how long the head took, in seconds."""
         begun = time.monotonic()
         try:
-            status, jobs, gangs, queues = await asyncio.to_thread(self._all)
+            status = await asyncio.to_thread(self._hear)
         except (OSError, PhalanxError) as error:
             self.trouble = f"The head gives no answer: {error}"
             if self.picture is not None:
@@ -108,21 +120,49 @@ class Watch:
                 )
             return 0.0
         took = time.monotonic() - begun
-        version = 1 if self.picture is None else self.picture.version + 1
         self.trouble = ""
         self.picture = Picture(
-            version=version, at=self._wall(), status=status, jobs=jobs, gangs=gangs, queues=queues
+            version=1 if self.picture is None else self.picture.version + 1,
+            at=self._wall(),
+            status=msgspec.structs.replace(status, nodes=list(self._nodes.values())),
+            jobs=[with_wait(job, self._waits.get(uid)) for uid, job in self._jobs.items()],
+            gangs=list(self._gangs.values()),
+            queues=self._queues,
         )
         self._count(self.picture)
         return took
 
-    def _all(self) -> tuple[StatusInfo, list[JobInfo], list[GangInfo], list[QueueInfo]]:
-        return (
-            self._ask(GetStatus()),
-            self._ask(ListJobs()),
-            self._ask(ListGangs()),
-            self._ask(ListQueues()),
-        )
+    def _hear(self) -> StatusInfo:
+        """What is new, until there is no more; and now and then why jobs wait, which costs the head
+        most."""
+        status: StatusInfo = self._ask(GetStatus(is_brief=True))
+        is_more = True
+        while is_more:
+            is_more = self._take(self._ask(GetNews(self._since)))
+        if not any(job.pending for job in self._jobs.values()):
+            self._waits = {}
+        elif time.monotonic() >= self._waits_due:
+            begun = time.monotonic()
+            self._waits = {one.job: one for one in self._ask(ListWaiting())}
+            took = time.monotonic() - begun
+            self._waits_due = time.monotonic() + min(took * SHARE, MOST_S)
+        return status
+
+    def _take(self, news: ClusterNews) -> bool:
+        if news.is_new:
+            for kept in (self._nodes, self._jobs, self._gangs):
+                kept.clear()
+        self._since, self._queues = news.since, news.queues
+        self._nodes |= {row.node_id: row for row in news.nodes}
+        self._jobs |= {f"{row.namespace}/{row.name}": row for row in news.jobs}
+        self._gangs |= {row.group: row for row in news.gangs}
+        for node in news.gone_nodes:
+            self._nodes.pop(node, None)
+        for job in news.gone_jobs:
+            self._jobs.pop(job, None)
+        for gang in news.gone_gangs:
+            self._gangs.pop(gang, None)
+        return news.is_more
 
     def _count(self, picture: Picture) -> None:
         from phalanx.dashboard.pages.numbers import counted

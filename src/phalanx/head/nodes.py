@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from phalanx.errors import StaleNodeError
+from phalanx.head.changes import ChangeLog
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING, NODE, move
 from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT
 from phalanx.model.rows.cluster import NodeInfo
@@ -103,6 +104,8 @@ class NodeDirectory:
         self._awaited: dict[str, str] = {}
         """Why nodes are not connected that may be back soon."""
         self._changed_at: dict[str, int] = {}
+        self._news: ChangeLog[str] = ChangeLog()
+        """For people: also of nodes that are not connected, which changes nothing for others."""
         """Version of each node's last change; the latest stands last."""
         self._dead: deque[str] = deque()
 
@@ -174,6 +177,7 @@ class NodeDirectory:
         """The node's connection ended: its process did, most likely, or it is back soon."""
         if node_id in self._silent_until:
             self._awaited[node_id] = "its connection ended"
+            self._news.note(node_id)
             until = now + self._limits.reconnect_s
             self._silent_until[node_id] = min(self._silent_until[node_id], until)
 
@@ -326,6 +330,13 @@ class NodeDirectory:
         changed.reverse()
         return self.version, changed
 
+    def rows_since(self, version: int, most: int) -> tuple[int, list[NodeInfo], list[str]]:
+        """The rows of nodes that changed after `version`, those that are not remembered any more,
+        at most so many together, and first the version that who has these is at."""
+        reached, names = self._news.since(version, most)
+        rows = [self._row_of(self._records[name]) for name in names if name in self._records]
+        return reached, rows, [name for name in names if name not in self._records]
+
     def _add(self, record: NodeRecord) -> None:
         self._records[record.node_id] = record
         self._reports.setdefault(record.node_id, NodeReport(available={}))
@@ -341,6 +352,7 @@ class NodeDirectory:
         self.version += 1
         self._changed_at.pop(node_id, None)
         self._changed_at[node_id] = self.version
+        self._news.note(node_id)
 
     def _die(self, node_id: str, reason: str) -> None:
         record = self._records[node_id]
@@ -353,6 +365,7 @@ class NodeDirectory:
             oldest = self._records.pop(self._dead.popleft())
             del self._prefixes[oldest.prefix]
             del self._reports[oldest.node_id], self._changed_at[oldest.node_id]
+            self._news.note(oldest.node_id)
         self._effects.node_dead(record, reason)
 
     def _move(self, record: NodeRecord, state: str, reason: str) -> None:

@@ -180,9 +180,9 @@ class ControlRequests:
         return StatusInfo(
             address=address,
             store=store,
-            nodes=self._nodes.rows(),
+            nodes=[] if request.is_brief else self._nodes.rows(),
             actors=dict(Counter(actor.state for actor in self._actors.table.all())),
-            groups=self._groups.table.table(),
+            groups=[] if request.is_brief else self._groups.table.table(),
             jobs=self._drivers.rows(),
             gangs=self._gang_counts(),
             defects=dict(self._defects.rows),

@@ -39,6 +39,8 @@ class GangRegistry:
         """`queues_changed` is called when other queues than before have gangs."""
         self._keep = keep
         self._queues_changed = queues_changed
+        self.follow: Callable[[Gang], None] = lambda gang: None
+        """Hears of every gang that changes or is over."""
         self.gangs: dict[bytes, Gang] = {}
         self.member_of: dict[str, tuple[Gang, int]] = {}
         self.waiting: dict[bytes, Gang] = {}
@@ -83,16 +85,19 @@ class GangRegistry:
     def forget(self, gang: Gang) -> None:
         """Strike it out of the store."""
         self._keep("gangs", gang.group, None)
+        self.follow(gang)
 
     def keep(self, gang: Gang) -> None:
         """Write it down."""
         self._keep("gangs", gang.group, gang)
+        self.follow(gang)
 
     # ---- what follows ------------------------------------------------------------------------
 
     def members_moved(self, gang: Gang, move: Move) -> None:
         """See Follower."""
         self._look_at(gang)
+        self.follow(gang)
 
     def _look_at(self, gang: Gang) -> None:
         group = gang.group

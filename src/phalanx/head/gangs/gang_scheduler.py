@@ -26,6 +26,7 @@ from phalanx.head.gangs.member_lifecycle import MemberLifecycle
 from phalanx.head.gangs.member_states import HELD
 from phalanx.head.gangs.minimums import has_minimum
 from phalanx.head.gangs.network_domains import Domains
+from phalanx.head.gangs.news import News
 from phalanx.head.gangs.not_in_use import Held
 from phalanx.head.gangs.offered_ports import OfferedPorts
 from phalanx.head.gangs.outside_work import OutsideWork
@@ -68,6 +69,7 @@ from phalanx.protocol.bundle_messages import (
 from phalanx.protocol.cluster_messages import QueueWeights
 from phalanx.protocol.requests.gangs import ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
+from phalanx.protocol.requests.news import GetNews
 from phalanx.protocol.requests.request import RequestHandlers
 from phalanx.protocol.requests.steps import AttachMember, RunStep
 from phalanx.resources.ports import RandomSource
@@ -161,6 +163,9 @@ class GangScheduler:
             clock, nodes, registry, self.queues, self.domains, self.reservations,
             self._request_cycle,
         )  # fmt: skip
+        self._news = News(clock.wall(), nodes, registry, self.job_requests, self.gang_requests)
+        self.job_requests.follow = self._news.job_changed
+        registry.follow = self._news.gang_changed
         self.handlers = RequestHandlers(
             "the control store",
             *self.job_requests.entries(),
@@ -171,6 +176,7 @@ class GangScheduler:
             TakeSnapshot.handled_by(
                 lambda _, request: self.explanations.snapshot(request.has_past_runs)
             ),
+            GetNews.handled_by(self._news.tell),
             ShowPlan.handled_by(lambda _, request: self.explanations.plan()),
             on_defect=defects.in_request,
         )
@@ -446,6 +452,8 @@ class GangScheduler:
                 self.jobs.know_gang(gang)
                 self.reservations.restore(gang, self._nodes.is_alive)
         self.jobs.restore()
+        for job in self.jobs.table.all():
+            self._news.job_changed(job)
         templates = [decode(row, type=JobSpec) for row in stored["templates"]]
         flows = [decode(row, type=FlowRecord) for row in stored["flows"]]
         in_order = sorted(flows, key=lambda flow: flow.submitted)

@@ -7,13 +7,14 @@ from typing import Any
 
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.feasibility import new_feasible_gang
+from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_states import SHOWN
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
-from phalanx.model.rows.work import GangInfo
+from phalanx.model.rows.work import GangInfo, QueueInfo
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs
 from phalanx.protocol.requests.queues import (
     AdmitQueue,
@@ -107,22 +108,27 @@ class GangRequests:
 
     def rows(self) -> list[GangInfo]:
         """Gangs that have not ended, for people."""
-        return [
-            GangInfo(
-                name=gang.name,
-                group=gang.group.hex(),
-                queue=gang.queue,
-                priority=gang.priority,
-                phase=gang.phase,
-                members=[SHOWN[member.state] for member in gang.members],
-                min_members=gang.min_members,
-                created=gang.created,
-                started=gang.started,
-                preempted=gang.preempted,
-                ports=gang.ports,
-                nodes=[member.node for member in gang.members],
-                devices=[member.devices if member.node else {} for member in gang.members],
-                job=gang.job,
-            )
-            for gang in self._registry.gangs.values()
-        ]
+        return [self.row(gang) for gang in self._registry.gangs.values()]
+
+    def row(self, gang: Gang) -> GangInfo:
+        """A gang, for people."""
+        return GangInfo(
+            name=gang.name,
+            group=gang.group.hex(),
+            queue=gang.queue,
+            priority=gang.priority,
+            phase=gang.phase,
+            members=[SHOWN[member.state] for member in gang.members],
+            min_members=gang.min_members,
+            created=gang.created,
+            started=gang.started,
+            preempted=gang.preempted,
+            ports=gang.ports,
+            nodes=[member.node for member in gang.members],
+            devices=[member.devices if member.node else {} for member in gang.members],
+            job=gang.job,
+        )
+
+    def queue_rows(self) -> list[QueueInfo]:
+        """All queues, for people."""
+        return self._queues.rows()

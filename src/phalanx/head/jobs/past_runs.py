@@ -16,6 +16,7 @@ from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.plan.run_times import LearntRunTimes
 
+_KEPT = 20_000
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
@@ -27,6 +28,8 @@ class PastJobs:
         self._job_of = job_of
         self.learnt = LearntRunTimes(self._kind_of)
         self._last: tuple[str, float] | None = None
+        self._kinds: dict[str, tuple[JobSpec, bytes]] = {}
+        """Of jobs that were asked for of late: a cycle asks for all."""
 
     def job_changed(self, job: JobRecord) -> None:
         """A job has another state than before, or says something else of itself."""
@@ -44,7 +47,14 @@ class PastJobs:
 
     def _kind_of(self, group: PodGroupSpec) -> bytes | None:
         job = self._job_of(group.uid)
-        return None if job is None else _kind(job.spec)
+        if job is None:
+            return None
+        known = self._kinds.get(job.uid)
+        if known is None or known[0] is not job.spec:
+            if len(self._kinds) >= _KEPT:
+                self._kinds.clear()
+            known = self._kinds[job.uid] = (job.spec, _kind(job.spec))
+        return known[1]
 
 
 def _kind(spec: JobSpec) -> bytes:

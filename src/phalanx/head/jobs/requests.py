@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -61,6 +62,7 @@ from phalanx.protocol.requests.jobs import (
     ResizeJob,
     UpdateJob,
 )
+from phalanx.protocol.requests.news import ListWaiting, WaitInfo, with_wait
 from phalanx.protocol.requests.request import Asker, Handler, Request
 
 KINDS: dict[str, Any] = {
@@ -113,7 +115,13 @@ class JobRequests:
         self.flows = Flows(state_store, prober, jobs, self.submit, defects)
         self.crons = Crons(state_store, jobs, self.submit, defects)
         jobs.on_change = self._changed
-        jobs.on_forget = self.crons.job_gone
+        jobs.on_forget = self._forgotten
+        self.follow: Callable[[JobRecord], None] = lambda job: None
+        """Hears of every job that changes or is forgotten."""
+
+    def _forgotten(self, job: JobRecord) -> None:
+        self.crons.job_gone(job)
+        self.follow(job)
 
     def _changed(self, job: JobRecord) -> None:
         with self._defects.kept_apart("flow", job.uid):
@@ -121,6 +129,7 @@ class JobRequests:
         with self._defects.kept_apart("cron", job.uid):
             self.crons.job_changed(job)
         self._past.job_changed(job)
+        self.follow(job)
 
     def tick(self) -> None:
         """Time has passed."""
@@ -142,6 +151,7 @@ class JobRequests:
             ),
             Explain.handled_by(lambda _, request: self.explain(request.name)),
             GetJob.handled_by(lambda _, request: self.description(request.name)),
+            ListWaiting.handled_by(lambda _, request: self.waiting()),
             ListElements.handled_by(lambda _, request: self.elements.rows(request.name)),
             ListFlows.handled_by(lambda _, request: self.flow_rows()),
             ListCrons.handled_by(lambda _, request: self.cron_rows()),
@@ -336,17 +346,25 @@ class JobRequests:
         ]
         if not any(row.pending for row in rows):
             return rows
+        waits = {one.job: one for one in self.waiting()}
+        return [with_wait(row, waits.get(f"{row.namespace}/{row.name}")) for row in rows]
+
+    def rows_of(self, uids: Iterable[str]) -> list[tuple[str, JobInfo]]:
+        """The jobs of these names that there are, without why they wait."""
+        known = ((uid, self._jobs.table.get(uid)) for uid in uids)
+        return [(uid, self._row(job)) for uid, job in known if job is not None]
+
+    def waiting(self) -> list[WaitInfo]:
+        """Why jobs wait, and when they should start."""
         reasons = self._explanations.reasons()
-        explained = []
-        for row in rows:
-            uid = self.elements.that_waits(f"{row.namespace}/{row.name}")
-            reason, position, start = reasons.get(uid, ("", None, None))
-            explained.append(
-                msgspec.structs.replace(
-                    row, reason=reason or row.reason, position=position, expected_start=start
-                )
-            )
-        return explained
+        found = []
+        for job in self._jobs.table.all() if reasons else ():
+            wait = None
+            if job.spec.element is None:
+                wait = reasons.get(self.elements.that_waits(job.uid))
+            if wait is not None:
+                found.append(WaitInfo(job.uid, *wait))
+        return found
 
     def description(self, name: str) -> JobDescription:
         """All about one job."""

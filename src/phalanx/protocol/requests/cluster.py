@@ -87,8 +87,10 @@ class ChangeTotals(Request[None]):
 
 
 class GetStatus(Request[StatusInfo]):
-    """The whole cluster at a glance."""
+    """The whole cluster at a glance; `is_brief`: without its nodes and placement groups."""
 
     kind: ClassVar[int] = 28
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    is_brief: bool = False

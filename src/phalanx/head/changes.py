@@ -1,0 +1,38 @@
+"""What has changed since when, of things that have names: for who keeps a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+class ChangeLog(Generic[K]):
+    """The version at which each thing changed last, in that order."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._changed_at: dict[K, int] = {}
+
+    def note(self, name: K) -> None:
+        """It has changed, has come, or has gone."""
+        self.version += 1
+        self._changed_at.pop(name, None)
+        self._changed_at[name] = self.version
+
+    def since(self, version: int, most: int) -> tuple[int, list[K]]:
+        """The names of what changed after `version`, the oldest change first and at most so many;
+        and the version that who has heard of these is at."""
+        names = [name for name, _ in self._newest(version)]
+        names.reverse()
+        told = names[:most]
+        reached = self._changed_at[told[-1]] if len(names) > most else self.version
+        return reached, told
+
+    def _newest(self, version: int) -> Iterator[tuple[K, int]]:
+        for name in reversed(self._changed_at):
+            at = self._changed_at[name]
+            if at <= version:
+                return
+            yield name, at

@@ -1,0 +1,68 @@
+"""Tells who follows a cluster what has changed of its nodes, jobs and gangs."""
+
+from __future__ import annotations
+
+from phalanx.head.changes import ChangeLog
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.gang_registry import GangRegistry
+from phalanx.head.gangs.requests import GangRequests
+from phalanx.head.jobs.requests import JobRequests
+from phalanx.head.nodes import NodeDirectory
+from phalanx.model.jobs.records import JobRecord
+from phalanx.protocol.requests.news import MAX_ROWS, ClusterNews, GetNews, Since
+from phalanx.protocol.requests.request import Asker
+
+
+class News:
+    """What changed when, since this head began."""
+
+    def __init__(
+        self,
+        began: float,
+        nodes: NodeDirectory,
+        registry: GangRegistry,
+        jobs: JobRequests,
+        gangs: GangRequests,
+    ) -> None:
+        """`began` names this head among those that came and will come."""
+        self._began = began
+        self._nodes = nodes
+        self._registry = registry
+        self._jobs = jobs
+        self._gangs = gangs
+        self._changed_jobs: ChangeLog[str] = ChangeLog()
+        self._changed_gangs: ChangeLog[bytes] = ChangeLog()
+
+    def job_changed(self, job: JobRecord) -> None:
+        """A job has come, has changed, or is forgotten."""
+        if job.spec.element is None:
+            self._changed_jobs.note(job.uid)
+
+    def gang_changed(self, gang: Gang) -> None:
+        """A gang has come, has changed, or is over."""
+        self._changed_gangs.note(gang.group)
+
+    def tell(self, asker: Asker[ClusterNews], request: GetNews) -> ClusterNews:
+        """Answer."""
+        since = request.since
+        is_new = since.head != self._began
+        if is_new:
+            since = Since()
+        node_version, nodes, gone_nodes = self._nodes.rows_since(since.nodes, MAX_ROWS)
+        job_version, uids = self._changed_jobs.since(since.jobs, MAX_ROWS)
+        gang_version, groups = self._changed_gangs.since(since.gangs, MAX_ROWS)
+        jobs = self._jobs.rows_of(uids)
+        there = {uid for uid, _ in jobs}
+        living = [self._registry.gangs[group] for group in groups if group in self._registry.gangs]
+        return ClusterNews(
+            since=Since(self._began, node_version, job_version, gang_version),
+            is_new=is_new,
+            is_more=max(len(nodes) + len(gone_nodes), len(uids), len(groups)) == MAX_ROWS,
+            nodes=nodes,
+            jobs=[row for _, row in jobs],
+            gangs=[self._gangs.row(gang) for gang in living],
+            gone_nodes=gone_nodes,
+            gone_jobs=[uid for uid in uids if uid not in there],
+            gone_gangs=[g.hex() for g in groups if g not in self._registry.gangs],
+            queues=self._gangs.queue_rows(),
+        )
