@@ -33,7 +33,8 @@ class Follower:
         self.heard = 0
 
     def hear(self):
-        """Hear all that is new."""
+        """Hear all that is new, once queues are counted again."""
+        self.world.now += 1.0
         while True:
             news = present(self.world.ask(GetNews(self.since)))
             if news.is_new:

@@ -184,7 +184,7 @@ class ControlRequests:
             actors=dict(Counter(actor.state for actor in self._actors.table.all())),
             groups=[] if request.is_brief else self._groups.table.table(),
             jobs=self._drivers.rows(),
-            gangs=self._gang_counts(),
+            gangs={} if request.is_brief else self._gang_counts(),
             defects=dict(self._defects.rows),
             troubles=troubles,
         )

@@ -163,7 +163,7 @@ class GangScheduler:
             clock, nodes, registry, self.queues, self.domains, self.reservations,
             self._request_cycle,
         )  # fmt: skip
-        self._news = News(clock.wall(), nodes, registry, self.job_requests, self.gang_requests)
+        self._news = News(clock, nodes, registry, self.job_requests, self.gang_requests)
         self.job_requests.follow = self._news.job_changed
         registry.follow = self._news.gang_changed
         self.handlers = RequestHandlers(

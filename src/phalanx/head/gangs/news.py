@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from phalanx.head.changes import ChangeLog
+from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.requests import GangRequests
 from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.nodes import NodeDirectory
 from phalanx.model.jobs.records import JobRecord
+from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.news import MAX_ROWS, ClusterNews, GetNews, Since
 from phalanx.protocol.requests.request import Asker
+
+COUNTED_EVERY_S = 0.5e-3
+"""For each gang."""
 
 
 class News:
@@ -18,14 +23,17 @@ class News:
 
     def __init__(
         self,
-        began: float,
+        clock: Clock,
         nodes: NodeDirectory,
         registry: GangRegistry,
         jobs: JobRequests,
         gangs: GangRequests,
     ) -> None:
-        """`began` names this head among those that came and will come."""
-        self._began = began
+        self._clock = clock
+        self._began = clock.wall()
+        """Names this head among those that came and will come."""
+        self._queues: list[QueueInfo] = []
+        self._queues_due = clock.now()
         self._nodes = nodes
         self._registry = registry
         self._jobs = jobs
@@ -41,6 +49,14 @@ class News:
     def gang_changed(self, gang: Gang) -> None:
         """A gang has come, has changed, or is over."""
         self._changed_gangs.note(gang.group)
+
+    def _queue_rows(self) -> list[QueueInfo]:
+        """What queues hold is counted over all gangs: the more there are, the more seldom."""
+        now = self._clock.now()
+        if now >= self._queues_due:
+            self._queues = self._gangs.queue_rows()
+            self._queues_due = now + len(self._registry.gangs) * COUNTED_EVERY_S
+        return self._queues
 
     def tell(self, asker: Asker[ClusterNews], request: GetNews) -> ClusterNews:
         """Answer."""
@@ -64,5 +80,5 @@ class News:
             gone_nodes=gone_nodes,
             gone_jobs=[uid for uid in uids if uid not in there],
             gone_gangs=[g.hex() for g in groups if g not in self._registry.gangs],
-            queues=self._gangs.queue_rows(),
+            queues=self._queue_rows(),
         )

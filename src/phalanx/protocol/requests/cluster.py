@@ -87,7 +87,8 @@ class ChangeTotals(Request[None]):
 
 
 class GetStatus(Request[StatusInfo]):
-    """The whole cluster at a glance; `is_brief`: without its nodes and placement groups."""
+    """The whole cluster at a glance; `is_brief`: without its nodes, gangs and
+    placement groups."""
 
     kind: ClassVar[int] = 28
     effect: ClassVar[Effect] = Effect.READS
