@@ -31,12 +31,12 @@ PAGES = [
 
 
 @asynccontextmanager
-async def served(head: Head, may_act: bool = True, is_in: bool = True):
+async def served(head: Head, may_act: bool = True, is_in: bool = True, scrape_token: str = ""):
     """(client, dashboard), with a watch that has looked once."""
     watch = Watch(head.ask, wall=lambda: NOW)
     dashboard = Dashboard(
         watch, Login(SECRET), address="127.0.0.1:6380", cookie="c", may_act=may_act,
-        now=lambda: 100.0,
+        scrape_token=scrape_token, now=lambda: 100.0,
     )  # fmt: skip
     app = dashboard.app({"127.0.0.1"})
     task = asyncio.create_task(watch.run())

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from phalanx.cli import interactive, job_changes, jobs, queues, ray_command, state
+from phalanx.cli import interactive, job_changes, jobs, metrics, queues, ray_command, state
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.dashboard import dashboard
 from phalanx.cli.planning import plan, what_if
@@ -150,6 +150,7 @@ app.command()(jobs.flows)
 app.command()(jobs.crons)
 app.command()(jobs.hypernodes)
 app.add_typer(queues.app)
+app.add_typer(metrics.app, name="metrics")
 app.add_typer(ray_command.compat)
 app.command()(simulate)
 app.command()(validate)

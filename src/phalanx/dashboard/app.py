@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import time
 from collections import OrderedDict
@@ -18,8 +19,10 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from phalanx import __version__
 from phalanx.dashboard.guard import App, Guard
 from phalanx.dashboard.login import SESSION_S, Login
+from phalanx.dashboard.metrics import CONTENT_TYPE, Metrics
 from phalanx.dashboard.output import first_offset, part_data
 from phalanx.dashboard.pages.nodes import Grid, grid
 from phalanx.dashboard.rendering import Pieces, Renderer
@@ -35,6 +38,7 @@ ACTIONS: dict[str, Command] = {
     "cancel": "cancel", "suspend": "suspend", "resume": "resume", "hold": "hold",
     "release": "release",
 }  # fmt: skip
+_FOR_PROGRAMS = ("/live", "/api/", "/metrics")
 PING_S = 15.0
 FAILED_S = 1.0
 """A wrong code is answered so late."""
@@ -54,9 +58,11 @@ class Dashboard:
         cookie: str,
         may_act: bool,
         is_secure: bool = False,
+        scrape_token: str = "",
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`cookie`: its name, another for each server of one host. `is_secure`: TLS is spoken."""
+        """`cookie`: its name, another for each server of one host. `is_secure`: TLS is spoken.
+        Who bears `scrape_token` may read the metrics; empty: nobody by that."""
         self.watch = watch
         self._login = login
         self._views = Views(watch)
@@ -65,6 +71,8 @@ class Dashboard:
         self._cookie = cookie
         self._may_act = may_act
         self._is_secure = is_secure
+        self._scrape_token = scrape_token
+        self._metrics = Metrics(watch, __version__)
         self._now = now
         self._sent: OrderedDict[tuple[str, int], Pieces] = OrderedDict()
         """What pages were sent as, by their addresses and pictures."""
@@ -77,6 +85,7 @@ class Dashboard:
             Route("/login", self._sign_in, methods=["POST"]),
             Route("/logout", self._sign_out, methods=["POST"]),
             Mount("/static", static),
+            Route("/metrics", self._show_metrics, methods=["GET"]),
             Route("/live{path:path}", self._live, methods=["GET"]),
             Route("/api/v1{path:path}", self._data, methods=["GET"]),
             Route("/jobs/{namespace}/{name}/log", self._log, methods=["GET"]),
@@ -90,10 +99,12 @@ class Dashboard:
 
         async def checked(scope: Any, receive: Any, send: Any) -> None:
             path = scope["path"]
-            if path.startswith(OPEN) or self._is_in(Request(scope)):
+            request = Request(scope)
+            may_scrape = path == "/metrics" and self._bears_token(request)
+            if path.startswith(OPEN) or may_scrape or self._is_in(request):
                 await app(scope, receive, send)
                 return
-            is_page = scope["method"] == "GET" and not path.startswith(("/live", "/api/"))
+            is_page = scope["method"] == "GET" and not path.startswith(_FOR_PROGRAMS)
             response = (
                 RedirectResponse("/login", 303, _NO_STORE)
                 if is_page
@@ -105,6 +116,11 @@ class Dashboard:
 
     def _is_in(self, request: Request) -> bool:
         return self._login.is_open(request.cookies.get(self._cookie), self._now())
+
+    def _bears_token(self, request: Request) -> bool:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        is_right = hmac.compare_digest(given.strip().encode(), self._scrape_token.encode())
+        return bool(self._scrape_token) and scheme.lower() == "bearer" and is_right
 
     # ---- the way in --------------------------------------------------------------------------
 
@@ -164,6 +180,10 @@ class Dashboard:
             return _json({**data, "page": by_name(view.page)})
 
         return await self._guarded(path, answer, is_data=True)
+
+    async def _show_metrics(self, request: Request) -> Response:
+        await self.watch.fresh()
+        return Response(self._metrics.text(), 200, _NO_STORE, CONTENT_TYPE)
 
     async def _log(self, request: Request) -> Response:
         words, job = request.query_params, _job_of(request)

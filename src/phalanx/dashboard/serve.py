@@ -64,6 +64,15 @@ def secret(port: int) -> bytes:
     return hmac.digest(cluster_token.read(path), f"port {port}".encode(), "sha256")
 
 
+def scrape_token_file() -> str:
+    """The file of the token by which Prometheus reads the metrics; made where there is none. Raises
+    AuthenticationError for a file that others may have read."""
+    path = str(place() / "metrics-token")
+    cluster_token.ensure(path)
+    cluster_token.read(path)  # which checks the file
+    return path
+
+
 def start(options: Options) -> serving.Serving:
     """Start a server in the background, which ends when the cluster does. Raises
     SystemFailureError."""
@@ -133,6 +142,7 @@ async def _serve(options: Options, listener: socket.socket) -> None:
         cookie=f"phalanx_{port}",
         may_act=options.may_act,
         is_secure=is_secure,
+        scrape_token=Path(scrape_token_file()).read_text().strip(),
     )
     server = _Server(
         uvicorn.Config(

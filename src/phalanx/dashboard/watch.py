@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.errors import PhalanxError
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.model.rows.work import GangInfo, JobInfo, QueueInfo
 from phalanx.observe.series import Series
@@ -31,6 +30,8 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 Ask = Callable[[Request[Any]], Any]
 """Asks the head and waits for its answer. Raises ConnectionError and TimeoutError."""
+
+OnJobs = Callable[[list[tuple["JobInfo | None", JobInfo]]], None]
 
 SHARE = 50.0
 WATCHED_S = 1.0
@@ -72,6 +73,12 @@ class Watch:
         self._queues: list[QueueInfo] = []
         self._waits: dict[str, WaitInfo] = {}
         self._waits_due = 0.0
+        self._is_first = True
+        """What there was when it began is still to come, or some of it."""
+        self._past: dict[str, JobInfo] = {}
+        """What was known before another head told all anew."""
+        self.on_jobs: OnJobs = lambda rows: None
+        """Hears of rows of jobs that changed while somebody looked, each with what it was."""
         self.viewers = 0
         self._wanted_until = 0.0
         self.picture: Picture | None = None
@@ -112,7 +119,7 @@ class Watch:
         begun = time.monotonic()
         try:
             status = await asyncio.to_thread(self._hear)
-        except (OSError, PhalanxError) as error:
+        except Exception as error:  # whatever it is, the page says it and asks again
             self.trouble = f"The head gives no answer: {error}"
             if self.picture is not None:
                 self.picture = msgspec.structs.replace(
@@ -150,11 +157,17 @@ class Watch:
 
     def _take(self, news: ClusterNews) -> bool:
         if news.is_new:
-            for kept in (self._nodes, self._jobs, self._gangs):
-                kept.clear()
+            self._past, self._jobs = self._jobs, {}
+            self._nodes, self._gangs = {}, {}
+        named = {f"{row.namespace}/{row.name}": row for row in news.jobs}
+        if not self._is_first:
+            known = (self._jobs.get(uid) or self._past.get(uid) for uid in named)
+            self.on_jobs(list(zip(known, news.jobs, strict=True)))
+        if not news.is_more:
+            self._is_first, self._past = False, {}
         self._since, self._queues = news.since, news.queues
         self._nodes |= {row.node_id: row for row in news.nodes}
-        self._jobs |= {f"{row.namespace}/{row.name}": row for row in news.jobs}
+        self._jobs |= named
         self._gangs |= {row.group: row for row in news.gangs}
         for node in news.gone_nodes:
             self._nodes.pop(node, None)
