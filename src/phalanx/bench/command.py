@@ -29,6 +29,7 @@ GROUPS = (
     "gangs",
     "ray-engine",
     "ray-calls",
+    "dashboard",
     "simulator",
     "day",
     "all",

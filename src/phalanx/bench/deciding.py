@@ -27,12 +27,13 @@ MODULES = {
     "gangs": "phalanx.bench.gangs",
     "ray-engine": "phalanx.bench.ray_engine",
     "ray-calls": "phalanx.bench.ray_calls",
+    "dashboard": "phalanx.bench.dashboard",
     "simulator": "phalanx.sim.benchmark",
     "day": "phalanx.sim.timed.benchmark",
 }
 LONG = ("day",)
 """Run only where they are named."""
-NEEDS = {"ray-engine": "ray", "ray-calls": "ray"}
+NEEDS = {"ray-engine": "ray", "ray-calls": "ray", "dashboard": "uvicorn"}
 """What must be installed for a group."""
 
 Figures = dict[str, Any]

@@ -23,8 +23,6 @@ NAV = (
     ("/plan", "Plan"),
     ("/work", "Tasks and actors"),
 )
-_KEPT = 200
-"""Answers for pages that ask the head for more than the picture."""
 
 
 class NoSuchPageError(LookupError):
@@ -52,7 +50,6 @@ class Views:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._answers: dict[str, tuple[int, Any]] = {}
 
     async def build(self, path: str, words: Mapping[str, str], picture: Picture) -> View:
         """The page at a path. Raises NoSuchPageError, and what the head's answers raise."""
@@ -83,12 +80,10 @@ class Views:
     ) -> View:
         name = f"{parts['namespace']}/{parts['name']}"
         try:
-            job = await self._seen(f"job {name}", picture, lambda: self._watch.ask(GetJob(name)))
+            job = await self._watch.ask(GetJob(name))
             why = None
             if job.state == st.PENDING or job.pending:
-                why = await self._seen(
-                    f"why {name}", picture, lambda: self._watch.ask(Explain(name))
-                )
+                why = await self._watch.shared(Explain(name), picture.version)
         except JobNotFoundError as error:
             raise NoSuchPageError(str(error)) from None
         short = job.name if job.namespace == "default" else name
@@ -129,30 +124,17 @@ class Views:
     async def _plan(
         self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
-        found = await self._seen("plan", picture, lambda: self._watch.ask(ShowPlan()))
+        found = await self._watch.shared(ShowPlan(), picture.version)
         page = plan.plan_page(found, picture)
         return View("plan.html", "Plan", "phalanx plan", page, {"names": _names(picture)})
 
     async def _work(
         self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
-        tasks = await self._seen("tasks", picture, lambda: self._watch.ask(QueryState(work.TASKS)))
-        actors = await self._seen(
-            "actors", picture, lambda: self._watch.ask(QueryState(work.ACTORS))
-        )
+        tasks = await self._watch.shared(QueryState(work.TASKS), picture.version)
+        actors = await self._watch.shared(QueryState(work.ACTORS), picture.version)
         page = work.work(tasks, actors)
         return View("work.html", "Tasks and actors", "phalanx summary tasks", page, {})
-
-    async def _seen(self, what: str, picture: Picture, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """An answer that all viewers of one picture share."""
-        kept = self._answers.get(what)
-        if kept is not None and kept[0] == picture.version:
-            return kept[1]
-        answer = await ask()
-        self._answers[what] = (picture.version, answer)
-        if len(self._answers) > _KEPT:
-            del self._answers[next(iter(self._answers))]
-        return answer
 
 
 def _names(picture: Picture) -> dict[str, str]:

@@ -40,6 +40,7 @@ UNWATCHED_S = 10.0
 INTEREST_S = 15.0
 """Who has opened a page is a viewer for so long."""
 MOST_S = 60.0
+KEPT_ANSWERS = 200
 PATIENCE_S = 5.0
 _TURN_S = 0.05
 
@@ -72,7 +73,9 @@ class Watch:
         self._gangs: dict[str, GangInfo] = {}
         self._queues: list[QueueInfo] = []
         self._waits: dict[str, WaitInfo] = {}
-        self._waits_due = 0.0
+        self._waits_due = self._waits_took = 0.0
+        self._answers: dict[str, tuple[int, Any]] = {}
+        self._more_due = 0.0
         self._is_first = True
         """What there was when it began is still to come, or some of it."""
         self._past: dict[str, JobInfo] = {}
@@ -116,7 +119,7 @@ class Watch:
 
     async def _look(self) -> float:
         """Ask once; how long the head took, in seconds."""
-        begun = time.monotonic()
+        begun, was_first = time.monotonic(), self._is_first
         try:
             status = await asyncio.to_thread(self._hear)
         except Exception as error:  # whatever it is, the page says it and asks again
@@ -126,7 +129,9 @@ class Watch:
                     self.picture, version=self.picture.version + 1, trouble=self.trouble
                 )
             return 0.0
-        took = time.monotonic() - begun
+        took = time.monotonic() - begun - self._waits_took
+        if was_first:
+            took = 0.0  # all that there is, once
         self.trouble = ""
         self.picture = Picture(
             version=1 if self.picture is None else self.picture.version + 1,
@@ -142,6 +147,7 @@ class Watch:
     def _hear(self) -> StatusInfo:
         """What is new, until there is no more; and now and then why jobs wait, which costs the head
         most."""
+        self._waits_took = 0.0
         status: StatusInfo = self._ask(GetStatus(is_brief=True))
         is_more = True
         while is_more:
@@ -151,8 +157,8 @@ class Watch:
         elif time.monotonic() >= self._waits_due:
             begun = time.monotonic()
             self._waits = {one.job: one for one in self._ask(ListWaiting())}
-            took = time.monotonic() - begun
-            self._waits_due = time.monotonic() + min(took * SHARE, MOST_S)
+            self._waits_took = time.monotonic() - begun
+            self._waits_due = time.monotonic() + min(self._waits_took * SHARE, MOST_S)
         return status
 
     def _take(self, news: ClusterNews) -> bool:
@@ -188,6 +194,25 @@ class Watch:
     async def ask(self, request: Request[R]) -> R:
         """The head's answer to one more question. Raises what it raises."""
         answer: R = await asyncio.to_thread(self._ask, request)
+        return answer
+
+    async def shared(self, request: Request[R], version: int) -> R:
+        """An answer that costs the head much, for all who look at the picture of this version: as
+        new as the share that questions have of the head's time allows, and at once where there is
+        none yet."""
+        what = repr(request)
+        kept = self._answers.get(what)
+        if kept is not None and (kept[0] == version or time.monotonic() < self._more_due):
+            known: R = kept[1]
+            return known
+        begun = time.monotonic()
+        answer = await self.ask(request)
+        took = time.monotonic() - begun
+        self._more_due = max(self._more_due, begun) + min(took * SHARE, MOST_S)
+        self._answers.pop(what, None)
+        self._answers[what] = (version, answer)
+        if len(self._answers) > KEPT_ANSWERS:
+            del self._answers[next(iter(self._answers))]
         return answer
 
     async def newer(self, version: int, patience_s: float) -> Picture | None:

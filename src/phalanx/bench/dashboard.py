@@ -1,0 +1,265 @@
+"""What the web page costs a head, and how soon its pages are there: `run(clock)`.
+
+A real head's machines, in this process, with a thousand nodes of eight GPUs and ten thousand jobs,
+of which as many run as there is room for; each second a hundred nodes report something new and
+fifty jobs change. A real page over real sockets, with viewers whose streams are read. Nodes are not
+real: they do at once what they are told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from phalanx.head.control_plane import ControlPlane
+from phalanx.head.jobs.probing import NoAnswers
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore
+from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
+from phalanx.protocol.bundle_messages import (
+    BundleInventory,
+    CommitBundles,
+    Committed,
+    PrepareBundles,
+    Prepared,
+)
+from phalanx.protocol.cluster_messages import Join, NodeReport, ViewRow
+from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, Manifest
+from phalanx.protocol.requests.request import Asker, Request, Role, encode_request, read_result
+from phalanx.protocol.wire_errors import WireError
+
+R = TypeVar("R")
+Clock = Callable[[], float]
+Row = dict[str, Any]
+
+NODES, GPUS, JOBS = 1_000, 8, 10_000
+REPORTS, CHANGES = 100, 50
+VIEWERS = 20
+WATCHED_S = 20.0
+PAGES = ("/", "/jobs", "/nodes", "/queues", "/queues/default", "/plan", "/metrics")
+ASKED = 5
+_TOTAL = {"CPU": 64.0, "GPU": float(GPUS), "memory": 512 * 2.0**30}
+_TOKEN = "scrape"
+
+
+class _Head:
+    """The control store, and time that goes on as it is told."""
+
+    def __init__(self) -> None:
+        self.time = 1_000.0
+        self.now = self.wall = lambda: self.time
+        self.lock = threading.Lock()
+        self.answering_s = 0.0
+        self._sent: list[tuple[bytes, Any]] = []
+        store = StateStore(None)
+        self.control = ControlPlane(
+            Outbox(lambda prefix, message: self._sent.append((prefix, message)), store),
+            store,
+            self,
+            random.Random(0),
+            NoAnswers(),
+            report_defect=_raise,
+        )
+
+    def ask(self, request: Request[R]) -> R:
+        """Its answer, through the same bytes as over a socket; the time that it takes counts."""
+        replies: list[tuple[msgspec.Raw, WireError | None]] = []
+        asker: Asker[R] = Asker(Role.VISITOR, b"", lambda *reply: replies.append(reply))
+        body = encode_request(request)
+        with self.lock:
+            begun = time.thread_time()
+            handlers = self.control.answering.handlers_of(request.kind)
+            handlers.answer(request.kind, body, asker)
+            self.answering_s += time.thread_time() - begun
+        return read_result(request, *replies[0])
+
+    def fill(self) -> None:
+        """Have all nodes join and all jobs be submitted, and what has room run."""
+        for at in range(1, NODES + 1):
+            prefix = at.to_bytes(6, "big")
+            row = ViewRow(
+                node_id=prefix.hex().ljust(56, "0"), prefix=prefix, host="10.0.0.1", port=7000,
+                state="ALIVE", total=_TOTAL, available=dict(_TOTAL), labels={"zone": "a"},
+            )  # fmt: skip
+            inventory = BundleInventory(held=[], ended={})
+            self.control.on_message(prefix, Join(row, f"n{at:04}", 0, {}, inventory))
+            self.report(at, 0)
+        for number in range(JOBS):
+            process = Process(command=("train",), requests=(("CPU", 1.0), ("GPU", 1.0)))
+            group = TaskGroup(name="worker", template=Template(processes=(process,)))
+            spec = JobSpec(name=f"job-{number}", groups=(group,))
+            self.ask(ApplyManifests([Manifest("Job", msgspec.msgpack.encode(spec))]))
+        quiet = 0
+        while quiet < 3:
+            self.time += 1.0
+            self.control.on_round(self.time)
+            sent, self._sent[:] = list(self._sent), []
+            quiet = 0 if any(self._do(*one) for one in sent) else quiet + 1
+
+    def _do(self, prefix: bytes, message: Any) -> bool:
+        if isinstance(message, PrepareBundles):
+            devices: dict[int, dict[str, list[int]]] = {i: {"GPU": [0]} for i in message.bundles}
+            answer: Any = Prepared(message.group, message.attempt, True, devices, [1])
+        elif isinstance(message, CommitBundles):
+            answer = Committed(message.group, message.attempt, True)
+        else:
+            return False
+        self.control.on_message(prefix, answer)
+        return True
+
+    def report(self, node: int, second: int) -> None:
+        """A node says what it has left."""
+        free = {**_TOTAL, "CPU": float(second % 64)}
+        left = NodeReport(available=free, devices={"GPU": [0] * GPUS})
+        self.control.on_message(node.to_bytes(6, "big"), left)
+
+    def live(self, second: int) -> None:
+        """A second of a busy cluster."""
+        with self.lock:
+            self.time += 1.0
+            for at in range(REPORTS):
+                self.report(at + 1, second)
+        for at in range(CHANGES):
+            self.ask(CommandJob(f"job-{JOBS - 1 - at}", "hold" if second % 2 else "release"))
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+def run(clock: Clock) -> list[Row]:
+    """The rows: what looking costs the head, and of each page how long it and its changes take."""
+    head = _Head()
+    head.fill()
+    with _served(head) as (port, cookie):
+        first_s = head.answering_s
+        pages = {path: [_get(clock, port, path, cookie) for _ in range(ASKED)] for path in PAGES}
+        viewers = [_Viewer(port, "/jobs" if n % 2 else "/", cookie) for n in range(VIEWERS)]
+        head.answering_s = 0.0
+        begun = clock()
+        second, commands_s = 0, 0.0
+        while clock() - begun < WATCHED_S:
+            second += 1
+            before = head.answering_s
+            head.live(second)
+            commands_s += head.answering_s - before
+            time.sleep(max(begun + second - clock(), 0))
+        share = (head.answering_s - commands_s) / (clock() - begun)
+        for viewer in viewers:
+            viewer.close()
+    changes = [size for viewer in viewers for size in viewer.sizes]
+    rows: list[Row] = [
+        {"what": "head: all that there is, once", "ms": 1e3 * first_s},
+        {"what": f"head: {VIEWERS} viewers", "of a core": share},
+        {
+            "what": "an update of an open page",
+            "kB": median(changes or [0]) / 1e3,
+            "seen": len(changes),
+        },
+    ]
+    for path, found in pages.items():
+        rows.append(
+            {
+                "what": path,
+                "ms": 1e3 * median(seconds for seconds, _ in found),
+                "kB": median(size for _, size in found) / 1e3,
+            }
+        )
+    return rows
+
+
+@contextlib.contextmanager
+def _served(head: _Head) -> Iterator[tuple[int, str]]:
+    """(port, cookie) of a page of that head, in a thread of its own."""
+    import uvicorn
+
+    from phalanx.dashboard.app import Dashboard
+    from phalanx.dashboard.login import Login, make_code
+    from phalanx.dashboard.watch import Watch
+    from phalanx.dashboard.wire import StrictProtocol
+
+    login = Login(b"s" * 32)
+    session = login.redeem(make_code(b"s" * 32, time.monotonic()), time.monotonic())
+    listener = socket.create_server(("127.0.0.1", 0))
+    watch = Watch(head.ask)
+    dashboard = Dashboard(
+        watch, login, address="127.0.0.1:6380", cookie="c", may_act=False, scrape_token=_TOKEN
+    )
+    server = uvicorn.Server(
+        uvicorn.Config(
+            dashboard.app({"127.0.0.1"}), http=StrictProtocol, lifespan="off", log_config=None,
+            timeout_graceful_shutdown=1,
+        )
+    )  # fmt: skip
+
+    async def serve() -> None:
+        watching = asyncio.create_task(watch.run())
+        await server.serve([listener])
+        await watch.close()
+        await watching
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        while watch.picture is None:
+            time.sleep(0.01)
+        yield listener.getsockname()[1], f"c={session}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def _get(clock: Clock, port: int, path: str, cookie: str) -> tuple[float, int]:
+    """How long an answer took in seconds, and its size."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    headers = {"Cookie": cookie, "Authorization": f"Bearer {_TOKEN}"}
+    begun = clock()
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    size = len(answer.read())
+    took = clock() - begun
+    connection.close()
+    assert answer.status == 200, (path, answer.status)
+    return took, size
+
+
+class _Viewer:
+    """An open page, whose changes are counted."""
+
+    def __init__(self, port: int, path: str, cookie: str) -> None:
+        self.sizes: list[int] = []
+        """Of each update, but for the first, which says all."""
+        self._stream = socket.create_connection(("127.0.0.1", port))
+        request = f"GET /live{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {cookie}\r\n\r\n"
+        self._stream.sendall(request.encode())
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        seen = b""
+        is_first = True
+        with contextlib.suppress(OSError):
+            while part := self._stream.recv(1 << 20):
+                *whole, seen = (seen + part).split(b"\n\n")
+                for event in whole:
+                    if b"event: changes" in event:
+                        if not is_first:
+                            self.sizes.append(len(event))
+                        is_first = False
+
+    def close(self) -> None:
+        """End it."""
+        self._stream.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._stream.close()
