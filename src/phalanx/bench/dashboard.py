@@ -141,6 +141,7 @@ def run(clock: Clock) -> list[Row]:
     """The rows: what looking costs the head, and of each page how long it and its changes take."""
     head = _Head()
     head.fill()
+    head.answering_s = 0.0
     with _served(head) as (port, cookie):
         first_s = head.answering_s
         pages = {path: [_get(clock, port, path, cookie) for _ in range(ASKED)] for path in PAGES}
