@@ -14,7 +14,7 @@ from phalanx.plan.planner import lent
 TABLE = """
 use allocate | predicates
 
-case labels t lack the labels asked for: disk=ssd (1 nodes have it), gpu=a100 (0 nodes have it)
+case labels t lack the labels asked for: disk=ssd (1 node has it), gpu=a100 (0 nodes have it)
 node n 2c 2G disk=ssd
 node m 2c 2G
 queue q
@@ -41,7 +41,7 @@ queue q
 gang g q min=1
 task t g 3c 1G
 
-case resource t 1 nodes lack cpu (needs 3, most free 2)
+case resource t 1 node lacks CPU (needs 3, most free 2)
 node n 4c 4G
 queue q
 gang r q min=1 phase=Running
@@ -49,13 +49,13 @@ gang g q min=1
 task r r 2c 1G @n fixed
 task t g 3c 1G
 
-case labels t 1 nodes
+case labels t 1 node
 node n 2c 2G
 queue q
 gang g q min=1
 task t g 1c 1G sel.disk=ssd
 
-case taints t 1 nodes
+case taints t 1 node
 node n 2c 2G !gone=:NoSchedule
 queue q
 gang g q min=1
@@ -73,7 +73,7 @@ queue q
 gang g nowhere min=1
 task t g 1c 1G
 
-case queue-capability g may use 1 of cpu, and would use 2
+case queue-capability g may use 1 of CPU, and would use 2
 node n 9c 9G
 queue q cap=1c,9G
 gang g q min=1 res=2c,1G phase=Pending
@@ -85,7 +85,7 @@ queue q
 gang g q min=1 res=2c,1G phase=Pending
 task t g 2c 1G
 
-case behind h 1 podgroups of queue q are ahead
+case behind h of queue q 1 is ahead
 node n 1c 1G
 queue q
 gang g q min=2 prio=9
@@ -155,13 +155,13 @@ node n 2c 2G
 queue q
 task t nobody 1c 1G
 
-case unschedulable t 1 nodes are closed to new tasks
+case unschedulable t 1 node is closed to new tasks
 node n 2c 2G {unschedulable: true}
 queue q
 gang g q min=1
 task t g 1c 1G
 
-case slots t 1 nodes have no slot
+case slots t 1 node has no slot
 node n 2c 2G pods=1
 queue q
 gang r q min=1 phase=Running
@@ -169,7 +169,7 @@ gang g q min=1
 task r r 1c 1G @n fixed
 task t g 1c 1G
 
-case ports t 1 nodes have a port in use
+case ports t 1 node has a port in use
 node n 2c 2G
 queue q
 gang r q min=1 phase=Running
@@ -177,13 +177,13 @@ gang g q min=1
 task r r 1c 1G @n fixed {ports: [80]}
 task t g 1c 1G {ports: [80]}
 
-case pod-affinity t 1 nodes are not near
+case pod-affinity t 1 node is not near
 node n 2c 2G zone=a
 queue q
 gang g q min=1
 task t g 1c 1G {affinity: {pod_affinity_required: [{topology_key: zone, match_labels: {a: b}}]}}
 
-case pod-anti-affinity t 1 nodes are near tasks
+case pod-anti-affinity t 1 node is near tasks
 node n 2c 2G zone=a
 queue q
 gang r q min=1 phase=Running
@@ -191,7 +191,7 @@ gang g q min=1
 task r r 1c 1G @n fixed lab.a=b
 task t g 1c 1G {affinity: {pod_anti_affinity_required: [{topology_key: zone, match_labels: {a: b}}]}}
 
-case spread t 1 nodes would make its spread uneven
+case spread t 1 node would make its spread uneven
 node n 2c 2G zone=a
 node m 1c 1G zone=b
 queue q
@@ -200,7 +200,7 @@ gang g q min=1
 task r r 1c 1G @n fixed lab.a=b
 task t g 2c 1G lab.a=b {topology_spread: [{topology_key: zone, match_labels: {a: b}}]}
 
-case spread-label t 1 nodes lack the label it spreads over
+case spread-label t 1 node lacks the label it spreads over
 node n 2c 2G
 queue q
 gang g q min=1
@@ -208,7 +208,7 @@ task t g 1c 1G lab.a=b {topology_spread: [{topology_key: zone, match_labels: {a:
 
 use enqueue, allocate | priority, gang | proportion
 
-case fits-alone t 1 nodes have room for it alone
+case fits-alone t 1 node has room for it alone
 node n 2c 2G
 queue q
 gang g q min=3
@@ -230,7 +230,7 @@ gang g q min=1
 task r r 1c 1G @n
 task t g 1c 1G
 
-case queue-quota t queue q may hold 1 of cpu, and would hold 2
+case queue-quota t queue q may hold 1 of CPU, and would hold 2
 node n 2c 2G
 queue q cap=1c,1G
 gang r q min=1 phase=Running
@@ -246,7 +246,7 @@ task t g 2c 1G
 
 use enqueue, allocate | gang | capacity(on=[allocatable, jobEnqueued, queueOrder, hierarchy])
 
-case queue-quota g queue p may hold 3 of cpu, and would hold 4
+case queue-quota g queue p may hold 3 of CPU, and would hold 4
 node n 9c 9G
 queue root
 queue p parent=root cap=3c,9G
@@ -254,7 +254,7 @@ queue q parent=p
 gang g q min=2
 task t g 2c 1G x2
 
-case queue-quota g queue p may hold 5 of cpu, and would hold 6
+case queue-quota g queue p may hold 5 of CPU, and would hold 6
 node n 9c 9G
 queue root
 queue p parent=root cap=5c,9G
@@ -296,7 +296,7 @@ task t g 1c 1G
 
 use enqueue, allocate | gang | limits(users={bob: {cpu: 3}})
 
-case user-limit g user bob may use 3 of cpu, and would use 4
+case user-limit g user bob may use 3 of CPU, and would use 4
 node n 9c 9G
 queue q
 gang g q min=2 {user: bob}
@@ -304,7 +304,7 @@ task t g 2c 1G x2
 
 use enqueue, allocate | gang | resourcequota
 
-case namespace-quota g its namespace may use 1 of cpu, and would use 2
+case namespace-quota g its namespace may use 1 of CPU, and would use 2
 node n 9c 9G
 queue q
 quota default 1c
@@ -313,13 +313,13 @@ task t g 2c 1G
 
 use enqueue, allocate | gang | nodegroup
 
-case node-group t 1 nodes are not of a node group
+case node-group t 1 node is not of a node group
 node n 2c 2G volcano.sh/nodegroup-name=a
 queue q {affinity: {nodegroup_affinity: {required: [b]}}}
 gang g q min=1
 task t g 1c 1G
 
-case node-group-limit t 1 nodes are of a group where its queue holds all
+case node-group-limit t 1 node is of a group where its queue holds all
 node n 2c 2G volcano.sh/nodegroup-name=a
 queue q {affinity: {nodegroup_affinity: {required: [a]}}, annotations: {volcano.sh/nodegroup-resource-limits: '{"a": {"cpu": "500m"}}'}}
 gang g q min=1
@@ -327,7 +327,7 @@ task t g 1c 1G
 
 use enqueue, allocate | gang | tdm(tdm.revocable-zone.z=10:00-11:00)
 
-case revocable-zone t 1 nodes are lent out
+case revocable-zone t 1 node is lent out
 node n 2c 2G volcano.sh/revocable-zone=z
 queue q
 gang g q min=1
@@ -335,7 +335,7 @@ task t g 1c 1G
 
 use enqueue, allocate | gang | usage
 
-case usage t 1 nodes are busier than the threshold
+case usage t 1 node is busier than the threshold
 node n 2c 2G {usage: {cpu: 99}}
 queue q
 gang g q min=1
@@ -343,7 +343,7 @@ task t g 1c 1G
 
 use enqueue, allocate | gang | numa-aware
 
-case numa t 1 nodes cannot hold it on the NUMA nodes
+case numa t 1 node cannot hold it on the NUMA nodes
 node n 2c 2G {numa: [{cpu: 1}, {cpu: 1}]}
 queue q
 gang g q min=1
@@ -351,7 +351,7 @@ task t g 2c 1G {annotations: {volcano.sh/numa-topology-policy: single-numa-node}
 
 use enqueue, allocate | gang | deviceshare
 
-case devices t 1 nodes have no device
+case devices t 1 node has no device
 node n 2c 2G {devices: [{memory: 100}]}
 queue q
 gang g q min=1
@@ -359,7 +359,7 @@ task t g 1c 1G 200volcano.sh/gpu-memory
 
 use enqueue, allocate | gang | resource-strategy-fit(proportional={enable: true, resources: gpu})
 
-case proportion t 1 nodes would keep too little
+case proportion t 1 node would keep too little
 node n 2c 2G 2gpu
 queue q
 gang g q min=1
@@ -367,7 +367,7 @@ task t g 1c 1G
 
 use enqueue, allocate | gang | predicates, reservation
 
-case reserved t 1 nodes are kept for those that were promised places
+case reserved t 1 node is kept for those that were promised places
 node n 2c 2G
 queue q
 gang r q min=1 phase=Running {run_time_s: 10, started: 0}
@@ -424,25 +424,25 @@ task t g 1c 1G lab.part=x x2
 
 use allocate | gang | predicates, selector(allow_cpu_jobs_on_gpu_nodes=false; same_rack=require)
 
-case gpu-type t 1 nodes have no GPU of the type it asks for
+case gpu-type t 1 node has no GPU of the type it asks for
 node n 9c 9G 2gpu ray.io/accelerator-type=K80
 queue q
 gang g q min=1
 task t g 1c 1G 1gpu sel.ray.io/accelerator-type=M40
 
-case cpu-only t 1 nodes have GPUs and are kept
+case cpu-only t 1 node is kept for work
 node n 9c 9G 2gpu
 queue q
 gang g q min=1
 task t g 1c 1G
 
-case tried t 1 nodes were asked for it a moment ago, in vain
+case tried t 1 node was asked for it a moment ago, in vain
 node n 9c 9G 2gpu
 queue q
 gang g q min=1 {tried: {n: {gpu: 2}}}
 task t g 1c 1G 1gpu
 
-case rack t 1 nodes are in other racks
+case rack t 1 node is in other racks
 node n 9c 9G 2gpu rack=1
 node m 9c 9G 1gpu rack=2
 queue q
@@ -450,7 +450,7 @@ gang g q min=1
 task o g 1c 1G 1gpu @m
 task t g 1c 1G 1gpu
 
-case common-ports t 1 nodes lack the ports
+case common-ports t 1 node lacks the ports
 node n 9c 9G 2gpu {ports: [[5000, 5003]]}
 queue q
 gang g q min=1 {port_count: 9}

@@ -59,16 +59,16 @@ def test_all_that_waits(file: Path) -> None:
 def test_a_podgroup_its_members_and_its_position(file: Path) -> None:
     code, out = run(file, "late")
     assert code == 0
-    assert "1 podgroups of queue q are ahead of it" in out
-    assert "2 nodes lack cpu" in out or "no node, even empty, has 9 of cpu (largest 4)" in out
-    assert "to change that: ask for at most 4 of cpu" in out
+    assert "of queue q 1 is ahead of it" in out
+    assert "2 nodes lack CPU" in out or "no node, even empty, has 9 of CPU (largest 4)" in out
+    assert "to change that: ask for at most 4 of CPU" in out
 
 
 def test_a_quota(file: Path) -> None:
     code, out = run(file, "default/s")
     assert code == 0
     assert out.splitlines()[0] == "task default/s waits"
-    assert "queue r may hold 1 of cpu, and would hold 2" in out
+    assert "queue r may hold 1 of CPU, and would hold 2" in out
     assert "raise what it may hold" in out
 
 

@@ -124,7 +124,7 @@ def test_a_job_waits_says_why_and_runs_when_there_is_room(machine, room):
     assert second.state == "Pending"
     [row] = [row for row in phalanx.jobs() if row["name"] == second.name]
     assert (row["position"], row["pending"]) == (1, 3)
-    assert "cpu" in row["reason"]
+    assert "CPU" in row["reason"]
     told = phalanx.explain(second)
     assert "waits" in told
     assert "number 1 of those that wait" in told

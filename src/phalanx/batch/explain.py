@@ -15,6 +15,7 @@ from phalanx.batch.plan import Rejection
 from phalanx.batch.rows import Ask, Rows
 from phalanx.batch.session import Session
 from phalanx.batch.specs import Match
+from phalanx.batch.wording import written
 
 REASONS: dict[str, str] = {
     "gang-tasks-missing": "the gang has {tasks} of its {minimum} tasks: submit {count} more",
@@ -26,8 +27,8 @@ REASONS: dict[str, str] = {
     "gang-subgroup": "subgroups {policy} lack room for {count} of those needed",
     "gang-promised": "{count} of {minimum} tasks are promised room, once evictions end",
     "not-tried": "no action tried to place it in this cycle",
-    "not-let-in": "the podgroup has not been let into its queue",
-    "behind": "{count} podgroups of queue {queue} are ahead of it",
+    "not-let-in": "it has not been let into its queue",
+    "behind": "of queue {queue} {count} are ahead of it",
     "podgroup-missing": "there is no podgroup {podgroup}",
     "queue-missing": "there is no queue {queue}",
     "queue-closed": "queue {queue} is not open",
@@ -65,7 +66,7 @@ REASONS: dict[str, str] = {
     "numa": "{count} nodes cannot hold it on the NUMA nodes its policy asks for",
     "devices": "{count} nodes have no device with the memory it needs",
     "gpu-type": "{count} nodes have no GPU of the type it asks for",
-    "cpu-only": "{count} nodes have GPUs and are kept for work that asks for some",
+    "cpu-only": "{count} nodes are kept for work that asks for their GPUs",
     "tried": "{count} nodes were asked for it a moment ago, in vain",
     "rack": "{count} nodes are in other racks than the rest of its gang",
     "common-ports": "{count} nodes lack the ports that all nodes of its gang must have free",
@@ -78,7 +79,7 @@ REASONS: dict[str, str] = {
     "no-nodes": "there are no nodes",
     "waiting-for-release": "promised node {node}, once evictions there end",
     "waiting-for-gang": "could run on {node}, once the rest of its gang has room",
-    "fits-alone": "{count} nodes have room for it alone: what it waits for is said of its podgroup",
+    "fits-alone": "{count} nodes have room for it alone: what it waits for is said of its gang",
 }
 """Reason -> the sentence, filled with `count` and the detail."""
 OF_QUOTAS = frozenset(
@@ -278,18 +279,10 @@ def sentence(rejection: Rejection) -> str:
     template = REASONS.get(rejection.reason)
     if template is None:
         return f"{rejection.reason} ({rejection.count})"
-    said = {k: _said(v) for k, v in rejection.detail.items()}
     try:
-        return template.format(**{**said, "count": rejection.count})
+        return written(template, {**rejection.detail, "count": rejection.count})
     except (KeyError, ValueError):
         return f"{rejection.reason} ({rejection.count}): {dict(rejection.detail)}"
-
-
-def _said(detail: Any) -> Any:
-    """Mappings as a person lists them."""
-    if isinstance(detail, Mapping):
-        return ", ".join(f"{k} {v}" for k, v in detail.items())
-    return detail
 
 
 def as_data(found: Mapping[str, Sequence[Rejection]]) -> dict[str, list[dict[str, Any]]]:

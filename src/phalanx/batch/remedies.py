@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.batch.plan import Rejection
+from phalanx.batch.wording import written
 
 _OR_LESS = ", or ask for at most {most:g}"
 
@@ -12,7 +13,7 @@ REMEDIES: dict[str, str] = {
     "gang-tasks-missing": "submit {count} more tasks, or lower minMember to {tasks}",
     "gang-role-short": "submit the missing tasks, or lower minTaskMember",
     "gang-subgroups-short": "submit the missing subgroups, or lower min_subgroups",
-    "gang-not-whole": "make room for {count} more of its tasks, or lower minMember",
+    "gang-not-whole": "make room for {count} more of its tasks, or let fewer do (--min, minMember)",
     "gang-member": "see what is said of that task",
     "gang-role": "make room for {count} more tasks of role {role}, or lower its minimum",
     "gang-subgroup": "make room for {count} more of these subgroups, or lower min_subgroups",
@@ -64,7 +65,7 @@ REMEDIES: dict[str, str] = {
     "no-nodes": "add nodes",
     "waiting-for-release": "nothing: it starts once the evicted tasks are gone",
     "waiting-for-gang": "nothing of its own: the rest of its gang needs room",
-    "fits-alone": "nothing of its own: see its podgroup",
+    "fits-alone": "nothing of its own: see its gang",
 }
 """Reason -> the change, filled with `count`, the detail, and `lack`: how much is too little."""
 
@@ -75,7 +76,7 @@ def remedy(rejection: Rejection) -> str:
     if not rejection.detail.get("most"):
         template = template.removesuffix(_OR_LESS)
     try:
-        return template.format(**_filled(rejection))
+        return written(template, _filled(rejection))
     except (KeyError, ValueError):
         return ""
 

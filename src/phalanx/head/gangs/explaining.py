@@ -68,7 +68,9 @@ class Explanations:
         found = explain_snapshot(self._picture(gangs), gang.uid, self._learnt)[0]
         position = self._position(gang) if gang.waits else msgspec.UNSET
         state = msgspec.UNSET if gang.waits else _state(gang)
-        return msgspec.structs.replace(found, waits=gang.waits, position=position, state=state)
+        return msgspec.structs.replace(
+            found, kind=_kind(gang), waits=gang.waits, position=position, state=state
+        )
 
     def reasons(self) -> dict[str, tuple[str, int, ExpectedStart | None]]:
         """(why it waits, position in its queue, expected start) of all that wait, by name, in few
@@ -131,6 +133,10 @@ class Explanations:
         return msgspec.json.encode(as_data(picture))
 
 
+def _kind(gang: Gang) -> str:
+    return "job" if gang.job else "gang"
+
+
 def _state(gang: Gang) -> str:
     """What a gang does of which no member waits for a place."""
     if gang.count(*ON_THE_WAY):
@@ -157,7 +163,7 @@ def _of_defect(gang: Gang, error: str) -> Explanation:
     return Explanation(
         snapshot="",
         name=gang.uid,
-        kind="podgroup",
+        kind=_kind(gang),
         waits=gang.waits,
         queue=gang.queue,
         reasons=[reason],

@@ -53,7 +53,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
     name: str
     kind: str
-    """podgroup, task, actor, job, flow or cron job."""
+    """job, gang, task, actor, flow or cron job; of a snapshot, podgroup or task."""
     waits: bool
     reasons: list[Reason]
     node: str | UnsetType = UNSET
