@@ -331,16 +331,20 @@ def test_a_bundle_with_devices_is_left_to_those_that_use_them():
     assert [len(node.leases(name)) for name in "ab"] == [2, 1]
 
 
-def test_news_of_one_group_leaves_alone_what_waits_in_others():
+def test_news_of_one_group_leaves_alone_what_waits_in_others(monkeypatch):
     node = Node(CPU=3)
     for name in (b"g", b"h"):
         make_group(node, {"CPU": 1}, name=name)
         node.want("a", 2, number=name[0], group=(name, 0))
     node.want("b", 2)
-    looked, refusal = [], node.machine.groups.refusal
-    node.machine.groups.refusal = lambda place, request: (
-        looked.append(place[0]) or refusal(place, request)
-    )
+    looked: list[bytes] = []
+    refusal = node.machine.groups.refusal
+
+    def looking(place, request):
+        looked.append(place[0])
+        return refusal(place, request)
+
+    monkeypatch.setattr(node.machine.groups, "refusal", looking)
     node.machine.dispatch_in(b"h", node.now)
     assert looked == [b"h"]
     node.give_back(next(x for x in node.leases("a") if x.demand.room == b"g"))

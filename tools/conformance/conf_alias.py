@@ -21,6 +21,7 @@ import types
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHIM = os.path.join(HERE, "shim")
 PROGRAMS = os.environ.get("RAY_CONF_PROGRAMS", "")  # Ray's ray/experimental
+SHUFFLE = "ray.experimental.shuffle"  # a program on Ray's public interface
 SOURCES = os.environ.get("RAY_CONF_SOURCES", "")  # Ray's python/ray, for tests of its libraries
 
 # module -> file in shim/, for every engine
@@ -186,8 +187,10 @@ class Finder(importlib.abc.MetaPathFinder):
             return importlib.machinery.PathFinder.find_spec(
                 name, [os.environ.get("RAY_TESTS_DIR", ""), *(path or ())]
             )
-        if name == "ray.experimental.shuffle" and PROGRAMS:  # a program on Ray's public interface
-            return importlib.util.spec_from_file_location(name, os.path.join(PROGRAMS, "shuffle.py"))
+        if name == SHUFFLE and PROGRAMS:
+            return importlib.util.spec_from_file_location(
+                name, os.path.join(PROGRAMS, "shuffle.py")
+            )
         if SOURCES and ".tests" in name:  # the same, of a library
             return _of_sources(name)
         if self.engine == "ray":
@@ -237,6 +240,9 @@ class Finder(importlib.abc.MetaPathFinder):
                     continue
                 full = f"{module_name}.{name}"
                 if full in FORCED:
+                    continue
+                if full == SHUFFLE and PROGRAMS:
+                    setattr(module, name, importlib.import_module(full))
                     continue
                 note_missing(full)
                 setattr(module, name, make_stub(full))

@@ -4,6 +4,7 @@
 
 DIR is `doc/source/ray-core/doc_code` of Ray's repository, in a scratch folder. With --nodes
 the programs meet a cluster of so many nodes, as `ray.init()` finds one that runs on the machine.
+With PHALANX_ADDRESS=ray:local they run on the Ray engine, with --on-ray on Ray itself.
 """
 
 import argparse
@@ -17,12 +18,12 @@ import time
 from pathlib import Path
 
 
-def run(python, path, limit_s, environment):
+def run(command, path, limit_s, environment):
     """(what became of it, seconds, its last lines)."""
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
-            [python, "-m", "phalanx.compat.ray", str(path)],
+            [*command, str(path)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -48,9 +49,11 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--limit", type=float, default=60.0)
     parser.add_argument("--nodes", type=int, default=0)
+    parser.add_argument("--on-ray", action="store_true", help="on the installed Ray itself")
     parser.add_argument("--logs", type=Path, help="a folder for what the programs print")
     given = parser.parse_args()
     files = [given.folder / name for name in given.files] or sorted(given.folder.glob("*.py"))
+    command = [given.python] if given.on_ray else [given.python, "-m", "phalanx.compat.ray"]
     with contextlib.ExitStack() as stack:
         environment = dict(os.environ)
         if given.nodes:
@@ -64,7 +67,7 @@ def main():
             environment["RAY_ADDRESS"] = cluster.address
         good = 0
         for path in files:
-            result, seconds, text = run(given.python, path, given.limit, environment)
+            result, seconds, text = run(command, path, given.limit, environment)
             good += result == "ok"
             if given.logs:
                 given.logs.mkdir(parents=True, exist_ok=True)

@@ -35,14 +35,6 @@ class JobConfig:
         """Have the work run in this environment."""
         self.runtime_env = None if runtime_env is None else dict(runtime_env)
 
-    def set_ray_namespace(self, ray_namespace: str) -> None:
-        """Have named actors stand in this namespace."""
-        self.ray_namespace = ray_namespace
-
-    def set_metadata(self, key: str, value: str) -> None:
-        """Note something about the work."""
-        self.metadata[key] = value
-
     def set_default_actor_lifetime(self, default_actor_lifetime: str) -> None:
         """Have actors that say nothing live with their handles, or until they are killed."""
         if default_actor_lifetime not in _LIFETIMES:

@@ -23,7 +23,7 @@ from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
 from phalanx.engines.processes.connection import Connection
-from phalanx.errors import AsyncioActorExit, WorkerExit
+from phalanx.errors import AsyncioActorExit, RuntimeEnvSetupError, WorkerExit
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
 from phalanx.owner.children import Children
