@@ -266,9 +266,10 @@ class WorkerExecutor:
         seconds = time.time() - started
         if context.adopted is not None:
             self._values.settle_borrows(context, connection)
+        # First: an owner that has the result gives the lease back, for others if this goes on.
+        core.ended(connection, definition, seconds)
         self._outbox.post(connection, message)
         self._children.forget((connection.peer, task.number))
-        core.ended(connection, definition, seconds)
 
     @interruptible
     def _run(
