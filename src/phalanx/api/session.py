@@ -136,6 +136,11 @@ def init(
         if local_mode:
             raise RuntimeError("local_mode is not supported: use num_cpus=1 to go step by step.")
         engine_name, where = engine_and_address(address, factory().names)
+        if engine_name == "ray" and _has_rays_names():
+            raise RuntimeError(
+                "The Ray engine needs Ray itself, and under Ray's names `import ray` is Phalanx: "
+                "write `import phalanx as ray` in the program instead."
+            )
         check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory)
         _check_namespace(namespace)
         if engine_name == "embedded":
