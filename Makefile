@@ -56,8 +56,9 @@ conformance-libraries: $(RAY_STAMP) ## tests of Ray's libraries, from RAY_TESTS=
 	@$(RAY_VENV)/bin/python tools/conformance/libraries.py --ray $(RAY_TESTS) \
 	  --library $(or $(LIBRARY),tune) --out conformance-libraries.json
 
-conformance: setup ## Ray's own tests, from RAY_TESTS=DIR with Ray's python/ray/tests (an hour)
-	@$(BIN)/python tools/conformance/run.py --tests-dir $(RAY_TESTS) --out conformance.json
+conformance: setup ## Ray's own tests, from RAY_TESTS=DIR with Ray's python/ray/tests (an hour; MORE=1: 258 further ones)
+	@$(BIN)/python tools/conformance/run.py --tests-dir $(RAY_TESTS) --out conformance.json \
+	  $(if $(MORE),--list tools/conformance/tests_extended.txt)
 
 test-browser: setup ## the web page in Debian's Chromium, with axe-core
 	@command -v chromium >/dev/null || { \

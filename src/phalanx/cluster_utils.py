@@ -60,6 +60,12 @@ class ClusterNode:
         """Whether its process is there."""
         return self.daemon.process.poll() is None
 
+    def remaining_processes_alive(self) -> bool:
+        """Whether it runs: its helpers end with its process."""
+        return self.is_running
+
+    any_processes_alive = remaining_processes_alive
+
     @property
     def address(self) -> str:
         """HOST:PORT of its cluster's head."""

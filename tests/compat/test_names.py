@@ -197,3 +197,9 @@ def test_a_ray_that_is_there_already_is_not_replaced(installed, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
     with pytest.raises(RuntimeError, match="imported already"):
         compat.install()
+
+
+def test_the_ray_engine_is_refused_under_rays_names(installed):
+    # Without this it would import Phalanx for Ray, and that again.
+    with pytest.raises(RuntimeError, match="import phalanx as ray"):
+        phalanx.init("ray:local")

@@ -94,6 +94,45 @@ del kept
 print(list_objects(), counts())
 """
 
+OF_A_JOB = """
+import os
+import ray
+from ray.job_config import JobConfig
+from ray.util.joblib.ray_backend import RayBackend
+
+os.environ["RAY_OVERRIDE_RESOURCES"] = '{"CPU": 3, "custom": 1}'
+os.environ["RAY_OVERRIDE_LABELS"] = '{"disk": "fast"}'
+os.environ["RAY_NODE_ZONE"] = "b"
+ray.init(
+    num_cpus=1,
+    resources={"custom": 5, "other": 2},
+    job_config=JobConfig(ray_namespace="ours", default_actor_lifetime="detached"),
+)
+has = ray.cluster_resources()
+labels = ray.nodes()[0]["Labels"]
+print(has["CPU"], has["custom"], has["other"], labels["disk"], labels["ray.io/availability-zone"])
+print(ray.get_runtime_context().namespace)
+
+
+@ray.remote
+class Child:
+    def ping(self):
+        return "here"
+
+
+@ray.remote
+class Parent:
+    def bear(self):
+        self.child = Child.remote()
+        return self.child
+
+
+parent = Parent.options(lifetime="non_detached").remote()
+child = ray.get(parent.bear.remote())
+ray.kill(parent)
+print(ray.get(child.ping.remote()))
+"""
+
 SPAWNING = """
 import multiprocessing
 import sys
@@ -223,6 +262,7 @@ def test_an_unchanged_program_runs(tmp_path):
     ("program", "expected"),
     [
         (BY_ITSELF, "False\n(True, 1) True\nTrue []\nTrue\nTrue\nTrue\n[] {}\n"),
+        (OF_A_JOB, "3.0 1.0 2.0 fast b\nours\nhere\n"),
         (SPAWNING, "(False, '2.60.0', 41, [])\n"),
         (UTILITIES, "2 [3, 3]\n0\n[1.0, 2] ('who',)\n[3] [[1, 1, 2]]\n"),
         (WAITING_CALLS, "2\n3\n2 1\n"),

@@ -236,6 +236,23 @@ def test_a_crashed_worker_is_named_so(ray, get, errors):
         get(crash.remote())
 
 
+def test_work_whose_argument_was_lost_fails_with_that_as_a_task_error(ray, get, errors, counter):
+    import os
+
+    @ray.remote(max_retries=0)
+    def crash():
+        os._exit(1)
+
+    lost = crash.remote()
+    with pytest.raises(errors.WorkerCrashedError) as of_itself:
+        get(lost)
+    assert not isinstance(of_itself.value, errors.RayTaskError)
+    for dependent in (ray.remote(lambda x: x).remote(lost), counter.remote().add.remote(lost)):
+        with pytest.raises(errors.RayTaskError) as failed:
+            get(dependent)
+        assert isinstance(failed.value, errors.WorkerCrashedError)
+
+
 def test_a_crash_does_not_harm_other_tasks(ray, get, errors):
     import os
 

@@ -269,3 +269,11 @@ def test_a_valid_option_of_an_actor_is_honoured(ray, get, options):
             return "pong"
 
     assert get(Plain.options(**options).remote().ping.remote()) == "pong"
+
+
+def test_object_store_memory_of_actors_and_bundles_is_deprecated(ray, part):
+    with pytest.warns(DeprecationWarning, match="'object_store_memory' for actors is deprecated"):
+        ray.remote(object_store_memory=1)(type("Plain", (), {}))
+    with pytest.warns(DeprecationWarning, match="'object_store_memory' for bundles is deprecated"):
+        group = part("util").placement_group([{"object_store_memory": 1}])
+    part("util").remove_placement_group(group)

@@ -345,3 +345,9 @@ def test_cpus_are_given_back_after_failures(ray, get, free):
             get(fail.remote(how))
     free("CPU", 4)
     free("custom", 2)
+
+
+def test_actors_that_ask_for_memory_alone_hold_no_cpu(ray, get, counter):
+    small = counter.options(memory=2**20)
+    actors = [small.remote() for _ in range(6)]  # of 4 CPUs
+    assert get([actor.add.remote() for actor in actors]) == [1] * 6

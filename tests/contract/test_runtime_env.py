@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
@@ -101,3 +102,35 @@ def test_a_worker_is_reused_for_the_same_environment(ray, get, eventually):
 def test_runtime_env_class_is_accepted(get, read, part):
     runtime_env = part("runtime_env").RuntimeEnv(env_vars={"CONTRACT_M": "1"})
     assert get(read.options(runtime_env=runtime_env).remote("CONTRACT_M")) == ("1",)
+
+
+def test_a_setup_hook_runs_in_every_worker(fresh, get):
+    def hook():
+        os.environ["CONTRACT_HOOK"] = "ran"
+
+    fresh.init(num_cpus=1, include_dashboard=False, runtime_env={"worker_process_setup_hook": hook})
+    assert get(fresh.remote(lambda: os.environ.get("CONTRACT_HOOK")).remote()) == "ran"
+
+
+def test_an_actor_whose_setup_hook_raises_cannot_be_made(fresh, get, part):
+    def hook():
+        raise ValueError("no setup today")
+
+    fresh.init(num_cpus=1, include_dashboard=False, runtime_env={"worker_process_setup_hook": hook})
+
+    class Plain:
+        def ping(self):
+            return "here"
+
+    with pytest.raises(part("exceptions").RayActorError, match="no setup today"):
+        get(fresh.remote(Plain).remote().ping.remote())
+
+
+def test_a_setup_hook_that_cannot_travel_is_refused_by_init(fresh, part):
+    lock = threading.Lock()
+    with pytest.raises(part("exceptions").RuntimeEnvSetupError, match="export the setup function"):
+        fresh.init(
+            num_cpus=1,
+            include_dashboard=False,
+            runtime_env={"worker_process_setup_hook": lambda: lock},
+        )

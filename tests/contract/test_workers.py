@@ -116,3 +116,14 @@ def test_a_worker_is_reused(ray, get):
         return os.getpid()
 
     assert len({get(pid.remote()) for _ in range(20)}) < 20
+
+
+def test_an_actor_made_while_a_worker_of_a_gpu_task_ends_gets_another_one(ray, get, counter):
+    @ray.remote(num_gpus=1)  # its worker serves one task
+    def once():
+        return 1
+
+    for _ in range(5):
+        done = once.remote()
+        actor = counter.remote()
+        assert get([done, actor.add.remote()]) == [1, 1]

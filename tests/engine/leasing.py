@@ -107,9 +107,9 @@ class Node:
         return self.resources.available().get("CPU", 0)
 
 
-def make_group(node, *bundles):
+def make_group(node, *bundles, name=b"g"):
     """A group whose bundles are all here."""
     amounts = {i: ResourceSet.from_mapping(b) for i, b in enumerate(bundles)}
-    assert node.bundles.prepare(b"g", 1, amounts, node.now)
-    assert node.bundles.commit(b"g", 1)
-    node.machine.groups.put(GroupKnown(b"g", CREATED, list(bundles), ["n1"] * len(bundles)))
+    assert node.bundles.prepare(name, 1, amounts, node.now)
+    assert node.bundles.commit(name, 1)
+    node.machine.groups.put(GroupKnown(name, CREATED, list(bundles), ["n1"] * len(bundles)))

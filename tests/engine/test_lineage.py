@@ -352,6 +352,18 @@ def test_what_a_cancelled_generator_gave_is_not_made_again():
     assert machine.lineage.kept_bytes == 0
 
 
+def test_what_was_cancelled_after_it_had_ended_is_not_made_again():
+    lineage = Lineage()
+    work: Any = SimpleNamespace(number=1, retries=3, attempt=0, args=b"", inputs=None, pins=None)
+    record = lineage.remember(ME, work, Recipe())
+    lineage.cancelled(2)
+    assert record.why_not() is None
+    lineage.cancelled(1)
+    lineage.cancelled(1)
+    assert record.why_not() == Unmakeable("cancelled", "task f, which made it, was cancelled.")
+    assert lineage.kept_bytes == 0
+
+
 class StreamRecipe(Recipe):
     """A generator of any number of items."""
 

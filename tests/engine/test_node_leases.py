@@ -322,6 +322,45 @@ def test_a_group_gives_its_bundles_and_no_more():
     assert [len(node.leases(name)) for name in "abc"] == [1, 1, 1]
 
 
+def test_a_bundle_with_devices_is_left_to_those_that_use_them():
+    node = Node(CPU=3, GPU=1)
+    make_group(node, {"CPU": 1, "GPU": 1}, {"CPU": 1}, {"CPU": 1})
+    node.want("a", 2, group=(b"g", -1))
+    node.want("b", resources={"CPU": 1, "GPU": 1}, group=(b"g", -1))
+    node.want("a", 3, group=(b"g", -1))
+    assert [len(node.leases(name)) for name in "ab"] == [2, 1]
+
+
+def test_news_of_one_group_leaves_alone_what_waits_in_others(monkeypatch):
+    node = Node(CPU=3)
+    for name in (b"g", b"h"):
+        make_group(node, {"CPU": 1}, name=name)
+        node.want("a", 2, number=name[0], group=(name, 0))
+    node.want("b", 2)
+    looked: list[bytes] = []
+    refusal = node.machine.groups.refusal
+
+    def looking(place, request):
+        looked.append(place[0])
+        return refusal(place, request)
+
+    monkeypatch.setattr(node.machine.groups, "refusal", looking)
+    node.machine.dispatch_in(b"h", node.now)
+    assert looked == [b"h"]
+    node.give_back(next(x for x in node.leases("a") if x.demand.room == b"g"))
+    assert set(looked[1:]) == {b"g"}
+    assert len(node.leases("a")) == 2
+
+
+def test_what_waits_outside_of_bundles_asks_for_nothing_that_is_in_them():
+    node = Node(CPU=2)
+    make_group(node, {"CPU": 1})
+    node.want("a", group=(b"g", 0))
+    node.want("b", 2)
+    node.later(2 * LONGEST_HOLD_S)
+    assert not [line for line in node.log if line.startswith("due a")]
+
+
 def test_a_bundle_that_a_group_does_not_have_is_refused():
     node = Node(CPU=2)
     make_group(node, {"CPU": 1})

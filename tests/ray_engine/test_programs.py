@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import signal
 import threading
@@ -415,3 +416,14 @@ def test_commands_run_as_jobs(program, tmp_path):
     job = program.submit(program.Job(["sh", "-c", "echo rank $RANK"], members=2, num_cpus=0.5))
     assert job.wait(PATIENCE_S) == "Completed"
     assert job.logs(1).strip() == "rank 1"
+
+
+def test_the_key_value_table_is_the_clusters(program):
+    table = importlib.import_module("phalanx.compat.ray_modules.internal_kv")
+    assert not table._internal_kv_put(b"key", b"one", namespace=b"test")
+    assert table._internal_kv_put(b"key", b"two", overwrite=False, namespace=b"test")
+    assert table._internal_kv_get(b"key", namespace=b"test") == b"one"
+    assert table._internal_kv_get(b"key") is None
+    assert table._internal_kv_list(b"k", namespace=b"test") == [b"key"]
+    assert table._internal_kv_del(b"key", namespace=b"test") == 1
+    assert not table._internal_kv_exists(b"key", namespace=b"test")

@@ -20,6 +20,8 @@ import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHIM = os.path.join(HERE, "shim")
+PROGRAMS = os.environ.get("RAY_CONF_PROGRAMS", "")  # Ray's ray/experimental
+SHUFFLE = "ray.experimental.shuffle"  # a program on Ray's public interface
 SOURCES = os.environ.get("RAY_CONF_SOURCES", "")  # Ray's python/ray, for tests of its libraries
 
 # module -> file in shim/, for every engine
@@ -181,8 +183,14 @@ class Finder(importlib.abc.MetaPathFinder):
             return None
         if name in FORCED:
             return self.spec(name, lambda n: _from_file(n, FORCED[n]))
-        if name.startswith("ray.tests."):  # a test file imported by another one
-            return importlib.machinery.PathFinder.find_spec(name, path)
+        if name.startswith("ray.tests."):  # a test file: imported by another one, or by a worker
+            return importlib.machinery.PathFinder.find_spec(
+                name, [os.environ.get("RAY_TESTS_DIR", ""), *(path or ())]
+            )
+        if name == SHUFFLE and PROGRAMS:
+            return importlib.util.spec_from_file_location(
+                name, os.path.join(PROGRAMS, "shuffle.py")
+            )
         if SOURCES and ".tests" in name:  # the same, of a library
             return _of_sources(name)
         if self.engine == "ray":
@@ -232,6 +240,9 @@ class Finder(importlib.abc.MetaPathFinder):
                     continue
                 full = f"{module_name}.{name}"
                 if full in FORCED:
+                    continue
+                if full == SHUFFLE and PROGRAMS:
+                    setattr(module, name, importlib.import_module(full))
                     continue
                 note_missing(full)
                 setattr(module, name, make_stub(full))

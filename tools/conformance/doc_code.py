@@ -4,11 +4,13 @@
 
 DIR is `doc/source/ray-core/doc_code` of Ray's repository, in a scratch folder. With --nodes
 the programs meet a cluster of so many nodes, as `ray.init()` finds one that runs on the machine.
+With --renamed and PHALANX_ADDRESS=ray:local they run on the Ray engine, with --on-ray on Ray.
 """
 
 import argparse
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,12 +19,12 @@ import time
 from pathlib import Path
 
 
-def run(python, path, limit_s, environment):
+def run(command, path, limit_s, environment):
     """(what became of it, seconds, its last lines)."""
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
-            [python, "-m", "phalanx.compat.ray", str(path)],
+            [*command, str(path)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -41,6 +43,15 @@ def run(python, path, limit_s, environment):
         return result, time.monotonic() - started, output.read()
 
 
+def renamed(path, folder):
+    """The program with `import phalanx as ray`, for engines that Ray's names cannot stand for."""
+    text = re.sub(r"^(\s*)import ray$", r"\1import phalanx as ray", path.read_text(), flags=re.M)
+    text = re.sub(r"^(\s*)from ray([. ])", r"\1from phalanx\2", text, flags=re.M)
+    copy = folder / path.name
+    copy.write_text(text)
+    return copy
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
@@ -48,9 +59,14 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--limit", type=float, default=60.0)
     parser.add_argument("--nodes", type=int, default=0)
+    parser.add_argument("--renamed", action="store_true", help="import phalanx where ray is")
+    parser.add_argument("--on-ray", action="store_true", help="on the installed Ray itself")
     parser.add_argument("--logs", type=Path, help="a folder for what the programs print")
     given = parser.parse_args()
     files = [given.folder / name for name in given.files] or sorted(given.folder.glob("*.py"))
+    command = [given.python, "-m", "phalanx.compat.ray"]
+    if given.on_ray or given.renamed:
+        command = [given.python]
     with contextlib.ExitStack() as stack:
         environment = dict(os.environ)
         if given.nodes:
@@ -59,12 +75,15 @@ def main():
             cluster = Cluster()
             stack.callback(cluster.shutdown)
             for _ in range(given.nodes):
-                cluster.add_node(num_cpus=2)
+                cluster.add_node(num_cpus=2, memory=4 * 2**30)
             environment.pop("PHALANX_ADDRESS", None)
             environment["RAY_ADDRESS"] = cluster.address
         good = 0
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for path in files:
-            result, seconds, text = run(given.python, path, given.limit, environment)
+            if given.renamed:
+                path = renamed(path, scratch)
+            result, seconds, text = run(command, path, given.limit, environment)
             good += result == "ok"
             if given.logs:
                 given.logs.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedActorClass, GangOptions
+from phalanx.api.job_config import with_lifetime
 from phalanx.api.labels import check_labels
 from phalanx.api.session import check_queue, engine_or_start
 from phalanx.engines.definitions import ActorDefinition
@@ -124,6 +125,7 @@ class ActorClass(Generic[T]):
             self._check_in_order(options)
         engine = engine_or_start()
         check_queue(engine, options)
+        options = with_lifetime(options)
         handle: ActorHandle[T] = engine.create_actor(self._definition, options, args, kwargs)
         return handle
 

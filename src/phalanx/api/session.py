@@ -12,12 +12,14 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 from phalanx.api.addresses import engine_and_address
 from phalanx.api.amounts import check_amounts
+from phalanx.api.job_config import JobConfig, set_default_lifetime
 from phalanx.api.logging_config import LoggingConfig
 from phalanx.engines.interface import Engine, EngineOptions, current, factory, set_current
 from phalanx.errors import SystemFailureError
@@ -86,7 +88,7 @@ def init(
     local_mode: bool = False,
     ignore_reinit_error: bool = False,
     include_dashboard: bool | None = None,
-    job_config: Any = None,
+    job_config: JobConfig | None = None,
     log_to_driver: bool = True,
     namespace: str | None = None,
     runtime_env: dict[str, Any] | None = None,
@@ -111,9 +113,10 @@ def init(
     docs/placement.md). `include_dashboard` serves the web page of the cluster beside it
     (docs/dashboard.md) and prints an address that lets you in. What this driver starts is charged
     to `queue`, by whose weight it shares nodes with drivers of other queues, and has `priority`,
-    unless it says otherwise; a runtime of its own makes the queue if there is none. Raises
-    RuntimeError when it is running already, unless `ignore_reinit_error`; QueueUnavailableError for
-    a queue that takes no work; ValueError and TypeError for arguments that cannot be.
+    unless it says otherwise; a runtime of its own makes the queue if there is none. `job_config`
+    gives what is not given by itself: a namespace, a runtime environment. Raises RuntimeError when
+    it is running already, unless `ignore_reinit_error`; QueueUnavailableError for a queue that
+    takes no work; ValueError and TypeError for arguments that cannot be.
     """
     with _lock:
         engine = current()
@@ -127,9 +130,17 @@ def init(
         if engine is not None:
             shutdown()
         _check_options(options)
+        if job_config is not None:
+            namespace = namespace or job_config.ray_namespace
+            runtime_env = runtime_env or job_config.runtime_env
         if local_mode:
             raise RuntimeError("local_mode is not supported: use num_cpus=1 to go step by step.")
         engine_name, where = engine_and_address(address, factory().names)
+        if engine_name == "ray" and _has_rays_names():
+            raise RuntimeError(
+                "The Ray engine needs Ray itself, and under Ray's names `import ray` is Phalanx: "
+                "write `import phalanx as ray` in the program instead."
+            )
         check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory)
         _check_namespace(namespace)
         if engine_name == "embedded":
@@ -137,7 +148,8 @@ def init(
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
         hook, preload = None, ()
         if engine_name == "embedded":  # Ray has options of its own for that
-            hook = _hook(runtime_env, options.get("logging_config"))
+            lifetime = getattr(job_config, "default_actor_lifetime", "non_detached")
+            hook = _hook(runtime_env, options.get("logging_config"), lifetime)
             preload = _names_of_ray().preloaded() if _has_rays_names() else ()
         started = factory().start(
             EngineOptions(
@@ -202,17 +214,20 @@ def _with_that_of_the_job(runtime_env: dict[str, Any] | None) -> dict[str, Any] 
 
 
 def _hook(
-    runtime_env: dict[str, Any] | None, logging_config: LoggingConfig | None
+    runtime_env: dict[str, Any] | None, logging_config: LoggingConfig | None, lifetime: str
 ) -> Callable[[], None] | None:
     """What each worker of this job runs at its start."""
-    steps = []
+    steps: list[Callable[[], object]] = []
+    set_default_lifetime(lifetime)
+    if lifetime == "detached":
+        steps.append(partial(set_default_lifetime, lifetime))
     if logging_config is not None:
         logging_config.apply()
         steps.append(logging_config.apply)
     if _has_rays_names():
         steps.append(_names_of_ray().installation())
     if (setup := (runtime_env or {}).get("worker_process_setup_hook")) is not None:
-        steps.append(setup)
+        steps.append(partial(_call_by_path, setup) if isinstance(setup, str) else setup)
     if not steps:
         return None
 
@@ -221,6 +236,12 @@ def _hook(
             step()
 
     return run_all
+
+
+def _call_by_path(path: str) -> None:
+    """Call the function at `package.module.name`."""
+    module, _, name = path.rpartition(".")
+    getattr(import_module(module), name)()
 
 
 def _has_rays_names() -> bool:

@@ -379,7 +379,11 @@ def _labels(texts: list[str]) -> dict[str, str]:
     pairs = [one.partition("=") for text in texts for one in text.split(",") if one]
     for key, equals, _ in pairs:
         if not key or not equals or key == _NODE_ID:
-            fail(f"--labels takes KEY=VALUE, and KEY is not {_NODE_ID}; not {key!r}.", USAGE)
+            fail(
+                "Label string is not a key-value pair. --labels takes KEY=VALUE, and KEY is not "
+                f"{_NODE_ID}; not {key!r}.",
+                USAGE,
+            )
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 

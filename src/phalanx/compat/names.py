@@ -21,6 +21,7 @@ SAME_MODULE = {
     "ray.util.debug": f"{_OURS}.debug",
     "ray.util.helpers": "phalanx.util.completion",
     "ray.util.joblib": "phalanx.util.joblib",
+    "ray.util.joblib.ray_backend": f"{_OURS}.joblib",
     "ray.util.multiprocessing": "phalanx.util.multiprocessing",
     "ray.util.multiprocessing.pool": "phalanx.util.multiprocessing.pool",
     "ray.util.placement_group": "phalanx.util.placement_group",
@@ -141,6 +142,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         _CLIENT: ("JobSubmissionClient",),
         _DETAILS: ("JobDetails", "JobStatus"),
     },
+    "ray.job_config": {"phalanx.api.job_config": ("JobConfig",)},
     "ray.remote_function": {"phalanx.api.functions": ("RemoteFunction",)},
     "ray.runtime_context": {
         "phalanx.api.runtime_context": ("RuntimeContext", "get_runtime_context")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 
@@ -24,6 +25,24 @@ class NodeAmounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+_OF_OPERATORS = {
+    "RAY_NODE_MARKET_TYPE": "ray.io/market-type",
+    "RAY_NODE_TYPE_NAME": "ray.io/node-group",
+    "RAY_NODE_REGION": "ray.io/availability-region",
+    "RAY_NODE_ZONE": "ray.io/availability-zone",
+}
+
+
+def _of_rays_operators(has_tpus: bool) -> dict[str, str]:
+    """Labels by the variables that Ray's operators set for a node, under Ray's names."""
+    labels = {
+        label: text for name, label in _OF_OPERATORS.items() if (text := os.environ.get(name))
+    }
+    if has_tpus and (kind := os.environ.get("TPU_ACCELERATOR_TYPE")):  # "v4-16"
+        labels["ray.io/accelerator-type"] = f"TPU-{kind.partition('-')[0].upper()}"
+    return labels
 
 
 def _labels(gpu: str) -> dict[str, str]:
@@ -77,5 +96,8 @@ def node_amounts(
         resources={name: amount for name, amount in total.items() if amount},
         object_store_bytes=int(store),
         topology=topology,
-        labels=_labels(machine.gpus[0].product if machine.gpus and total["GPU"] else ""),
+        labels={
+            **_labels(machine.gpus[0].product if machine.gpus and total["GPU"] else ""),
+            **_of_rays_operators(bool(total.get("TPU"))),
+        },
     )

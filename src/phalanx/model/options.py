@@ -6,6 +6,7 @@ TypeError, a wrong value a ValueError); `queue`, `priority` and `timeout_s` are 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -252,8 +253,20 @@ def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False)
         raise ValueError("get_if_exists=True needs a name: pass name='...' as well.")
     if options.get("name") == "":
         raise ValueError("Actor name cannot be an empty string.")
+    if "object_store_memory" in options:
+        warn_of_object_store_memory("actors")
     _check_precision(options)
     _check_bundle(options)
+
+
+def warn_of_object_store_memory(of: str) -> None:
+    """As Ray says it: programs filter it by these words."""
+    warnings.warn(
+        f"Setting 'object_store_memory' for {of} is deprecated since it doesn't actually reserve "
+        "the required object store memory.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
 
 
 def check_place(options: Mapping[str, Any]) -> None:

@@ -22,13 +22,17 @@ class GroupPlaces:
         self._node_id = node_id
         self._bundles = bundles
         self._known: dict[bytes, GroupKnown] = {}
+        self._sizes: dict[bytes, list[ResourceSet]] = {}
+        """What the bundles of each group hold: each that waits is looked at often."""
 
     def put(self, known: GroupKnown) -> None:
         """Take over what the control store says of a group."""
         self._known.pop(known.group, None)
         self._known[known.group] = known
+        self._sizes[known.group] = [ResourceSet.from_mapping(b) for b in known.bundles]
         if len(self._known) > KEEP:
-            del self._known[next(iter(self._known))]
+            oldest = next(iter(self._known))
+            del self._known[oldest], self._sizes[oldest]
 
     def is_known(self, group: bytes) -> bool:
         """Whether the control store was asked about this group."""
@@ -65,7 +69,7 @@ class GroupPlaces:
             count = len(known.bundles)
             reason = f"its placement group has {count} bundles and no number {index}"
             return (reason, code_of(ValueError))
-        bundles = [ResourceSet.from_mapping(b) for b in known.bundles]
+        bundles = self._sizes[group_id]
         chosen: Sequence[ResourceSet] = bundles if index < 0 else [bundles[index]]
         if not any(request.is_subset(bundle) for bundle in chosen):
             reason = f"no bundle of the placement group holds {request.to_mapping()}"

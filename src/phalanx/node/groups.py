@@ -44,8 +44,8 @@ class Leases(Protocol):
         """Whether the node takes nothing new."""
         ...
 
-    def dispatch(self, now: float) -> None:
-        """Bundles have come or gone."""
+    def dispatch_in(self, room: bytes | None, now: float) -> None:
+        """A group's bundles have come or gone; with None, what they held is free."""
         ...
 
     def end_claim(self, group: bytes) -> None:
@@ -114,7 +114,7 @@ class NodeGroups:
     def known(self, message: GroupKnown) -> None:
         """A group's state or places have changed."""
         self._places.put(message)
-        self._leases.dispatch(self._clock())
+        self._leases.dispatch_in(message.group, self._clock())
         self._request_plan()
 
     def prepare(self, message: PrepareBundles) -> None:
@@ -135,7 +135,7 @@ class NodeGroups:
             for pool in self._bundles.pools((message.group, index)):
                 pool.gang = gang
         self._control.notify(Committed(message.group, message.attempt, ok))
-        self._leases.dispatch(self._clock())
+        self._leases.dispatch_in(message.group, self._clock())
 
     def give_back(self, message: GiveBackBundles) -> None:
         """End what runs in these bundles; when it has ended, others may have their resources."""
@@ -168,4 +168,4 @@ class NodeGroups:
         self._report_changed()
         for group, attempt in settled:
             self._control.notify(BundlesGone(group, attempt))
-        self._leases.dispatch(self._clock())
+        self._leases.dispatch_in(None, self._clock())

@@ -103,6 +103,11 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
         """Whose it is."""
         return (self.owner, self.scheduling_class)
 
+    @property
+    def room(self) -> bytes | None:
+        """The placement group in whose bundles it runs; None outside of all."""
+        return None if self.group is None else self.group[0]
+
 
 class Lease(msgspec.Struct, kw_only=True, eq=False):
     """Resources and a worker in use."""

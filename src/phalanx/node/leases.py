@@ -77,6 +77,8 @@ class LeaseMachine:
         """Leases of actors."""
         self._is_dispatching = False
         self._is_stale = False
+        self._changed: dict[bytes | None, None] = {}
+        """Where there may be room: in groups, and outside of them (None)."""
         self.run_s = Average()
         """How long leases for tasks are held, in seconds."""
         self.is_draining = False
@@ -104,7 +106,7 @@ class LeaseMachine:
         demand = self.waiting.want(now, seen, **fields)
         if demand is None:
             return None
-        self.dispatch(now)
+        self.dispatch_in(demand.room, now)
         return demand if demand.count else None
 
     def withdraw_actor(self, actor: bytes) -> None:
@@ -129,19 +131,34 @@ class LeaseMachine:
     def dispatch(self, now: float) -> None:
         """Meet as many demands as resources allow; make leases due for the rest."""
         self._is_stale = True
+        self._dispatch_stale(now)
+
+    def dispatch_in(self, room: bytes | None, now: float) -> None:
+        """The same for what waits in one group's bundles (None: outside of all) or for a worker.
+
+        With many groups each has its news, and what waits in the others is not concerned.
+        """
+        self._changed[room] = None
+        self._dispatch_stale(now)
+
+    def _dispatch_stale(self, now: float) -> None:
         if self._is_dispatching:
             return  # an effect gave something back: the loop below looks again
         self._is_dispatching = True
         try:
-            while self._is_stale:
-                self._is_stale = False
-                self._dispatch(now)
+            while self._is_stale or self._changed:
+                demands = [*self.waiting.all(), *self.claims.all()]
+                if not self._is_stale:
+                    changed = self._changed
+                    demands = [d for d in demands if d.lacks_worker or d.room in changed]
+                self._is_stale, self._changed = False, {}
+                self._dispatch(demands, now)
         finally:
             self._is_dispatching = False
 
-    def _dispatch(self, now: float) -> None:
+    def _dispatch(self, demands: list[Demand], now: float) -> None:
         kept = EMPTY
-        for demand in self.turns.in_order([*self.waiting.all(), *self.claims.all()]):
+        for demand in self.turns.in_order(demands):
             if demand.is_claim:
                 kept = kept + demand.place
                 if not self._has_free(kept, soon=True):
@@ -193,7 +210,9 @@ class LeaseMachine:
         if demand.group is None:
             yield self.resources
         else:
-            yield from self.groups.pools(demand.group)
+            # Bundles with devices that it does not use are left to those that do.
+            pools = self.groups.pools(demand.group)
+            yield from sorted(pools, key=lambda p: any(x not in demand.place for x in p.devices))
 
     def _has_free(self, amounts: ResourceSet, soon: bool = False) -> bool:
         """Whether so much is free; `soon`: or will be when the leases that are due come back."""
@@ -247,7 +266,8 @@ class LeaseMachine:
         return may_start or self.workers.has_idle(*demand.kind)
 
     def _make_due(self, demand: Demand, now: float) -> None:
-        victim = self.turns.victim(demand, self.leases.values(), now)
+        there = (x for x in self.leases.values() if x.demand.room == demand.room)
+        victim = self.turns.victim(demand, there, now)
         if victim is not None:
             victim.is_due = True
             victim.demand.asker.due(victim)
@@ -316,7 +336,7 @@ class LeaseMachine:
             self.workers.put_back(worker, now)
         else:
             worker.is_leaving = True
-        self.dispatch(now)
+        self.dispatch_in(lease.demand.room, now)
 
     def blocked(self, worker_id: bytes, now: float) -> None:
         """A worker's task waits in get: lend its CPUs."""
@@ -325,7 +345,7 @@ class LeaseMachine:
             return
         lease.is_blocked = True
         lease.pool.release(lease.cpus)
-        self.dispatch(now)
+        self.dispatch_in(lease.demand.room, now)
 
     def unblocked(self, worker_id: bytes) -> None:
         """It goes on: take them back, free or not."""

@@ -124,7 +124,7 @@ class Node(Generic[M_co]):
         def new_process(job: bytes) -> bytes:
             return process_id(prefix, effects.make_unique(6), job)
 
-        soft_limit = max(1, int(setup.resources.total().get("CPU", 1)))
+        soft_limit = int(setup.resources.total().get("CPU", 0))
         self.leases = LeaseMachine(
             setup.resources,
             self.workers,

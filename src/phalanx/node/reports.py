@@ -11,6 +11,7 @@ from phalanx.node.leases import LeaseMachine
 from phalanx.node.object_store import ObjectStore
 from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
 from phalanx.resources.instances import NodeResources
+from phalanx.resources.sets import ResourceSet
 
 AT_MOST_EVERY_S = 0.1
 STORE = "object_store_memory"
@@ -58,13 +59,20 @@ class NodeStatus:
         return NodeReport(
             available=available,
             devices=self._resources.devices_left(),
-            queued=[(d.place.to_mapping(), d.count) for d in self._leases.waiting.all()],
+            queued=self._queued(),
             running=len(self._leases.leases) + len(self._members),
             run_s=self._leases.run_s.value,
             bandwidth=self._store.bandwidth.value,
             total=self._resources.total(),
             yields=self._leases.yields().to_mapping(),
         )
+
+    def _queued(self) -> list[tuple[dict[str, float], int]]:
+        """How much waits; what asks for the same is one row, since thousands may wait."""
+        counts: dict[ResourceSet, int] = {}
+        for demand in self._leases.waiting.all():
+            counts[demand.place] = counts.get(demand.place, 0) + demand.count
+        return [(place.to_mapping(), count) for place, count in counts.items()]
 
     def row(self) -> ViewRow:
         """The node as the view shows nodes, without its address."""

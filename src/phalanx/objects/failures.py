@@ -96,6 +96,19 @@ def cancelled(task_id: str, name: str) -> Value:
     return Value(FAILED, pickle.dumps(described, 5))
 
 
+def of_argument(argument: Value, name: str) -> Value:
+    """The failure of work that cannot run because this argument of it failed.
+
+    What a task raised goes on as it is. A failure of the system becomes a TaskError of `name` as
+    well, as Ray's do: readers can tell a lost argument of a task from a lost result.
+    """
+    error = load(argument.data)
+    if isinstance(error, TaskError):
+        return argument
+    described = ("task", name, f"an argument failed: {error}", argument.data, None, None)
+    return Value(FAILED, pickle.dumps(described, 5))
+
+
 def load(data: bytes) -> BaseException:
     """The exception to raise for these bytes."""
     loaded: Any = pickle.loads(data)  # noqa: S301  (from a worker or owner of the same user)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from phalanx.model.ids import INDEX_BITS
 from phalanx.owner.actors.calls import Calls
 from phalanx.owner.children import Children, Parent
+from phalanx.owner.objects.lineage import Lineage
 from phalanx.owner.tasks.submission import Submission
 from phalanx.owner.transport import NodeLink, Outbox
 from phalanx.owner.work import CANCELLED, FORCED
@@ -16,21 +17,31 @@ class Cancelling:
     """Ends work of this process that has not ended."""
 
     def __init__(
-        self, tasks: Submission, calls: Calls, children: Children, outbox: Outbox, node: NodeLink
+        self,
+        tasks: Submission,
+        calls: Calls,
+        children: Children,
+        lineage: Lineage,
+        outbox: Outbox,
+        node: NodeLink,
     ) -> None:
         self._tasks = tasks
         self._calls = calls
         self._children = children
+        self._lineage = lineage
         self._outbox = outbox
         self._node = node
 
     def cancel(self, object_number: int, force: bool, recursive: bool) -> None:
-        """Cancel the work behind one of our objects; nothing happens when it has ended. `force`:
-        end the process of a running task. `recursive`: cancel what the work has started, too."""
+        """Cancel the work behind one of our objects; what has ended does not run again for results
+        that are lost. `force`: end the process of a running task. `recursive`: cancel what the work
+        has started, too."""
         number = object_number >> INDEX_BITS
         machine = self._tasks.machine
         task = machine.pending.get(number)
         if task is None:
+            if number not in self._calls.by_number:
+                self._lineage.cancelled(number)
             self._calls.cancel(number, recursive)
             return
         worker = task.worker

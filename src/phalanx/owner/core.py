@@ -189,7 +189,9 @@ class OwnerCore:
             self.references.lending.borrowers,
             self.journal,
         )
-        self.cancelling = Cancelling(self.tasks, self.calls, self.children, outbox, node)
+        self.cancelling = Cancelling(
+            self.tasks, self.calls, self.children, self.reconstruction.lineage, outbox, node
+        )
         self.reconnection = Reconnection(
             me,
             kind,

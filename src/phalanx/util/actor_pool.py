@@ -23,7 +23,7 @@ class ActorPool:
 
     def __init__(self, actors: Iterable[Any]) -> None:
         self._idle: list[Any] = list(actors)
-        self._waiting: deque[tuple[Submit[Any], Any]] = deque()
+        self._pending_submits: deque[tuple[Submit[Any], Any]] = deque()
         self._in_flight: dict[int, tuple[Any, Any]] = {}  # number of the task: what fn gave, actor
         self._submitted = 0
         self._next_in_order = 0
@@ -48,7 +48,7 @@ class ActorPool:
     def submit(self, fn: Submit[V], value: V) -> None:
         """Start the call on a free actor, or keep it until one is free."""
         if not self._idle:
-            self._waiting.append((fn, value))
+            self._pending_submits.append((fn, value))
             return
         actor = self._idle.pop()
         try:
@@ -65,7 +65,7 @@ class ActorPool:
 
     def has_free(self) -> bool:
         """Whether an actor is idle and nothing waits for it."""
-        return bool(self._idle) and not self._waiting
+        return bool(self._idle) and not self._pending_submits
 
     def pop_idle(self) -> Any | None:
         """Take an idle actor out of the pool; None when none is free."""
@@ -151,8 +151,8 @@ class ActorPool:
 
     def _release(self, actor: Any) -> None:
         self._idle.append(actor)
-        if self._waiting:
-            self.submit(*self._waiting.popleft())
+        if self._pending_submits:
+            self.submit(*self._pending_submits.popleft())
 
 
 def _first_ref(answer: Any) -> Any:

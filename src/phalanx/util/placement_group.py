@@ -11,6 +11,7 @@ from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import engine_or_start
 from phalanx.engines.interface import PendingReply
 from phalanx.model.ids import NodeID, PlacementGroupID
+from phalanx.model.options import warn_of_object_store_memory
 from phalanx.objects.reference import ObjectRef
 from phalanx.policies.labels import parse_selector
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -186,6 +187,8 @@ def _validate_bundles(bundles: Any) -> None:
             raise ValueError(
                 f"Bundles cannot be an empty dictionary or have only 0 values: {bundle!r}."
             )
+        if "object_store_memory" in bundle:
+            warn_of_object_store_memory("bundles")
         if "bundle" in bundle:
             raise ValueError(
                 "The resource 'bundle' stands for a place in a group: it cannot be asked for."

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import socket
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 import cloudpickle
 
@@ -23,6 +26,7 @@ from phalanx.engines.interface import Engine, EngineOptions, Output
 from phalanx.engines.node_amounts import node_amounts
 from phalanx.engines.processes.connection import Connection, connect
 from phalanx.engines.processes.session import Session
+from phalanx.errors import RuntimeEnvSetupError
 from phalanx.policies.placement_policy import PlacementPolicy
 
 _PROBE_S = 2.0
@@ -36,7 +40,7 @@ def start(options: EngineOptions, output: Output) -> Engine:
     job = JobOptions(
         namespace=options.namespace or str(uuid.uuid4()),
         log_to_driver=options.log_to_driver,
-        hook=b"" if options.hook is None else cloudpickle.dumps(options.hook),
+        hook=b"" if options.hook is None else _exported(options.hook),
         queue=options.queue,
         priority=options.priority,
     )
@@ -71,18 +75,19 @@ def _connect(session: Session) -> Connection:
 
 
 def _start_options(options: EngineOptions) -> StartOptions:
+    resources = {**(options.resources or {}), **_overrides("RAY_OVERRIDE_RESOURCES")}
     here = node_amounts(
-        options.num_cpus,
-        options.num_gpus,
-        options.resources,
-        options.object_store_memory,
-        memory=options.more.get("_memory"),
+        resources.pop("CPU", options.num_cpus),
+        resources.pop("GPU", options.num_gpus),
+        resources,
+        resources.pop("object_store_memory", options.object_store_memory),
+        memory=resources.pop("memory", options.more.get("_memory")),
         topology=options.topology,
         is_first=True,
     )
     return StartOptions(
         resources=here.resources,
-        labels={**here.labels, **(options.labels or {})},
+        labels={**here.labels, **(options.labels or {}), **_overrides("RAY_OVERRIDE_LABELS")},
         object_store_bytes=here.object_store_bytes,
         prestart=min(int(here.resources.get("CPU", 0)), _MAX_PRESTARTED),
         temp_dir=options.more.get("_temp_dir"),
@@ -90,6 +95,18 @@ def _start_options(options: EngineOptions) -> StartOptions:
         placement=options.placement or PlacementPolicy(),
         preload=options.preload,
     )
+
+
+def _overrides(variable: str) -> dict[str, Any]:
+    """What stands above the program's own words, as on Ray: under its names alone."""
+    text = os.environ.get(variable) if os.environ.get("PHALANX_COMPAT_RAY") == "1" else None
+    try:
+        given = json.loads(text or "{}")
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise ValueError(f"{variable} must be a mapping in JSON, not {text!r}.")
+    return given
 
 
 def find_node(address: str | None, temp_dir: str | None) -> Session | None:
@@ -150,19 +167,23 @@ def _node_of(address: str, temp_dir: str | None) -> Session:
     )
 
 
+def _exported(hook: Callable[[], None]) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps(hook)
+    except Exception as error:
+        raise RuntimeEnvSetupError(
+            f"Failed to export the setup function. worker_process_setup_hook: {error}"
+        ) from error
+    return data
+
+
 def _check_connecting(options: EngineOptions) -> None:
-    amounts = (
-        options.num_cpus,
-        options.num_gpus,
-        options.resources,
-        options.labels,
-        options.object_store_memory,
-        options.placement,
-    )
-    if any(amount is not None for amount in amounts):
+    amounts = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "placement")
+    given = [name for name in amounts if getattr(options, name) is not None]
+    if given:
         raise ValueError(
-            "num_cpus, num_gpus, resources, labels, object_store_memory and placement belong to "
-            "nodes and their cluster: they cannot be given when connecting to a running one. "
+            f"When connecting to a running cluster, {' and '.join(given)} must not be provided: "
+            "they belong to its nodes, which have them already. "
             'address="local" starts a runtime of its own.'
         )
 

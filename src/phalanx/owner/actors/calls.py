@@ -178,7 +178,7 @@ class Calls:
         error = failed_input(call.inputs)
         if error is not None:
             self._record_failure(call)
-            self._end(call, error)
+            self._end(call, failures.of_argument(error, f"{call.actor.name}.{call.method}"))
         return error is not None
 
     # ---- effects of the actors' clients ------------------------------------------------------

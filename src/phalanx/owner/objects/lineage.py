@@ -361,6 +361,13 @@ class Lineage:
         self._drop(record.number)
         record.forget(reason)
 
+    def cancelled(self, number: int) -> None:
+        """Work that has ended was cancelled: its results stay, and are not made again."""
+        record = self._records[number][0]() if number in self._records else None
+        if record is not None:
+            name = record.recipe.name
+            self.forget(record, Unmakeable("cancelled", f"{name}, which made it, was cancelled."))
+
     def _collect(self) -> None:
         released = self._released
         while released:

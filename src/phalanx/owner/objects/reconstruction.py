@@ -117,11 +117,8 @@ class Reconstruction:
     def cancelled(self, work: PendingWork) -> None:
         """A generator has ended because it was cancelled: the items that it gave are not made
         again when they get lost."""
-        run = self.running.get(work.number)
-        if run is not None:
-            name = run.record.recipe.name
-            why = Unmakeable("cancelled", f"{name}, which made it, was cancelled.")
-            self.lineage.forget(run.record, why)
+        if work.number in self.running:
+            self.lineage.cancelled(work.number)
 
     def end_stream(self, work: PendingWork, error: Value | None) -> None:
         """A generator that ran once more has ended: items that are still lost do not come."""

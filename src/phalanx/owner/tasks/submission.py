@@ -178,7 +178,7 @@ class Submission:
                 continue
             if value.kind == FAILED:
                 self.machine.pending.pop(task.number, None)
-                self.end(task, value)
+                self.end(task, failures.of_argument(value, task.template.name))
                 return True
             has_large = has_large or value.kind == SHARED
         if has_large:

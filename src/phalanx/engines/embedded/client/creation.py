@@ -69,9 +69,9 @@ class ActorMaker:
         payload, inputs, pins = pack_arguments(self._pack, f"{name}.__init__", args, kwargs)
         explicit = any(
             options.get(k) is not None
-            for k in ("num_cpus", "num_gpus", "memory", "resources", "accelerator_type")
+            for k in ("num_cpus", "num_gpus", "resources", "accelerator_type")
         )
-        # As Ray: nothing said means one CPU to be placed and none to be held.
+        # As Ray: nothing said, or memory alone, means one CPU to be placed and none to be held.
         place = required_resources(options, default_cpus=1)
         hold = required_resources(options, default_cpus=1 if explicit else 0)
         is_async = definition.is_async

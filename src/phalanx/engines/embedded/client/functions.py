@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -202,7 +203,7 @@ def _template(
         key=key,
         name=options.get("name") or function.__name__,
         returns=count_of(returns),
-        max_retries=DEFAULT_RETRIES if retries is None else retries,
+        max_retries=_default_retries() if retries is None else retries,
         retry_exceptions=options.get("retry_exceptions") or False,
         timeout_s=timeout_s,
         backpressure=options.get("_generator_backpressure_num_objects") or -1,
@@ -221,3 +222,10 @@ def _record(definition: FunctionDefinition, options: Mapping[str, Any]) -> Funct
         max_calls = 1 if options.get("num_gpus") else 0
     digest = hashlib.sha256(data + str(max_calls).encode()).digest()[:12]
     return FunctionRecord(digest, function.__name__, data, max_calls)
+
+
+def _default_retries() -> int:
+    """Of tasks that say nothing: under Ray's names its variable decides, as on Ray."""
+    named = os.environ.get("PHALANX_COMPAT_RAY") == "1"
+    text = os.environ.get("RAY_TASK_MAX_RETRIES", "") if named else ""
+    return int(text) if text.lstrip("-").isdigit() else DEFAULT_RETRIES

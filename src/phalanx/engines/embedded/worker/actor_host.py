@@ -23,7 +23,7 @@ from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
 from phalanx.engines.processes.connection import Connection
-from phalanx.errors import AsyncioActorExit, WorkerExit
+from phalanx.errors import AsyncioActorExit, RuntimeEnvSetupError, WorkerExit
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
 from phalanx.owner.children import Children
@@ -86,6 +86,8 @@ class ActorHost:
         self._draining = False
         self._means: dict[str, float] = {}
         self._methods = ActorMethods(None)
+        self.setup_error: RuntimeEnvSetupError | None = None
+        """Why it cannot be made here: the setup hook of its job raised."""
 
     def path_of(self, method: str) -> str:
         """See HostedActor."""
@@ -116,6 +118,8 @@ class ActorHost:
         context = TaskContext(b"", 0, f"{creation.class_name}.__init__", 0, self._lease, True)
         token = current.set(context)
         try:
+            if self.setup_error is not None:
+                raise self.setup_error
             cls = pickle.loads(creation.class_pickle)  # noqa: S301  (from our owner)
             args, kwargs = self._values.constructor_arguments(creation, context)
             for name in dir(cls):

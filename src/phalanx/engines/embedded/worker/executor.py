@@ -31,6 +31,8 @@ from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
 from phalanx.engines.processes.connection import Connection
+from phalanx.errors import RuntimeEnvSetupError
+from phalanx.objects import failures
 from phalanx.owner import transport
 from phalanx.owner.cancelling import Cancelling
 from phalanx.owner.children import Children
@@ -81,6 +83,8 @@ class WorkerExecutor:
         self._cancelling = cancelling
         self._children = children
         self._job = job
+        self._setup_error: RuntimeEnvSetupError | None = None
+        """Why nothing of this job can run here: its setup hook raised."""
         self._references = references
         self._task_references = task_references = TaskReferences(me, references, GIVE_UP_S)
         self.core = WorkerCore(
@@ -151,8 +155,13 @@ class WorkerExecutor:
             if path:
                 sys.path.insert(0, os.path.abspath(path))
         if message.hook:
-            with contextlib.suppress(Exception):
+            try:
                 pickle.loads(message.hook)()  # noqa: S301  (from our driver, by the node)
+            except Exception as error:
+                text = failures.remote_traceback(error, skip_frames=1)
+                self._setup_error = RuntimeEnvSetupError(
+                    f"Failed to execute the setup hook method.\n{text}"
+                )
 
     def become(self, message: CreateActor) -> ActorHost:
         """See Effects."""
@@ -202,6 +211,7 @@ class WorkerExecutor:
                     continue
                 if self.actor is not None:
                     self._outbox.flush()
+                    self.actor.setup_error = self._setup_error
                     return self.actor.serve()
             self._outbox.flush()
             waiter = Waiter()
@@ -256,9 +266,10 @@ class WorkerExecutor:
         seconds = time.time() - started
         if context.adopted is not None:
             self._values.settle_borrows(context, connection)
+        # First: an owner that has the result gives the lease back, for others if this goes on.
+        core.ended(connection, definition, seconds)
         self._outbox.post(connection, message)
         self._children.forget((connection.peer, task.number))
-        core.ended(connection, definition, seconds)
 
     @interruptible
     def _run(
@@ -272,6 +283,8 @@ class WorkerExecutor:
         result: Any = None
         try:
             if definition.function is None:
+                if self._setup_error is not None:
+                    raise self._setup_error
                 definition.function = _load(definition)
             context.function = definition.function
             args, kwargs = self._values.arguments(task.args, task.inputs, context)

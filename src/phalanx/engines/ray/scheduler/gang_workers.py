@@ -42,7 +42,7 @@ class GangWorkers:
         if pid in self._held:
             self._leaving[pid] = time.monotonic() + LEAVES_WITHIN_S
 
-    def dispatch(self, now: float) -> None:
+    def dispatch_in(self, room: bytes | None, now: float) -> None:
         """See Leases: nobody waits for bundles here."""
 
     def end_claim(self, group: bytes) -> None:

@@ -1,0 +1,61 @@
+"""What holds for all of a driver's work: Ray's `JobConfig`, an argument of `init`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_LIFETIMES = ("detached", "non_detached")
+
+
+class JobConfig:
+    """The namespace, the runtime environment and the actors' lifetime of a driver's work."""
+
+    def __init__(
+        self,
+        jvm_options: Sequence[str] | None = None,
+        code_search_path: Sequence[str] | None = None,
+        runtime_env: Mapping[str, Any] | None = None,
+        _client_job: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        ray_namespace: str | None = None,
+        default_actor_lifetime: str = "non_detached",
+    ) -> None:
+        """`default_actor_lifetime`: "detached" or "non_detached", of actors that say neither.
+        Java's options and search paths have no effect. Raises ValueError for another lifetime."""
+        self.jvm_options = list(jvm_options or ())
+        self.code_search_path = list(code_search_path or ())
+        self.metadata = dict(metadata or {})
+        self.runtime_env: dict[str, Any] | None = None
+        self.ray_namespace = ray_namespace
+        self.set_runtime_env(runtime_env)
+        self.set_default_actor_lifetime(default_actor_lifetime)
+
+    def set_runtime_env(self, runtime_env: Mapping[str, Any] | None) -> None:
+        """Have the work run in this environment."""
+        self.runtime_env = None if runtime_env is None else dict(runtime_env)
+
+    def set_default_actor_lifetime(self, default_actor_lifetime: str) -> None:
+        """Have actors that say nothing live with their handles, or until they are killed."""
+        if default_actor_lifetime not in _LIFETIMES:
+            raise ValueError(
+                "Default actor lifetime must be one of `detached`, `non_detached`, "
+                f"got {default_actor_lifetime!r}."
+            )
+        self.default_actor_lifetime = default_actor_lifetime
+
+
+_default = ["non_detached"]
+"""The lifetime of this job's actors that name none, in this process."""
+
+
+def set_default_lifetime(lifetime: str) -> None:
+    """Have actors that say nothing be "detached" or "non_detached" from now on."""
+    _default[0] = lifetime
+
+
+def with_lifetime(options: dict[str, Any]) -> dict[str, Any]:
+    """An actor's options, which say how long it lives where the default is not Ray's."""
+    if _default[0] == "non_detached" or options.get("lifetime") is not None:
+        return options
+    return {**options, "lifetime": _default[0]}
