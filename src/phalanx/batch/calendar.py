@@ -76,7 +76,8 @@ def _part(cluster: Cluster, node: int, claim: Counts) -> Counts:
     """Of task slots as large a part as of what it keeps most of."""
     has = np.maximum(cluster.capacity[node], 1)
     claim[PODS] = math.ceil(float((claim / has).max()) * float(has[PODS]))
-    return np.minimum(claim, cluster.capacity[node])
+    part: Counts = np.minimum(claim, cluster.capacity[node])
+    return part
 
 
 class Calendar:

@@ -59,7 +59,7 @@ REMEDIES: dict[str, str] = {
     "reserved": "declare a run time that ends before theirs begin",
     "reserved-time": "give it a time limit that ends before, or name a reservation that is its own",
     "reservation-begins": "nothing: it starts then",
-    "reservation-over": "name another reservation, or none (phalanx update-job --reservation)",
+    "reservation-over": "name another reservation, or none (phalanx update --reservation)",
     "reservation-not-its-own": "name another reservation, or add its user or queue to this one",
     "reservation-closed": "name another reservation, or none",
     "outside-reservation": "ask for less, or make the reservation larger",

@@ -132,11 +132,12 @@ class Lines:
         return at if window is None else min(at, self._grid.rounded_up(window.end_s))
 
     def until(self, kept: Kept) -> Indexes:
-        """For each time of the grid: when guests are ended that begin then."""
+        """For each time of the grid: when guests are ended that begin then; the same time where
+        it is not kept."""
         name = kept.spec.name
         if name not in self._until:
             rows = len(self._grid)
-            ends = np.arange(1, rows + 1)
+            ends = np.arange(rows)
             for window in kept.windows:
                 begin, end = self._rows(window.begin_s, window.end_s)
                 ends[begin:end] = end

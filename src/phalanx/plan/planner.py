@@ -354,7 +354,7 @@ def _places(draft: Draft, taking: Taking) -> Iterator[Place]:
     """By node, in the order of names."""
     cluster = draft.session.cluster
     tasks: dict[int, int] = {}
-    loads: dict[int, Counts] = {}
+    loads: dict[int, Vector] = {}
     for part, (lines, counts) in zip(taking.demand.parts, taking.places, strict=True):
         for node, count in draft.picture.lines.loads(lines, counts):
             tasks[node] = tasks.get(node, 0) + count
@@ -363,7 +363,7 @@ def _places(draft: Draft, taking: Taking) -> Iterator[Place]:
         yield _place(cluster, node, tasks[node], loads[node])
 
 
-def _place(cluster: Cluster, node: int, tasks: int, load: Counts) -> Place:
+def _place(cluster: Cluster, node: int, tasks: int, load: Vector) -> Place:
     names, written = cluster.dims.names, cluster.dims.written
     return Place(
         node=cluster.node_names[node],
@@ -377,5 +377,5 @@ def _place(cluster: Cluster, node: int, tasks: int, load: Counts) -> Place:
 def _running(draft: Draft) -> Iterator[RunningPlace]:
     cluster = draft.session.cluster
     for one in draft.picture.endings:
-        place = _place(cluster, one.node, one.count, one.eq_class.request * one.count)
+        place = _place(cluster, one.node, one.count, one.eq_class.vector * one.count)
         yield RunningPlace(podgroup=one.job.uid, place=place, ends_s=one.end_s)

@@ -120,8 +120,8 @@ class Picture:
             self.quotas(job.queue)
         quotas = np.array(self._quota_rows, dtype=np.float64).reshape(-1, len(cluster.dims))
         others = np.zeros((lines.extra, len(cluster.dims)))
-        soon = np.vstack((np.minimum(cluster.idle, cluster.future), others, quotas))
-        later = np.vstack((cluster.future, others, quotas))
+        soon: Vector = np.vstack((np.minimum(cluster.idle, cluster.future), others, quotas))
+        later: Vector = np.vstack((cluster.future.astype(np.float64), others, quotas))
         ends: list[tuple[int, int, Vector]] = []
         for at, line, amounts in (*lines.changes(), *self._taken()):
             if at:

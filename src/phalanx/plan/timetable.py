@@ -40,7 +40,7 @@ class Demand:
 
     `quotas` are the lines of the quotas that they count against; `load` is what they ask for
     together; `until` has for each time of the grid the one at which they are ended that begin then,
-    if they run so long; None: none ends them."""
+    if they run so long, and that time itself where none may begin; None: nothing ends them."""
 
     __slots__ = ("asked", "length_s", "load", "parts", "quotas", "until")
 
@@ -118,6 +118,8 @@ class Timetable:
     def earliest(self, demand: Demand, begin: int = 0, end: int | None = None) -> Taking | None:
         """Room for a demand at the earliest time from `begin` on, and before `end`; None if there
         is none within the grid."""
+        if not all(part.nodes.any() for part in demand.parts):
+            return None
         lasts = self._lasts_of(demand)
         end = len(self.grid) if end is None else end
         candidates = self._candidates(demand, lasts, begin, end)
@@ -140,6 +142,8 @@ class Timetable:
         if first == len(self.grid):
             return None
         last = int(self._lasts_of(demand)[first])
+        if last == first:
+            return None
         low: Vector = self._free[first:last].min(axis=0)
         for part, (nodes, counts) in zip(demand.parts, places, strict=True):
             if not part.nodes[nodes].all():
@@ -189,6 +193,7 @@ class Timetable:
         before = np.cumsum(bad)
         starts = np.arange(begin, end)
         good = before[lasts[begin:end] - begin] == before[: end - begin]
+        good &= lasts[begin:end] > starts
         return np.asarray(starts[good])
 
     def _fit(self, demand: Demand, first: int, last: int) -> Taking | None:
