@@ -226,12 +226,11 @@ def _of_nodes(session: Session, ask: Ask) -> _Nodes:
     for f in session.placer.rules()[0]:
         passes = f.passes(rows, ask)
         away = int((~passes).sum())
-        if away:
-            detail: dict[str, Any] = {"of": n}
+        more = f.detail(ask) if away and f.detail is not None else {}
+        if away and more is not None:
+            detail: dict[str, Any] = {"of": n, **more}
             if f.reason == "labels":
                 detail["labels"] = _labels(session, ask)
-            if f.detail is not None:
-                detail |= f.detail(ask)
             out.append(Rejection(reason=f.reason, count=away, detail=detail))
             left &= passes
     short = np.zeros(n, dtype=np.bool_)

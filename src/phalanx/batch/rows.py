@@ -155,7 +155,8 @@ class Filter:
     what the answer depends on besides the class: "", "queue", "kind" (of jobs for which `kind`
     gives equal values), "job" or "task"; `frozen` that trying evictions out does not change the
     answer; `lasting` that nothing but the class and the node's books and description goes into it,
-    so that a later cycle need not ask again; `detail` gives a rejection more to say.
+    so that a later cycle need not ask again; `detail` gives a rejection more to say, None where
+    what is said of the podgroup says it all.
     """
 
     reason: str
@@ -166,7 +167,7 @@ class Filter:
     lasting: bool = False
     scope: str = ""
     kind: Callable[[Job], Hashable] | None = None
-    detail: Callable[[Ask], Mapping[str, Any]] | None = None
+    detail: Callable[[Ask], Mapping[str, Any] | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

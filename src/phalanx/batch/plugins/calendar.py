@@ -26,6 +26,9 @@ from phalanx.batch.plan import Rejection
 from phalanx.batch.rows import Ask, Change, Filter, Rows, touched
 from phalanx.batch.session import Session
 
+_NAMED = 3
+"""So many reservations are named in a reason."""
+
 
 class CalendarPlugin:
     """Honours the snapshot's `reservations`, and podgroups' `reservation`."""
@@ -64,9 +67,9 @@ class CalendarPlugin:
         self._count_running()
         self._whole: dict[tuple[str, int], Flags] = {}
         session.add("changed", self.name, self._changed)
-        for reason, passes in (
-            ("reserved-time", self._passes),
-            ("outside-reservation", self._is_inside),
+        for reason, passes, detail in (
+            ("reserved-time", self._passes, self._why_reserved),
+            ("outside-reservation", self._is_inside, self._why_outside),
         ):
             rule = Filter(
                 reason=reason,
@@ -74,7 +77,7 @@ class CalendarPlugin:
                 changes=touched,
                 scope="kind",
                 kind=self._kind,
-                detail=self._detail,
+                detail=detail,
             )
             session.add("filter", self.name, rule)
 
@@ -192,8 +195,10 @@ class CalendarPlugin:
             else:
                 self._left[:until, node] -= load
 
-    def _detail(self, ask: Ask) -> Mapping[str, Any]:
-        until, own = self._until(ask.job), self._calendar.host(ask.job)
+    def _why_reserved(self, ask: Ask) -> Mapping[str, Any] | None:
+        own, until = self._begun(ask.job), self._until(ask.job)
+        if ask.job.spec.reservation and own is None:
+            return None
         others = dict.fromkeys(
             one for there in self._there[:until] for one in there if one is not own
         )
@@ -202,8 +207,9 @@ class CalendarPlugin:
         length = "it has no time limit"
         if not math.isinf(ends_s):
             length = f"it may run for {span(ends_s - self._session.now)}"
-        return {
-            "reserved": ", ".join(named[:3]) + (", ..." if len(named) > 3 else ""),
-            "length": length,
-            "reservation": ask.job.spec.reservation,
-        }
+        more = ", ..." if len(named) > _NAMED else ""
+        return {"reserved": ", ".join(named[:_NAMED]) + more, "length": length}
+
+    def _why_outside(self, ask: Ask) -> Mapping[str, Any] | None:
+        own = self._begun(ask.job)
+        return None if own is None else {"reservation": own.spec.name}

@@ -29,11 +29,12 @@ _SHORTEST_ID = 4
 
 
 class Run(NamedTuple):
-    """Work on a node: whose, what it holds there, and until when at most."""
+    """Work on a node: whose, what it holds there, until when at most, and in which reservation."""
 
     job: str
     amounts: Mapping[str, float]
     until: float
+    reservation: str
 
 
 class Book:
@@ -59,7 +60,8 @@ class Book:
         for task in snapshot.tasks:
             group = groups.get((task.namespace, task.podgroup))
             if task.node and group is not None:
-                run = Run(group.uid, dict(task.shape.request), _until(group, snapshot.now))
+                until = _until(group, snapshot.now)
+                run = Run(group.uid, dict(task.shape.request), until, group.reservation)
                 found.setdefault(task.node, []).append(run)
         return found
 
@@ -207,10 +209,11 @@ class Book:
                 yield one, dict(has)
 
     def _running(self, spec: Reservation, node: str, windows: Sequence[Window]) -> list[Run]:
-        """Work that would still be there when it begins."""
+        """Work of others than its guests that would still be there when it begins."""
         if spec.ignores_jobs or not windows:
             return []
-        return [run for run in self._runs.get(node, ()) if run.until > windows[0][0]]
+        runs = (run for run in self._runs.get(node, ()) if run.reservation != spec.name)
+        return [run for run in runs if run.until > windows[0][0]]
 
     def _why_not(self, spec: Reservation, node: NodeRecord, windows: Sequence[Window]) -> str:
         """Why it cannot have all of a node; "" where it can."""
