@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.cli.slurm.control import expanded
+from phalanx.cli.slurm.hostlists import expanded
 from phalanx.compat.slurm import formats, options
 from phalanx.compat.slurm.columns import SACCT_FIELDS, SQUEUE_LETTERS
 from phalanx.compat.slurm.options import OptionError, read_options

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from tests.asking import ask
 from tests.fuzz.world import World as StoredWorld
 from tests.gangs.head_world import World
+from tests.present import present
 
 from phalanx.api.jobs import job_manifest
 from phalanx.batch.specs import PodGroupSpec, ReservationSpec, Shape, Snapshot, TaskSpec
@@ -90,8 +93,8 @@ def kept(name, *places, begin=HOUR, end=2 * HOUR, **given):
 
 
 def asked(**given):
-    given = {"name": "r", "start": Moment(at=HOUR), "length_s": HOUR} | given
-    return Reservation(**given)
+    made = Reservation(name="r", start=Moment(at=HOUR), length_s=HOUR)
+    return msgspec.structs.replace(made, **given)
 
 
 def put(spec, now=0.0, **there):
@@ -175,7 +178,7 @@ def test_a_flexible_start_is_the_first_at_which_it_can_be_kept():
 
 
 def test_a_node_that_is_gone_is_replaced_or_found_again_by_its_name():
-    record, shell, table = put(asked(node_count=2))
+    record, _, table = put(asked(node_count=2))
     gone = next(iter(record.places))
     left = [one for one in NODES if one.node_id != gone]
     table.nodes_changed(lambda name: book(nodes=left), 0.0)
@@ -192,11 +195,11 @@ def test_a_node_that_is_gone_is_replaced_or_found_again_by_its_name():
 
 def test_it_begins_and_ends_and_is_forgotten():
     record, shell, table = put(asked(nodes=("a",)))
-    table.tick(HOUR - 1)
-    assert record.begun is None
-    table.tick(HOUR)
-    assert record.begun == HOUR
-    table.tick(2 * HOUR)
+    seen = []
+    for now in (HOUR - 1, HOUR, 2 * HOUR):
+        table.tick(now)
+        seen.append(record.begun)
+    assert seen == [None, HOUR, None]
     assert table.all() == []
     assert shell.kept == {"r": None}
 
@@ -220,7 +223,7 @@ def test_a_clock_that_is_set_back_ends_nothing_and_begins_nothing_anew():
 
 
 def test_a_maintenance_has_its_nodes_drain_and_opens_them_again():
-    first, shell, table = put(asked(nodes=("a", "b"), maintenance=True))
+    _, shell, table = put(asked(nodes=("a", "b"), maintenance=True))
     other = asked(name="s", nodes=("b",), maintenance=True, length_s=2 * HOUR)
     table.put(other, book(), 0.0)
     table.tick(HOUR)
@@ -239,7 +242,7 @@ def test_windows_follow_one_another_and_none_is_over(now, schedule):
     assert len(found) == WINDOWS
     assert found[-1][1] is None, "what comes later nobody has looked at"
     assert all(end is None or end > now for _, end in found)
-    for (_, end), (begin, _) in zip(found, found[1:], strict=False):
+    for (_, end), (begin, _) in itertools.pairwise(found):
         assert end is not None and end <= begin
 
 
@@ -276,8 +279,8 @@ def world():
 
 
 def reserve(world, **given):
-    given = {"name": "r", "start": Moment(at=world.now + 100), "length_s": 50.0} | given
-    return world.ask(Reserve(Reservation(**{"node_count": 1, **given})))
+    made = Reservation(name="r", start=Moment(at=world.now + 100), length_s=50.0, node_count=1)
+    return world.ask(Reserve(msgspec.structs.replace(made, **given)))
 
 
 def tick(world, count=1):
@@ -383,10 +386,10 @@ def test_a_head_that_comes_back_knows_them():
     world.ask(Reserve(asked_for))
     world.rounds(1)
     states = {"ALIVE", "DRAINING"}
-    assert {row.state for row in ask(world.control, GetStatus()).nodes} == states
+    assert {row.state for row in present(ask(world.control, GetStatus())).nodes} == states
     world.restart()
-    assert ask(world.control, ListLicenses())[0].total == 3
-    row = ask(world.control, ListReservations())[0]
+    assert present(ask(world.control, ListLicenses()))[0].total == 3
+    row = present(ask(world.control, ListReservations()))[0]
     assert (row.name, row.state) == ("r", "active")
     world.ask(DeleteReservation("r"))
-    assert {row.state for row in ask(world.control, GetStatus()).nodes} == {"ALIVE"}
+    assert {row.state for row in present(ask(world.control, GetStatus())).nodes} == {"ALIVE"}

@@ -69,7 +69,9 @@ def nodes(address: Address = None, json: Json = False) -> None:
 
 def drain(
     node: Node,
-    reason: Annotated[str, typer.Option(help="Shown to everybody.")] = "it was asked to drain",
+    reason: Annotated[
+        str | None, typer.Option(help="Shown to everybody, of a node that drains at once.")
+    ] = None,
     at: Annotated[
         str | None, typer.Option(help="From then on: 18:00, now+2h, 2027-01-31T18:00.")
     ] = None,
@@ -84,9 +86,11 @@ def drain(
     """
     node_id = _find(address, node)
     if at is not None or length is not None:
+        if reason is not None:
+            fail("--reason is shown of a node that drains at once, and --at has it wait.", USAGE)
         drain_at(address, node_id, at, length)
         return
-    is_new = ask(address, DrainNode(node_id, reason))
+    is_new = ask(address, DrainNode(node_id, reason or "it was asked to drain"))
     say(f"Node {node_id} {'drains' if is_new else 'drains already'}.")
 
 

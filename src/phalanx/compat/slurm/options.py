@@ -58,7 +58,7 @@ RESOURCES: Final = (
     Option("gres", note="gpu:N alone"),
     flag("hold", "H"),
     Option("job-name", "J"),
-    Option("licenses", "L", note="NAME[:N],...; none of several with |"),
+    Option("licenses", "L", note="NAME[:N],...; all of them"),
     Option("mail-type", refused="no mail is sent"),
     Option("mail-user", refused="no mail is sent"),
     Option("mem", note="of each node; what uses more is ended. No 0"),
