@@ -18,6 +18,8 @@ from phalanx.batch.specs import PodGroupSpec, ReservationSpec, Shape, Snapshot, 
 from phalanx.errors import JobCommandError
 from phalanx.head.gangs.cycles import configuration
 from phalanx.head.nodes import NodeRecord
+from phalanx.head.reservations import licenses as licenses_module
+from phalanx.head.reservations import table as table_module
 from phalanx.head.reservations.booking import Book
 from phalanx.head.reservations.record import WINDOWS, ReservationRecord, windows
 from phalanx.head.reservations.table import ReservationTable
@@ -377,6 +379,17 @@ def test_licences_are_held_while_a_job_runs(world):
 def test_a_licence_that_cannot_be_is_refused(world, name, count):
     with pytest.raises(JobCommandError):
         world.ask(SetLicense(name, count))
+
+
+def test_there_are_only_so_many_of_both(world, monkeypatch):
+    monkeypatch.setattr(table_module, "MAX_RESERVATIONS", 1)
+    monkeypatch.setattr(licenses_module, "MAX_LICENSES", 1)
+    reserve(world)
+    with pytest.raises(JobCommandError, match="there are 1 reservations, which is the most"):
+        reserve(world, name="s", start=Moment(at=world.now + 1000))
+    world.ask(SetLicense("a", 1))
+    with pytest.raises(JobCommandError, match="there are 1 kinds of licences, which is the most"):
+        world.ask(SetLicense("b", 1))
 
 
 def test_a_head_that_comes_back_knows_them():
