@@ -380,6 +380,19 @@ def test_gangs_of_one_cycle_never_hold_more_licences_than_there_are() -> None:
     assert [(start.podgroup, start.at_s) for start in plan.starts] == [("default/waits", 60.0)]
 
 
+def test_tasks_that_ask_for_nothing_of_a_node_count_too() -> None:
+    groups = [group(f"g{i}", licenses=(("lic", 1),)) for i in range(2)]
+    snapshot = msgspec.structs.replace(
+        cluster(*((one, "") for one in groups), licenses=(LicenseSpec(name="lic", total=1),)),
+        config=config(PLAIN.replace('"allocate"', '"allocate, backfill"')),
+    )
+    idle = tuple(msgspec.structs.replace(task, shape=Shape()) for task in snapshot.tasks)
+    assert len(started(msgspec.structs.replace(snapshot, tasks=idle))) == 1
+    kept = msgspec.structs.replace(snapshot, tasks=idle, licenses=(), reservations=(WHOLE,))
+    free = tuple(msgspec.structs.replace(one, licenses=()) for one in kept.podgroups)
+    assert started(msgspec.structs.replace(kept, podgroups=free)) == set()
+
+
 def test_parts_of_jobs_are_simulated_with_reservations() -> None:
     shape = Shape(request=(("cpu", 1.0), (GPU, 8.0)))
     job = Job(name="j", submit_s=0, work_s=150, parts=(Part(shape=shape),))

@@ -32,6 +32,7 @@ class Licenses:
         pass
 
     def open(self, session: Session) -> None:
+        self._session = session
         self._total = {one.name: one.total for one in session.snapshot.licenses}
         asking = [job for job in session.cluster.jobs if job.spec.licenses]
         if not asking:
@@ -44,6 +45,7 @@ class Licenses:
             self._places[job.uid] = 0
             self._move(job, sum(job.counts[status] for status in _PLACED))
         session.add("held_back", self.name, self._held_back)
+        session.add("pre_predicate", self.name, self._before_node)
         session.add("room", self.name, self._room)
         session.add("shortage", self.name, self._shortage)
         session.add("changed", self.name, self._changed)
@@ -69,6 +71,10 @@ class Licenses:
     def _held_back(self, job: Job) -> Rejection | None:
         lacking = self._lacking(job)
         return lacking[0] if lacking else None
+
+    def _before_node(self, task: int) -> Rejection | None:
+        """Also tasks that ask for nothing of a node."""
+        return self._held_back(self._session.job(task))
 
     def _room(self, _: int, job: Job, eq_class: EquivalenceClass) -> int:
         return 0 if self._lacking(job) else 1 << 30

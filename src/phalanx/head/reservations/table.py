@@ -111,7 +111,7 @@ class ReservationTable:
         made.places = book.places(spec, windows(made, now), known.places if known else {})
         self._records[spec.name] = made
         self._published(made)
-        self._look(made, now)
+        self._begin(made, now)
         if known is not None:
             self._drain(made)
         return "created" if known is None else "updated"
@@ -161,7 +161,8 @@ class ReservationTable:
                     f"{name}: end={moment_text(start + length_s)}: it would end before it begins; "
                     f"allowed is a time after {moment_text(start)}"
                 )
-        if length_s is not None and start + length_s <= now:
+        has_begun = known is not None and known.begun is not None and start == known.start
+        if length_s is not None and start + length_s <= now and not has_begun:
             raise JobCommandError(
                 f"{name}: length={length_text(length_s)}: it would be over at "
                 f"{moment_text(start + length_s)}, which is in the past"
@@ -211,12 +212,14 @@ class ReservationTable:
                 self._over(record)
                 return
             self._published(record)
-        if record.begun is not None:
-            return
-        coming = windows(record, now)
-        if not coming:
+        if not windows(record, now):
             self._over(record)
-        elif coming[0][0] <= now:
+        else:
+            self._begin(record, now)
+
+    def _begin(self, record: ReservationRecord, now: float) -> None:
+        coming = windows(record, now)
+        if record.begun is None and coming and coming[0][0] <= now:
             record.begun = coming[0][0]
             self._published(record)
             self._drain(record)
