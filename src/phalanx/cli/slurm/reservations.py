@@ -35,21 +35,21 @@ _NO_END = ("infinite", "unlimited")
 
 def create(words: Sequence[str]) -> None:
     """Make a reservation of these NAME=VALUE."""
-    pairs = _pairs("create", words)
+    pairs = pairs_of("create", words)
     taken = {row.name for row in ask(address(), ListReservations())}
     name = pairs.get("reservationname", pairs.get("reservation", ""))
     if not name:
         base = pairs.get("users", "").partition(",")[0].lower() or "maint"
         name = next(f"{base}-{i}" for i in range(1, len(taken) + 2) if f"{base}-{i}" not in taken)
-    ask(address(), Reserve(Reservation(name=name, **_fields(pairs))))
+    ask(address(), Reserve(Reservation(name=name, **reservation_fields(pairs))))
     say(f"Reservation created: {name}")
 
 
 def update(words: Sequence[str]) -> None:
     """Change the one of that name."""
-    pairs = _pairs("update", words)
+    pairs = pairs_of("update", words)
     name = pairs.get("reservationname", pairs.get("reservation", ""))
-    fields = _fields(pairs)
+    fields = reservation_fields(pairs)
     if not fields:
         refuse("scontrol", "update: give what is to change, as EndTime or Users")
     ask(address(), Reserve(Reservation(name=name, **fields), tuple(fields)))
@@ -58,7 +58,7 @@ def update(words: Sequence[str]) -> None:
 
 def delete(words: Sequence[str]) -> None:
     """Delete the one of that name."""
-    pairs = _pairs("delete", words)
+    pairs = pairs_of("delete", words)
     name = pairs.get("reservationname", pairs.get("reservation", ""))
     if not name:
         refuse("scontrol", "delete: give ReservationName=NAME; `phalanx queue` deletes queues")
@@ -91,7 +91,8 @@ def _time(at: float) -> str:
     return datetime.fromtimestamp(at).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _pairs(command: str, words: Sequence[str]) -> dict[str, str]:
+def pairs_of(command: str, words: Sequence[str]) -> dict[str, str]:
+    """What NAME=VALUE says of a reservation, by name in small letters. Ends the command for others."""
     pairs = {}
     for word in words:
         name, is_set, value = word.partition("=")
@@ -106,7 +107,8 @@ def _pairs(command: str, words: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def _fields(pairs: Mapping[str, str]) -> dict[str, Any]:
+def reservation_fields(pairs: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a reservation that these mean. Ends the command for what cannot be."""
     try:
         return _read(pairs)
     except ValueError as error:

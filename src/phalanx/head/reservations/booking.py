@@ -150,6 +150,10 @@ class Book:
             raise JobCommandError(f"reservation {spec.name}: no node {have}")
         return found
 
+    def _name(self, node: NodeRecord) -> str:
+        is_only = sum(one.hostname == node.hostname for one in self._nodes) == 1
+        return node.hostname if node.hostname and is_only else node.node_id[:12]
+
     def _called(self, word: str) -> list[NodeRecord]:
         exact = [n for n in self._nodes if word in (n.node_id, n.hostname, n.host)]
         is_id = len(word) >= _SHORTEST_ID
@@ -217,7 +221,7 @@ class Book:
 
     def _why_not(self, spec: Reservation, node: NodeRecord, windows: Sequence[Window]) -> str:
         """Why it cannot have all of a node; "" where it can."""
-        name = node.hostname or node.node_id[:12]
+        name = self._name(node)
         for one, _ in self._meeting(spec, node.node_id, windows):
             return f"{name} is kept by reservation {one.name} at that time"
         for run in self._running(spec, node.node_id, windows):

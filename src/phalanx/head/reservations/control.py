@@ -6,6 +6,7 @@ answers people.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -43,6 +44,8 @@ from phalanx.protocol.requests.reservations import (
 PLACES = frozenset({"nodes", "labels", "node_count", "amounts"})
 ENDS = frozenset({"end", "length_s"})
 _NAMED = 5
+_ID = 12
+"""Of a node's id so much is shown."""
 
 
 class Jobs(Protocol):
@@ -218,7 +221,7 @@ class CalendarControl:
         spec = record.spec
         begin, end = spec_of(record, self._clock.wall()).windows[0]
         running, waiting = self._of_jobs(record.name)
-        names = [n.hostname if (n := self._nodes.get(i)) else i[:12] for i in record.places]
+        names = self._names()
         return ReservationInfo(
             name=record.name,
             state="planned" if record.begun is None else "active",
@@ -230,11 +233,20 @@ class CalendarControl:
             users=list(spec.users),
             queues=list(spec.queues),
             nodes={n: house_amounts(tuple(has.items())) for n, has in record.places.items()},
-            hosts=names,
+            hosts=[names.get(node, node[:_ID]) for node in record.places],
             running=running,
             waiting=waiting,
             lacks=self._lack(record),
         )
+
+    def _names(self) -> dict[str, str]:
+        """Each living node's host; with the beginning of its id where several have one host."""
+        nodes = self._nodes.living()
+        often = Counter(node.hostname for node in nodes)
+        return {
+            n.node_id: n.hostname if often[n.hostname] == 1 else f"{n.hostname}/{n.node_id[:_ID]}"
+            for n in nodes
+        }
 
     def _lack(self, record: ReservationRecord) -> str:
         spec, places = record.spec, record.places
@@ -251,7 +263,7 @@ class CalendarControl:
         running: list[str] = []
         waiting: list[str] = []
         for job in self.jobs.all_jobs() if self.jobs is not None else ():
-            if job.spec.reservation != name or job.is_finished:
+            if job.spec.reservation != name or job.is_finished or job.spec.array is not None:
                 continue
             short = job.uid.removeprefix("default/")
             (running if self._holds(job) else waiting).append(short)

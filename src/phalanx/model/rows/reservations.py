@@ -25,7 +25,7 @@ class ReservationInfo(Row, frozen=True):
     nodes: dict[str, dict[str, float]]
     """What it keeps of each node, by id, under the names of leases; nothing named: all of it."""
     hosts: list[str]
-    """The names of these machines."""
+    """The names of these machines; with ids where several nodes are on one."""
     running: list[str]
     """Jobs that run in it."""
     waiting: list[str]
