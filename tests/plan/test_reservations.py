@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.plan.drawn import drawn_snapshot, jobs, keeping, machines, queues
 
+from phalanx.batch.aftermath import after
 from phalanx.batch.config import Configuration
 from phalanx.batch.cycle import decide, run_cycle
 from phalanx.batch.reading import read_snapshots
@@ -403,3 +404,71 @@ def test_parts_of_jobs_are_simulated_with_reservations() -> None:
         kept=KeptApart(reservations=(WHOLE,)),
     )
     assert [one.start_s for one in result.jobs] == [200.0]
+
+
+def crowded(snapshot: Snapshot, begun: set[str]) -> list[str]:
+    """Reservations that last now, and of which strangers who have `begun` since hold something."""
+    groups = {group.uid: group for group in snapshot.podgroups}
+    nodes = {node.name: dict(node.capacity) for node in snapshot.nodes}
+    out = []
+    for one in snapshot.reservations:
+        if not any(a <= snapshot.now and (b is None or snapshot.now < b) for a, b in one.windows):
+            continue
+        for node, claim in one.places:
+            held = [
+                dict(task.shape.request)
+                for task in snapshot.tasks
+                if task.node == node
+                and f"default/{task.podgroup}" in begun
+                and groups[f"default/{task.podgroup}"].reservation != one.name
+            ]
+            if held and not claim:
+                out.append(one.name)
+            for resource, amount in claim if held else ():
+                if sum(x.get(resource, 0.0) for x in held) + amount > nodes[node][resource]:
+                    out.append(one.name)
+    return out
+
+
+@given(SEEDS)
+def test_a_beginning_finds_nobody_there_whose_limit_is_exact(seed: int) -> None:
+    snapshot = with_reservations(seed)
+    started = {g.uid: g.started for g in snapshot.podgroups if g.started is not None}
+    before = set(started)
+    changes = {t for r in snapshot.reservations for w in r.windows for t in w if t is not None}
+    while True:
+        plan = run_cycle(snapshot, explains=False)
+        assert not intruders(snapshot, dict(plan.binds))
+        for task in snapshot.tasks:
+            if task.uid in plan.binds:
+                started.setdefault(f"default/{task.podgroup}", snapshot.now)
+        snapshot = after(snapshot, plan)
+        groups = tuple(
+            msgspec.structs.replace(g, started=started.get(g.uid)) for g in snapshot.podgroups
+        )
+        snapshot = msgspec.structs.replace(snapshot, podgroups=groups)
+        assert not crowded(snapshot, started.keys() - before)
+        placed = {f"default/{task.podgroup}" for task in snapshot.tasks if task.node}
+        ends = {g.uid: ended(g, snapshot) for g in groups if g.uid in placed}
+        times = [t for t in {*ends.values(), *changes} if snapshot.now < t < math.inf]
+        if not times:
+            return
+        now = min(times)
+        over = {uid for uid, end in ends.items() if end <= now}
+        snapshot = msgspec.structs.replace(
+            snapshot,
+            now=now,
+            podgroups=tuple(g for g in groups if g.uid not in over),
+            tasks=tuple(t for t in snapshot.tasks if f"default/{t.podgroup}" not in over),
+        )
+        assert not crowded(snapshot, started.keys() - before - over)
+
+
+def ended(group: PodGroupSpec, snapshot: Snapshot) -> float:
+    """When it is over that runs: by its limit, or as its reservation ends."""
+    assert group.started is not None
+    ends = [math.inf if group.run_time_s is None else group.started + group.run_time_s]
+    for one in snapshot.reservations:
+        if one.name == group.reservation:
+            ends += [b for a, b in one.windows if b is not None and a <= group.started < b]
+    return min(ends)

@@ -109,7 +109,7 @@ class CalendarPlugin:
 
     def _kind(self, job: Job) -> Hashable:
         """Jobs of one kind run into the same reservations."""
-        return job.spec.reservation, job.spec.user if job.spec.reservation else "", self._until(job)
+        return job.spec.reservation, self._begun(job) is not None, self._until(job)
 
     def _until(self, job: Job) -> int:
         """Before so many of the times the job has begun and not ended."""

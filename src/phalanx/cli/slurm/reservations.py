@@ -92,7 +92,7 @@ def _time(at: float) -> str:
 
 
 def pairs_of(command: str, words: Sequence[str]) -> dict[str, str]:
-    """What NAME=VALUE says of a reservation, by name in small letters. Ends the command for others."""
+    """NAME=VALUE of a reservation, by name in small letters. Ends the command for anything else."""
     pairs = {}
     for word in words:
         name, is_set, value = word.partition("=")

@@ -110,6 +110,6 @@ def kind_of(spec: JobSpec, priority: int, members: list[tuple[str, int]]) -> byt
     ]
     whole = (
         *(spec.min_available, spec.topology, spec.annotations, spec.timing.limit_s),
-        *(spec.user, spec.reservation, spec.licenses),
+        *(spec.user if spec.reservation else "", spec.reservation, spec.licenses),
     )
     return _encode((spec.queue, priority, asked, whole, members))
