@@ -10,8 +10,9 @@ import typer
 
 from phalanx.cli.jobs import Address, Json, rows_json
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.table import amount, say, table
+from phalanx.cli.table import say, table
 from phalanx.model.jobs.timing import Moment
+from phalanx.model.readable import amount
 from phalanx.model.reservations import Reservation
 from phalanx.model.rows.reservations import ReservationInfo
 from phalanx.protocol.requests.reservations import (
