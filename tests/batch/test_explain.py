@@ -455,6 +455,64 @@ node n 9c 9G 2gpu {ports: [[5000, 5003]]}
 queue q
 gang g q min=1 {port_count: 9}
 task t g 1c 1G 1gpu
+
+use allocate | gang | licenses, calendar, predicates
+
+case reserved-time t 1 nodes are reserved for r from 1970-01-01 00:01:40 UTC, and it has no time limit {reservations: [{name: r, places: {n: {}}, windows: [{begin: 100, end: 200}]}]}
+node n 9c 9G
+queue q
+gang g q min=1
+task t g 1c 1G
+
+case reserved-time t r until 1970-01-01 00:03:20 UTC, and it may run for 0:00:30 {now: 150, reservations: [{name: r, places: {n: {}}, windows: [{begin: 100, end: 200}]}]}
+node n 9c 9G
+queue q
+gang g q min=1 {run_time_s: 30}
+task t g 1c 1G
+
+case reservation-begins g its reservation r begins at 1970-01-01 00:01:40 UTC {reservations: [{name: r, places: {n: {}}, windows: [{begin: 100}]}]}
+node n 9c 9G
+queue q
+gang g q min=1 {reservation: r}
+task t g 1c 1G
+
+case reservation-over g its reservation r is over, or was deleted
+node n 9c 9G
+queue q
+gang g q min=1 {reservation: r}
+task t g 1c 1G
+
+case reservation-not-its-own g reservation r is for user ann, queue p {reservations: [{name: r, places: {n: {}}, windows: [{begin: 0}], users: [ann], queues: [p]}]}
+node n 9c 9G
+queue q
+gang g q min=1 {reservation: r, user: bob}
+task t g 1c 1G
+
+case reservation-closed g reservation r is a maintenance {reservations: [{name: r, places: {n: {}}, windows: [{begin: 0}], maintenance: true}]}
+node n 9c 9G
+queue q
+gang g q min=1 {reservation: r}
+task t g 1c 1G
+
+case outside-reservation t 1 nodes are not in its reservation r, or full there {reservations: [{name: r, places: {n: {cpu: 2, memory: 2.0e+9}}, windows: [{begin: 0}]}]}
+node n 9c 9G
+queue q
+gang g q min=1 {reservation: r}
+task t g 3c 1G
+
+case license g 2 of 3 licences of matlab are held by job o, and it asks for 2 {licenses: {matlab: 3}}
+node n 9c 9G
+queue q
+gang o q min=1 {licenses: {matlab: 2}}
+gang g q min=1 {licenses: {matlab: 2}}
+task p o 1c 1G @n
+task t g 1c 1G
+
+case license-none g it asks for 4 licences of matlab, and the cluster has 3 {licenses: {matlab: 3}}
+node n 9c 9G
+queue q
+gang g q min=1 {licenses: {matlab: 4}}
+task t g 1c 1G
 """  # noqa: E501 -- one line a thing
 
 

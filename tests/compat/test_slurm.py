@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import typer
 
-from phalanx.cli.slurm.control import expanded
+from phalanx.cli.slurm.hostlists import expanded
+from phalanx.cli.slurm.reservations import pairs_of, reservation_fields
 from phalanx.compat.slurm import formats, options
 from phalanx.compat.slurm.columns import SACCT_FIELDS, SQUEUE_LETTERS
 from phalanx.compat.slurm.options import OptionError, read_options
@@ -192,3 +194,27 @@ def test_states_times_and_lists_of_hosts() -> None:
     times = (59, 60, 3_661, 90_061, None)
     assert [elapsed(s) for s in times] == ["0:59", "1:00", "1:01:01", "1-01:01:01", "UNLIMITED"]
     assert expanded("a[01-03,7],b") == ["a01", "a02", "a03", "a7", "b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (["NodeCnt=2", "Duration=60"], {"node_count": 2, "length_s": 3600.0}),
+        (["Nodes=a[1-2]", "Users=x,y"], {"nodes": ("a1", "a2"), "users": ("x", "y")}),
+        (["TRES=gres/gpu=4", "Duration=UNLIMITED"], {"amounts": (("GPU", 4.0),)}),
+        (
+            ["NodeCnt=1", "StartTime=2027-01-31T02:30Z", "Flags=WEEKLY,MAINT"],
+            {"node_count": 1, "schedule": "30 2 * * 0", "maintenance": True},
+        ),
+        (["NodeCnt=1", "Flags=IGNORE_JOBS"], {"node_count": 1, "ignores_jobs": True}),
+    ],
+)
+def test_reservations_in_words_of_scontrol(words, fields):
+    assert reservation_fields(pairs_of("create", words)) == fields
+
+
+@pytest.mark.parametrize("word", ["Flags=FLEX", "NodeCnt=x", "TRES=mem=4", "Nodes=ALL", "Core=1"])
+def test_what_scontrol_cannot_ask_of_a_reservation(word, capsys):
+    with pytest.raises(typer.Exit):
+        reservation_fields(pairs_of("create", [word]))
+    assert word.partition("=")[0] in capsys.readouterr().err

@@ -21,11 +21,14 @@ from phalanx.batch.specs import QueueSpec
 from phalanx.errors import TaskError
 from phalanx.manifests import text
 from phalanx.manifests.check import read_for_submit
+from phalanx.manifests.licenses import license_fault, licenses_of
 from phalanx.manifests.names import label_fault, object_fault, subdomain_fault
 from phalanx.manifests.patterns import pattern_fault
 from phalanx.manifests.quantities import quantity
 from phalanx.manifests.queue_rules import KnownQueue, QueueTree, queue_faults
+from phalanx.manifests.reservations import reservation_faults
 from phalanx.model.options import check_amounts, check_task_options
+from phalanx.model.reservations import Reservation
 from phalanx.objects import failures
 from phalanx.objects.serialization import dumps_definition
 from phalanx.observe.state.query import StateQuery, check_query
@@ -126,6 +129,11 @@ def _steps(count: int) -> None:
         f"{{format: phalanx-snapshot/1, config: {{actions: [allocate]}}, queues: [{queue}]}}",
         known_plugins(),
     )
+
+
+def _reservation(**fields: Any) -> str | None:
+    faults = reservation_faults(Reservation(name="r", **fields))
+    return "; ".join(reason for _, reason in faults) or None
 
 
 def _values(count: int) -> None:
@@ -264,6 +272,21 @@ TRIED: dict[str, list[Limit]] = {
             "limit {value} exceeds the supported limit {limit}",
         )
     ],
+    "model.reservations.MAX_NAMED": [
+        Limit(
+            lambda n: _reservation(nodes=("n",), users=("u",) * n), "at most {limit}, not {value}"
+        )
+    ],
+    "model.reservations.MAX_COUNT": [
+        Limit(lambda n: _reservation(node_count=n), "it is 1 to {limit}, not {value}", way="nodes"),
+        Limit(lambda n: license_fault("l", n), "from 0 to {limit}, not '{value}'", way="licences"),
+    ],
+    "manifests.licenses.MAX_KINDS": [
+        Limit(
+            lambda n: licenses_of({f"l{i}": 1 for i in range(n)}),
+            "at most {limit} kinds of licences, not {value}",
+        )
+    ],
     "model.jobs.timing.LONGEST_S": [
         Limit(lambda n: Job("true", time_limit_s=n), "time_limit_s={value}: it is .* to {limit}"),
         Limit(lambda n: Job("true", time=f"{n:.0f}s"), "more than 0 and at most {limit} s"),
@@ -271,6 +294,9 @@ TRIED: dict[str, list[Limit]] = {
 }
 
 ELSEWHERE = {
+    "model.reservations.MAX_RESERVATIONS": "tests/head/test_reservations.py",
+    "head.reservations.record.WINDOWS": "tests/head/test_reservations.py",
+    "head.reservations.licenses.MAX_LICENSES": "tests/head/test_reservations.py",
     "engines.processes.job_files.LOG_BYTES": "tests/gangs/test_members_on_node.py",
     "engines.embedded.gateway.guard.FAILURES": "tests/gateway/test_guard.py",
     "observe.state.query.MAX_COUNTED": "tests/observe/test_state_queries.py",
@@ -300,6 +326,7 @@ _CLOCK = "a time after which something happens, not an amount that is asked for"
 _PER_PROCESS = "the end is the kernel's limit on a process, reached only with as many files"
 _LATER = "nothing is refused above it: those behind are told less, or later"
 NOT_TRIED = {
+    "plan.lines.EXACT": _OTHER_WAY,
     "cli.forwarding.MAX_CONNECTIONS": _OTHER_WAY,
     "objects.serialization.INLINE_BYTES": _OTHER_WAY,
     "owner.objects.lineage.LIMIT_BYTES": _OLDEST_GO,

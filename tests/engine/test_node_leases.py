@@ -419,6 +419,9 @@ def test_a_draining_node_asks_for_its_leases_back_and_begins_nothing_new():
     node.want("e", group=(b"g", 0))
     node.all_ready()
     assert node.log[6:] == ["grant e"]
+    node.machine.undrain(node.now)
+    node.all_ready()
+    assert node.log[7:] == ["grant c"], "who waited for want of another node begins here"
 
 
 IMPATIENT = {"node_id": "n1", "soft": False, "fail_on_unavailable": True}

@@ -111,6 +111,7 @@ def are_read_or_refused(texts: list[str]) -> None:
             answer = world.ask(requests.ApplyManifests([sent]))
             if answer.error is not None and not is_meant(answer.error):
                 raise AssertionError(text[:500]) from answer.error
+    world.forget_reservations()
     world.rounds()
     second = world.submit_bystander()
     world.rounds()

@@ -63,6 +63,7 @@ def harm_nobody_else(steps: list[Step]) -> None:
         if answer.error is not None and not is_meant(answer.error):
             raise AssertionError(f"{step!r:.500}") from answer.error
         world.rounds(1)
+    world.forget_reservations()
     second = world.submit_bystander()
     world.rounds()
     assert world.state(first) == world.state(second) == states.RUNNING
@@ -70,6 +71,7 @@ def harm_nobody_else(steps: list[Step]) -> None:
         raise AssertionError("defects") from world.defects[0]
     world.restart()
     world.rounds()
+    world.forget_reservations()
     third = world.submit_bystander()
     world.end_members(0, of=first)
     world.rounds()

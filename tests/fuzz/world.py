@@ -240,6 +240,11 @@ class World:
 
     # ---- other people ------------------------------------------------------------------------
 
+    def forget_reservations(self) -> None:
+        """What is reserved keeps others away, as somebody asked for: that is no harm."""
+        for record in self.control.gang_scheduler.calendar.table.all():
+            self.control.gang_scheduler.calendar.table.delete(record.name)
+
     def submit_bystander(self) -> str:
         """A job of somebody who does nothing wrong; its name."""
         self.bystanders += 1

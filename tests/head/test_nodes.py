@@ -178,11 +178,17 @@ def test_a_draining_node_gets_nothing_new(directory, effects):
     assert directory.drain("a", "again") is False
     assert available(directory) == []
     assert directory.get("a").reason == "spot price"
+    assert directory.undrain("a") is True
+    assert directory.undrain("a") is False
+    assert (directory.get("a").reason, len(available(directory))) == ("", 1)
+    directory.drain("a", "spot price")
     directory.leave("a", "it drained")
     directory.leave("a", "twice")
     assert effects.dead == [("a", "it drained")]
     with pytest.raises(ValueError, match="node a does not exist or is not alive"):
         directory.drain("a", "late")
+    with pytest.raises(ValueError, match="node a does not exist or is not alive"):
+        directory.undrain("a")
 
 
 def test_totals_set_at_run_time(directory):

@@ -43,7 +43,8 @@ FOR_VISITORS = {
     *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
     *("ExplainActor", "ListActors", "ListGroups"),
     *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "RunStep"),
-    "AttachMember",
+    *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),
+    *("SetLicense", "ListLicenses"),
 }
 """What a command line may ask. The node and the head listen to nobody of another user."""
 FOR_NODES = {"NewDriverJob", "GetViewChanges", "WatchGroup"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import math
 import os
 import secrets
@@ -45,6 +46,7 @@ _KINDS = {
     "signal": "a text like USR1@300",
     "after": "a text like afterok:prep",
     "array": "a text like 0-99%10",
+    "licenses": "a text like matlab:2, or a mapping",
     "requeue": "a mapping of reasons, exitCodes and max",
 }
 _LONGEST_STEM = 20
@@ -111,6 +113,11 @@ class Job:
     job of its own, NAME[7], with PHALANX_ARRAY_INDEX in its environment."""
     hold: bool = False
     """It waits until it is released."""
+    reservation: str | None = None
+    """It runs inside of this reservation, which it waits for and whose end is its own."""
+    licenses: str | Mapping[str, int] | None = None
+    """How many of the cluster's licences it holds while it runs: "matlab:2,ansys", {"matlab": 2}.
+    """
     time_limit_s: float | None = None
     """A member that runs for more seconds is ended with exit code 124."""
     grace_s: float = DEFAULT_GRACE_S
@@ -179,6 +186,9 @@ class Job:
             timing=self._timing(),
             after=self._after(),
             array=self._array(),
+            user=user_name(),
+            reservation=self.reservation or "",
+            licenses=self._licenses(),
         )
 
     def _timing(self) -> Timing:
@@ -205,6 +215,14 @@ class Job:
         from phalanx.manifests.arrays import read_array
 
         return self._read("array", read_array)
+
+    def _licenses(self) -> tuple[tuple[str, int], ...]:
+        from phalanx.manifests.licenses import licenses_of, read_licenses
+
+        def read(given: str | Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+            return read_licenses(given) if isinstance(given, str) else licenses_of(given)
+
+        return self._read("licenses", read) or ()
 
     def _read(self, field: str, read: Callable[[Any], T]) -> T | None:
         given = vars(self)[field]
@@ -269,6 +287,9 @@ class Job:
         self._timing()
         self._after()
         self._array()
+        self._licenses()
+        if not isinstance(self.reservation or "", str):
+            raise TypeError(f"Job: reservation={self.reservation!r}: it is text.")
         for name in ("env", "resources", "plugins"):
             value = vars(self)[name]
             if value is not None and not isinstance(value, Mapping):
@@ -280,6 +301,14 @@ class Job:
             required_resources(self._amounts(), default_cpus=1)
         except (ValueError, TypeError) as error:
             raise type(error)(f"Job: {error}") from None
+
+
+def user_name() -> str:
+    """Who submits, by this process's account; "" where the machine knows no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def length_s(given: str | timedelta) -> float:

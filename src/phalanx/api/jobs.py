@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.api.job import Job, length_s
+from phalanx.api.job import Job, length_s, user_name
 from phalanx.api.session import engine_or_start
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.model.rows.row import Rows
 from phalanx.model.rows.work import AppliedInfo, JobDescription, JobInfo
 from phalanx.protocol.requests.gangs import Explain
@@ -127,14 +127,16 @@ class JobHandle:
         queue: str | None = None,
         priority: int | None = None,
         time: str | timedelta | None = None,
+        reservation: str | None = None,
     ) -> JobInfo:
-        """Give it another queue, priority or time while it waits; its row.
+        """Give it another queue, priority, time or reservation ("": none) while it waits; its row.
 
         Raises JobCommandError for a job that does not wait and for more time than its queue allows,
         QueueUnavailableError, and GangInfeasibleError for a queue that could never hold it.
         """
         limit_s = None if time is None else length_s(time)
-        return engine_or_start().ask(UpdateJob(self.uid, queue, priority, limit_s))
+        change = UpdateJob(self.uid, queue, priority, limit_s, reservation)
+        return engine_or_start().ask(change)
 
     def cancel(self) -> None:
         """End it for good."""
@@ -236,7 +238,16 @@ def _objects(text: str | bytes, file: str = "") -> list[Manifest]:
     return objects
 
 
-APPLIED = ("Job", "JobTemplate", "JobFlow", "CronJob", "Queue", "PriorityClass", "HyperNode")
+APPLIED = (
+    "Job",
+    "JobTemplate",
+    "JobFlow",
+    "CronJob",
+    "Queue",
+    "PriorityClass",
+    "HyperNode",
+    "Reservation",
+)
 """Kinds that a cluster keeps."""
 
 
@@ -254,10 +265,19 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
             said.append(f"{manifest.object}: nothing is made of it")
     chosen = [m for m in manifests if m.kind in APPLIED]
     ordered = sorted(others_first(chosen), key=lambda m: _ORDER.get(m.kind, len(_ORDER)))
-    return [Manifest(m.kind, msgspec.msgpack.encode(m.spec)) for m in ordered], said
+    return [Manifest(m.kind, msgspec.msgpack.encode(_owned(m.spec))) for m in ordered], said
 
 
-_ORDER = {"PriorityClass": 0, "HyperNode": 0, "Queue": 1, "JobTemplate": 2}
+def _owned(spec: object) -> object:
+    """A job of somebody, where its manifest does not say whose it is."""
+    if isinstance(spec, CronSpec):
+        return msgspec.structs.replace(spec, job=_owned(spec.job))
+    if isinstance(spec, JobSpec) and not spec.user:
+        return msgspec.structs.replace(spec, user=user_name())
+    return spec
+
+
+_ORDER = {"PriorityClass": 0, "HyperNode": 0, "Queue": 1, "Reservation": 1, "JobTemplate": 2}
 
 
 class AskForLog(Protocol):

@@ -72,6 +72,16 @@ REASONS: dict[str, str] = {
     "common-ports": "{count} nodes lack the ports that all nodes of its gang must have free",
     "proportion": "{count} nodes would keep too little for their scarce devices",
     "reserved": "{count} nodes are kept for those that were promised places there",
+    "reserved-time": "{count} nodes are reserved for {reserved}, and {length}",
+    "reservation-begins": "its reservation {reservation} begins at {at}",
+    "reservation-over": "its reservation {reservation} is over, or was deleted",
+    "reservation-not-its-own": "reservation {reservation} is for {owners}",
+    "reservation-closed": "reservation {reservation} is a maintenance: nothing runs inside of it",
+    "outside-reservation": "{count} nodes are not in its reservation {reservation}, or full there",
+    "license": (
+        "{held} of {total} licences of {license} are held by {holders}, and it asks for {asked}"
+    ),
+    "license-none": "it asks for {asked} licences of {license}, and the cluster has {total}",
     "promised": "places are promised to it, in {in_s} s at the latest",
     "no-room-yet": "all room is taken, or kept for those that were promised places",
     "extender": "{count} nodes were refused by the extender",
@@ -85,7 +95,7 @@ REASONS: dict[str, str] = {
 OF_QUOTAS = frozenset(
     {
         *("queue-missing", "queue-closed", "queue-not-leaf", "queue-tree", "queue-quota"),
-        *("queue-capability", "namespace-quota", "user-limit"),
+        *("queue-capability", "namespace-quota", "user-limit", "license", "license-none"),
     }
 )
 """What speaks against a task wherever there is room."""
@@ -217,8 +227,9 @@ def _of_nodes(session: Session, ask: Ask) -> _Nodes:
     for f in session.placer.rules()[0]:
         passes = f.passes(rows, ask)
         away = int((~passes).sum())
-        if away:
-            detail: dict[str, Any] = {"of": n}
+        more = f.detail(ask) if away and f.detail is not None else {}
+        if away and more is not None:
+            detail: dict[str, Any] = {"of": n, **more}
             if f.reason == "labels":
                 detail["labels"] = _labels(session, ask)
             out.append(Rejection(reason=f.reason, count=away, detail=detail))

@@ -8,7 +8,7 @@ task see there?), and the unrolled answers merged in order. The outcome is the s
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class Placer:
         self._scorers: dict[int, list[Scorer]] = {}
         self._static: dict[tuple[int, int], Flags] = {}
         self._never_changing: dict[int, tuple[list[Filter], str]] = {}
+        self._kinds: dict[tuple[Hashable, ...], int] = {}
+        """Kinds of jobs for which filters of that scope answer alike."""
 
     def ask(self, t: int, domain: str = "") -> Ask:
         cluster = self._cluster
@@ -83,8 +85,7 @@ class Placer:
         if self._rules is None:
             filters: list[Filter] = self._hooks.all("filter")  # type: ignore[assignment]
             scorers: list[Scorer] = self._hooks.all("scorer")  # type: ignore[assignment]
-            scopes = {x.scope for x in filters} | {x.scope for x in scorers}
-            scope = next((s for s in ("task", "job", "queue") if s in scopes), "")
+            scope = _narrowest({x.scope for x in filters} | {x.scope for x in scorers})
             self._rules = (filters, scorers, scope)
             if not scope and all(f.lasting for f in filters) and all(s.lasting for s in scorers):
                 self._known = self._cluster.answers
@@ -131,8 +132,7 @@ class Placer:
         found = self._never_changing.get(eq_class.index)
         if found is None:
             filters = [f for f in self.rules()[0] if f.changes(eq_class) == NEVER]
-            scopes = {f.scope for f in filters}
-            scope = next((s for s in ("task", "job", "queue") if s in scopes), "")
+            scope = _narrowest({f.scope for f in filters})
             found = self._never_changing[eq_class.index] = (filters, scope)
         return found
 
@@ -166,6 +166,9 @@ class Placer:
     def _scope_key(self, scope: str, job: Job, task: int) -> int:
         if not scope:
             return -1
+        if scope == "kind":
+            kind = tuple(f.kind(job) for f in self.rules()[0] if f.kind is not None)
+            return self._kinds.setdefault(kind, len(self._kinds))
         return {"queue": job.queue, "job": job.index, "task": task}[scope]
 
     def _refresh(self, known: Answers, index: Indexes, ask: Ask) -> None:
@@ -355,6 +358,13 @@ class Placer:
         mask = np.zeros(n, dtype=np.bool_)
         mask[list(nodes)] = True
         return mask
+
+
+def _narrowest(scopes: set[str]) -> str:
+    """What answers depend on that depend on all of these."""
+    if {"queue", "kind"} <= scopes:
+        return "task" if "task" in scopes else "job"
+    return next((s for s in ("task", "job", "kind", "queue") if s in scopes), "")
 
 
 def _holds(room: Counts, eq_class: EquivalenceClass) -> Flags:

@@ -48,7 +48,8 @@ def _check_format(at: Place) -> None:
 def _snapshot(at: Place, known: Known) -> s.Snapshot:
     at.keys(
         "format", "name", "notes", "config", "nodes", "hypernodes", "queues", "podgroups",
-        "tasks", "resource_quotas", "disruption_budgets", "now", "seed", "last_acted", "expect",
+        "tasks", "resource_quotas", "disruption_budgets", "reservations", "licenses", "now", "seed",
+        "last_acted", "expect",
     )  # fmt: skip
     shapes = ShapeReader()
     snapshot = s.Snapshot(
@@ -62,6 +63,11 @@ def _snapshot(at: Place, known: Known) -> s.Snapshot:
         tasks=tuple(_task(p, shapes) for p in at.get("tasks").items()),
         quotas=_each(at, "resource_quotas", _quota),
         budgets=_each(at, "disruption_budgets", _budget),
+        reservations=_each(at, "reservations", _reservation),
+        licenses=tuple(
+            s.LicenseSpec(name=name, total=_count(total, 0))
+            for name, total in at.get("licenses").members().items()
+        ),
         now=at.get("now").number(0.0),
         seed=at.get("seed").whole(0),
         last_acted=tuple((k, v.number()) for k, v in at.get("last_acted").members().items()),
@@ -86,6 +92,7 @@ def _check_names(at: Place, snapshot: s.Snapshot) -> None:
         ("queues", (q.name for q in snapshot.queues)),
         ("podgroups", (g.uid for g in snapshot.podgroups)),
         ("tasks", (t.uid for t in snapshot.tasks)),
+        ("reservations", (r.name for r in snapshot.reservations)),
     )
     for key, names in named:
         seen: set[str] = set()
@@ -293,7 +300,7 @@ def _podgroup(at: Place) -> s.PodGroupSpec:
         "name", "namespace", "queue", "minMember", "minTaskMember", "minResources", "priority",
         "priority_class", "phase", "annotations", "network_topology", "allocated_hypernode",
         "subgroup_policies", "created", "user", "group", "run_time_s", "started", "ran_s",
-        "turn", "promised", "port_count", "ports", "tried",
+        "turn", "promised", "port_count", "ports", "tried", "reservation", "licenses",
     )  # fmt: skip
     minimums = at.get("minTaskMember").members()
     return s.PodGroupSpec(
@@ -321,6 +328,8 @@ def _podgroup(at: Place) -> s.PodGroupSpec:
         port_count=_count(at.get("port_count"), 0),
         ports=tuple(port.whole() for port in at.get("ports").items()),
         tried=tuple((node, amounts_of(x)) for node, x in at.get("tried").members().items()),
+        reservation=at.get("reservation").text(""),
+        licenses=tuple((n, _count(x, 0)) for n, x in at.get("licenses").members().items()),
     )
 
 
@@ -346,6 +355,27 @@ def _task(at: Place, shapes: ShapeReader) -> s.TaskSpec:
         started=_maybe_number(at, "started"),
         nominated_node=at.get("nominated_node").text(""),
     )
+
+
+def _reservation(at: Place) -> s.ReservationSpec:
+    at.keys("name", "places", "windows", "users", "queues", "maintenance")
+    return s.ReservationSpec(
+        name=at.need("name").text(),
+        places=tuple((node, amounts_of(x)) for node, x in at.get("places").members().items()),
+        windows=_each(at, "windows", _window),
+        users=at.get("users").texts(),
+        queues=at.get("queues").texts(),
+        maintenance=at.get("maintenance").flag(False),
+    )
+
+
+def _window(at: Place) -> tuple[float, float | None]:
+    at.keys("begin", "end")
+    begin = at.need("begin").number()
+    end = at.get("end").number() if at.has("end") else None
+    if end is not None and end <= begin:
+        at.get("end").fail(f"a window ends after it begins, not at {end:g}")
+    return begin, end
 
 
 def _quota(at: Place) -> s.QuotaSpec:

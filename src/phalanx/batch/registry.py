@@ -48,6 +48,8 @@ BUILT_IN: dict[str, str] = {
     "cohort": "cohort:Cohort",
     "whole-gang": "whole_gang:WholeGang",
     "reservation": "reservation:Reservation",
+    "calendar": "calendar:CalendarPlugin",
+    "licenses": "licenses:Licenses",
     "fifo": "fifo:FirstInFirstOut",
     "sjf": "sjf:ShortestJobFirst",
     "srtf": "srtf:ShortestRemainingTimeFirst",

@@ -6,8 +6,9 @@ that reads only rows answers both questions in one go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -151,9 +152,11 @@ class Filter:
     """Turns nodes away. `passes` gives True for those that may take the task.
 
     `reason` is the rejection's code; `curable` says whether evictions could help; `scope` names
-    what the answer depends on besides the class: "", "queue", "job" or "task"; `frozen` that trying
-    evictions out does not change the answer; `lasting` that nothing but the class and the node's
-    books and description goes into it, so that a later cycle need not ask again.
+    what the answer depends on besides the class: "", "queue", "kind" (of jobs for which `kind`
+    gives equal values), "job" or "task"; `frozen` that trying evictions out does not change the
+    answer; `lasting` that nothing but the class and the node's books and description goes into it,
+    so that a later cycle need not ask again; `detail` gives a rejection more to say, None where
+    what is said of the podgroup says it all.
     """
 
     reason: str
@@ -163,6 +166,8 @@ class Filter:
     frozen: bool = False
     lasting: bool = False
     scope: str = ""
+    kind: Callable[[Job], Hashable] | None = None
+    detail: Callable[[Ask], Mapping[str, Any] | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

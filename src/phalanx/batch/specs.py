@@ -247,10 +247,36 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Those that it has, or had when it last ran."""
     tried: tuple[tuple[str, Amounts], ...] = ()
     """What it asked of nodes in vain a moment ago, by node."""
+    reservation: str = ""
+    """It runs inside of this one, and nowhere else."""
+    licenses: tuple[tuple[str, int], ...] = ()
+    """So many of each it holds while any of its tasks has a place."""
 
     @property
     def uid(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+class ReservationSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A part of the cluster that is kept for some at some times (see `calendar`)."""
+
+    name: str
+    places: tuple[tuple[str, Amounts], ...] = ()
+    """How much of each node; no amounts: all of it."""
+    windows: tuple[tuple[float, float | None], ...] = ()
+    """When: (begin, end) in seconds as `now`, in order, one after the other. None: without end."""
+    users: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    """Whose podgroups may name it, by user or by queue; neither: anybody's."""
+    maintenance: bool = False
+    """Nothing runs there at that time, whoever names it."""
+
+
+class LicenseSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A count that the whole cluster has, such as of floating licences."""
+
+    name: str
+    total: int
 
 
 class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -297,6 +323,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[TaskSpec, ...] = ()
     quotas: tuple[QuotaSpec, ...] = ()
     budgets: tuple[BudgetSpec, ...] = ()
+    reservations: tuple[ReservationSpec, ...] = ()
+    licenses: tuple[LicenseSpec, ...] = ()
     now: float = 0.0
     seed: int = 0
     last_acted: Amounts = ()

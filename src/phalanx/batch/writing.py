@@ -28,9 +28,11 @@ def as_data(snapshot: s.Snapshot) -> Written:
         "tasks": map(_task, snapshot.tasks),
         "resource_quotas": map(_plain, snapshot.quotas),
         "disruption_budgets": map(_budget, snapshot.budgets),
+        "reservations": map(_reservation, snapshot.reservations),
     }
     head = {"name": snapshot.name, "notes": snapshot.notes}
     tail = {
+        "licenses": {one.name: one.total for one in snapshot.licenses},
         "now": snapshot.now,
         "seed": snapshot.seed,
         "last_acted": dict(snapshot.last_acted),
@@ -196,6 +198,16 @@ def _spread(spread: s.Spread) -> Written:
         "when_unsatisfiable": "DoNotSchedule" if spread.hard else "ScheduleAnyway",
         "match_expressions": _matches(spread.matches),
     }
+
+
+def _reservation(reservation: s.ReservationSpec) -> Written:
+    return _plain(
+        reservation,
+        places=lambda places: {node: dict(amounts) for node, amounts in places},
+        windows=lambda given: [
+            {"begin": begin} | ({} if end is None else {"end": end}) for begin, end in given
+        ],
+    )
 
 
 def _budget(budget: s.BudgetSpec) -> Written:

@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from phalanx.cli.cluster_view import as_data, node_data, nodes_text, status_text
+from phalanx.cli.draining import drain_at, undrained
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.cluster import StatusInfo
-from phalanx.protocol.requests.cluster import ChangeTotals, DrainNode, GetStatus
+from phalanx.protocol.requests.cluster import ChangeTotals, DrainNode, GetStatus, UndrainNode
 
 _EVERY_S = 2.0
 _CLEAR = "\x1b[H\x1b[2J"
@@ -68,13 +69,37 @@ def nodes(address: Address = None, json: Json = False) -> None:
 
 def drain(
     node: Node,
-    reason: Annotated[str, typer.Option(help="Shown to everybody.")] = "it was asked to drain",
+    reason: Annotated[
+        str | None, typer.Option(help="Shown to everybody, of a node that drains at once.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(help="From then on: 18:00, now+2h, 2027-01-31T18:00.")
+    ] = None,
+    length: Annotated[
+        str | None, typer.Option("--for", help="With --at: so long, like 4h; else until undrain.")
+    ] = None,
     address: Address = None,
 ) -> None:
-    """Give a node nothing new; what runs there goes on. Exit 3 when there is no such node."""
+    """Give a node nothing new; what runs there goes on. Exit 3 when there is no such node.
+
+    With --at it drains from then on: jobs that would run into it do not start there.
+    """
     node_id = _find(address, node)
-    is_new = ask(address, DrainNode(node_id, reason))
+    if at is not None or length is not None:
+        if reason is not None:
+            fail("--reason is shown of a node that drains at once, and --at has it wait.", USAGE)
+        drain_at(address, node_id, at, length)
+        return
+    is_new = ask(address, DrainNode(node_id, reason or "it was asked to drain"))
     say(f"Node {node_id} {'drains' if is_new else 'drains already'}.")
+
+
+def undrain(node: Node, address: Address = None) -> None:
+    """Give a node new work again, and forget when it was to drain."""
+    node_id = _find(address, node)
+    did = undrained(address, node_id)
+    is_new = ask(address, UndrainNode(node_id)) or did
+    say(f"Node {node_id} {'takes work again' if is_new else 'does not drain'}.")
 
 
 def set_resource(

@@ -11,8 +11,17 @@ from typing import Annotated
 import msgspec
 import typer
 
-from phalanx.cli import interactive, job_changes, jobs, metrics, queues, ray_command, state
-from phalanx.cli.cluster import drain, nodes, set_resource, status
+from phalanx.cli import (
+    interactive,
+    job_changes,
+    jobs,
+    metrics,
+    queues,
+    ray_command,
+    reservations,
+    state,
+)
+from phalanx.cli.cluster import drain, nodes, set_resource, status, undrain
 from phalanx.cli.dashboard import dashboard
 from phalanx.cli.planning import plan, what_if
 from phalanx.cli.reach import ask
@@ -116,8 +125,13 @@ def explain(
         say(str(answer))
 
 
-for command in (start, stop, status, nodes, drain):
+for command in (start, stop, status, nodes, drain, undrain):
     app.command()(command)
+app.command()(reservations.reserve)
+app.command()(reservations.unreserve)
+app.command()(reservations.reservations)
+app.command("set-license")(reservations.set_license)
+app.command()(reservations.licenses)
 app.command("set-resource")(set_resource)
 app.command("list")(state.list_)
 app.command()(state.get)

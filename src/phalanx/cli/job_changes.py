@@ -45,20 +45,25 @@ def update(
     limit: Annotated[
         str | None, typer.Option("--time", "-t", help="How long it may run: 2h30m, 1-12:00.")
     ] = None,
+    reservation: Annotated[
+        str | None, typer.Option(help="The reservation that it is to run in, or none.")
+    ] = None,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Give a job that waits another queue, priority or time."""
+    """Give a job that waits another queue, priority, time or reservation."""
     from phalanx.cli.job_view import length
     from phalanx.manifests.times import read_length
 
-    if queue is None and priority is None and limit is None:
-        fail("Nothing to change: give --queue, --priority or --time.", USAGE)
+    if queue is None and priority is None and limit is None and reservation is None:
+        fail("Nothing to change: give --queue, --priority, --time or --reservation.", USAGE)
+    if reservation is not None and reservation.lower() == "none":
+        reservation = ""
     try:
         limit_s = None if limit is None else read_length(limit)
     except ValueError as error:
         fail(f"--time: {error}", USAGE)
-    row = ask(address, UpdateJob(name, queue, priority, limit_s))
+    row = ask(address, UpdateJob(name, queue, priority, limit_s, reservation))
     if json:
         typer.echo(rows_json(row))
     else:

@@ -99,7 +99,8 @@ def job_text(job: JobDescription) -> str:
 
 
 def _time_lines(job: JobDescription) -> list[str]:
-    """What it asks of time, and what it has had of it; nothing where there is neither."""
+    """What it asks of time and what it has had of it, its reservation and its licences; nothing
+    where there is none of these."""
     limit = f" of {length(job.time_limit_s)}" if job.time_limit_s is not None else ""
     said = [f"ran {length(job.ran_s)}{limit}"] if limit or job.restarts else []
     if job.ends is not None:
@@ -108,7 +109,10 @@ def _time_lines(job: JobDescription) -> list[str]:
         said.append(f"ran {job.restarts} times before")
     said += [f"begins {_at(job.begins)} at the earliest"] if job.begins is not None else []
     said += [f"deadline {_at(job.deadline)}"] if job.deadline is not None else []
-    return [", ".join(said)] if said else []
+    inside = [f"reservation {job.reservation}"] if job.reservation else []
+    counted = ", ".join(f"{name}:{count}" for name, count in job.licenses.items())
+    inside += [f"licences {counted}"] if counted else []
+    return [safe(", ".join(line)) for line in (said, inside) if line]
 
 
 def elements_text(rows: Sequence[ElementInfo]) -> str:

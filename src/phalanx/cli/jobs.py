@@ -71,7 +71,8 @@ def submit(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Submit manifests: jobs, queues, flows, cron jobs, templates, priority classes, HyperNodes.
+    """Submit manifests: jobs, queues, flows, cron jobs, templates, priority classes, HyperNodes,
+    reservations.
 
     --wait waits for jobs and flows: a cron job is never over. Exit 1 when one is wrong or refused,
     5 when the cluster could never hold it.
@@ -161,6 +162,12 @@ def run(
         str | None, typer.Option(help="Once for each index: 0-99, 0-99%10 (ten at once), 1,3,5-9.")
     ] = None,
     hold: Annotated[bool, typer.Option("--hold", "-H", help="It waits until released.")] = False,
+    reservation: Annotated[
+        str | None, typer.Option(help="Inside of this one: it waits for it, and ends with it.")
+    ] = None,
+    licenses: Annotated[
+        str | None, typer.Option("--licenses", "-L", help="So many, as matlab:2,ansys.")
+    ] = None,
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds between SIGTERM and SIGKILL.")
     ] = DEFAULT_GRACE_S,
@@ -204,6 +211,8 @@ def run(
             after=after,
             array=array,
             hold=hold,
+            reservation=reservation,
+            licenses=licenses,
             grace_s=grace,
             time_limit_s=time_limit,
         )

@@ -202,6 +202,18 @@ class NodeDirectory:
         self._effects.node_changed(record)
         return True
 
+    def undrain(self, node_id: str) -> bool:
+        """Let the node have new work again. False when it does not drain. Raises ValueError: no
+        such."""
+        if node_id not in self._silent_until:
+            raise ValueError(f"node {node_id} does not exist or is not alive")
+        record = self._records[node_id]
+        if record.state != DRAINING:
+            return False
+        self._move(record, ALIVE, "")
+        self._effects.node_changed(record)
+        return True
+
     def totals(self, node_id: str, wanted: Mapping[str, float]) -> dict[str, float]:
         """What the node is to have of each resource from now on; less than is in use is allowed.
 

@@ -50,6 +50,7 @@ from phalanx.protocol.requests.cluster import (
     ListClusterEvents,
     ListNodes,
     NewDriverJob,
+    UndrainNode,
     ViewChanges,
 )
 from phalanx.protocol.requests.groups import (
@@ -111,6 +112,7 @@ class ControlRequests:
             GetClusterResources.handled_by(self._get_cluster_resources),
             GetAvailableResources.handled_by(self._get_available_resources),
             DrainNode.handled_by(self._drain_node),
+            UndrainNode.handled_by(self._undrain_node),
             ChangeTotals.handled_by(self._change_totals),
             ListClusterEvents.handled_by(self._list_cluster_events),
             QueryState.handled_by(state.answer),
@@ -166,6 +168,9 @@ class ControlRequests:
 
     def _drain_node(self, asker: Asker[bool], request: DrainNode) -> bool:
         return self._nodes.drain(request.node_id, request.reason)
+
+    def _undrain_node(self, asker: Asker[bool], request: UndrainNode) -> bool:
+        return self._nodes.undrain(request.node_id)
 
     def _change_totals(self, asker: Asker[None], request: ChangeTotals) -> None:
         wanted = self._nodes.totals(request.node_id, request.totals)

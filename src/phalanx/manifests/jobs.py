@@ -6,6 +6,7 @@ from phalanx.manifests.arrays import read_array
 from phalanx.manifests.dependencies import read_dependencies
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.graphs import find_cycle
+from phalanx.manifests.licenses import read_licenses_field
 from phalanx.manifests.names import label_fault, member_fault
 from phalanx.manifests.plugins import complete, options, read_plugins
 from phalanx.manifests.pods import read_template
@@ -62,6 +63,9 @@ def read_job(
         timing=read_timing(at),
         after=_after(at, namespace),
         array=_array(at),
+        user=at.text("user"),
+        reservation=at.text("reservation"),
+        licenses=read_licenses_field(at),
         labels=labels,
         annotations=annotations,
     )

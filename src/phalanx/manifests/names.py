@@ -11,7 +11,7 @@ _SUBDOMAIN = re.compile(
 )
 MAX_LABEL = 63
 MAX_SUBDOMAIN = 253
-CLUSTER_WIDE = ("Queue", "HyperNode", "PriorityClass")
+CLUSTER_WIDE = ("Queue", "HyperNode", "PriorityClass", "Reservation")
 """Kinds without a namespace; their names are domain names."""
 
 

@@ -16,8 +16,10 @@ from phalanx.manifests.jobs import read_job
 from phalanx.manifests.names import CLUSTER_WIDE, label_fault, qualified_fault, subdomain_fault
 from phalanx.manifests.pods import check_budgets
 from phalanx.manifests.queues import read_podgroup, read_queue
+from phalanx.manifests.reservations import read_reservation
 from phalanx.manifests.text import Text, load
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Pairs, PriorityClass
+from phalanx.model.reservations import Reservation
 
 GROUPS = {
     "Job": ("batch.volcano.sh/",),
@@ -28,11 +30,21 @@ GROUPS = {
     "PodGroup": ("scheduling.volcano.sh/", "scheduling.incubator.k8s.io/"),
     "HyperNode": ("topology.volcano.sh/",),
     "PriorityClass": ("scheduling.k8s.io/",),
+    "Reservation": ("phalanx/",),
     "Pod": ("v1",),
 }
 """The kinds that are read, and the apiVersions under which they go."""
 
-Spec = JobSpec | QueueSpec | PodGroupSpec | FlowSpec | CronSpec | HyperNode | PriorityClass
+Spec = (
+    JobSpec
+    | QueueSpec
+    | PodGroupSpec
+    | FlowSpec
+    | CronSpec
+    | HyperNode
+    | PriorityClass
+    | Reservation
+)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,5 +251,6 @@ _READERS: dict[str, Callable[[_Head], Spec | None]] = {
     "PodGroup": _podgroup,
     "HyperNode": _hypernode,
     "PriorityClass": _priority,
+    "Reservation": lambda head: read_reservation(head.spec, head.name),
     "Pod": _pod,
 }

@@ -127,9 +127,11 @@ def _next(clock: re.Match[str], now: float) -> Moment | None:
 
 
 def written_moment(moment: Moment) -> str:
-    """As `read_moment` takes it."""
+    """As `read_moment` takes it. Raises ValueError for what is no time of day."""
     if moment.at is None:
         return f"now+{moment.after_s or 0:f}".rstrip("0").rstrip(".")
+    if not 0 <= moment.at <= LATEST_S:
+        raise ValueError(f"a time of day is within the years 1970 and 9999, not {moment.at:g} s")
     return datetime.fromtimestamp(moment.at, timezone.utc).isoformat().replace("+00:00", "Z")
 
 

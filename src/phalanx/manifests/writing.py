@@ -11,6 +11,7 @@ from phalanx.manifests.arrays import written_array
 from phalanx.manifests.dependencies import written_dependencies
 from phalanx.manifests.hypernodes import HyperNode, Member
 from phalanx.manifests.reading import GROUPS, Manifest, Spec
+from phalanx.manifests.reservations import written_reservation
 from phalanx.manifests.times import length_text
 from phalanx.manifests.timing import written_timing
 from phalanx.model.jobs.spec import (
@@ -27,6 +28,7 @@ from phalanx.model.jobs.spec import (
     Template,
 )
 from phalanx.model.jobs.topology import NetworkTopology
+from phalanx.model.reservations import Reservation
 
 Written = dict[str, Any]
 VERSIONS = {
@@ -38,6 +40,7 @@ VERSIONS = {
     "PodGroup": "v1beta1",
     "HyperNode": "v1alpha1",
     "PriorityClass": "v1",
+    "Reservation": "v1",
 }
 
 
@@ -83,6 +86,8 @@ def _spec(spec: Spec) -> Written:
         return _queue(spec)
     if isinstance(spec, PodGroupSpec):
         return _podgroup(spec)
+    if isinstance(spec, Reservation):
+        return written_reservation(spec)
     assert isinstance(spec, HyperNode)
     members = [{"type": m.kind, "selector": _selector(m)} for m in spec.members]
     return {"tier": spec.tier} | _kept(tierName=spec.tier_name, members=members)
@@ -105,6 +110,9 @@ def _job(job: JobSpec) -> Written:
         **written_timing(job.timing),
         array=None if job.array is None else written_array(job.array),
         after=None if job.after is None else written_dependencies(job.after),
+        user=job.user,
+        reservation=job.reservation,
+        licenses=dict(job.licenses),
         plugins={name: list(arguments) for name, arguments in job.plugins},
         policies=[_policy(p) for p in job.policies],
         tasks=[_group(g) for g in job.groups],

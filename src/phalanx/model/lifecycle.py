@@ -47,7 +47,7 @@ DRAINING: Final = "DRAINING"
 NODE: Final[Mapping[str, frozenset[str]]] = {
     # Nobody comes back from the dead: a node that was cut off for long joins as a new one.
     ALIVE: frozenset({DRAINING, DEAD}),
-    DRAINING: frozenset({DEAD}),
+    DRAINING: frozenset({ALIVE, DEAD}),
     DEAD: frozenset(),
 }
 

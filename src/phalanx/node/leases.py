@@ -305,6 +305,11 @@ class LeaseMachine:
         self.is_draining = True
         self._begin_nothing_new(now)
 
+    def undrain(self, now: float) -> None:
+        """Take new work again."""
+        self.is_draining = False
+        self._look_anew(now)
+
     def _begin_nothing_new(self, now: float) -> None:
         for lease in list(self.leases.values()):
             if lease.is_granted:

@@ -100,6 +100,8 @@ class OtherNodes:
                 self._spilling.put(row)
             elif row.state == DRAINING and not self._leases.is_draining:
                 self._leases.drain(self._clock())
+            elif row.state != DRAINING and self._leases.is_draining:
+                self._leases.undrain(self._clock())
         self._know_addresses(row for row in message.rows if row.prefix != self._prefix)
         self._plans.request()
 

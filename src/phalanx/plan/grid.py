@@ -8,7 +8,8 @@ grid have all those of an earlier one in them: what was rounded up once is never
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -24,7 +25,8 @@ HORIZON_S = 2.0**22
 class Grid:
     """Times in seconds, `now` the first of them."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, exact: Iterable[float] = ()) -> None:
+        """`exact`: times that are to be in it, too, as far as it reaches."""
         pieces = [np.array([now])]
         step, begin = 1.0, math.floor(now) + 1.0
         while begin - now < HORIZON_S:
@@ -34,6 +36,9 @@ class Grid:
             begin = math.ceil((begin + step / 2 * max(count, 0)) / step) * step
         self.now = now
         self.times: Vector = np.concatenate(pieces)
+        more = [time for time in exact if now < time < self.times[-1]]
+        if more:
+            self.times = np.unique(np.concatenate((self.times, more)))
         self._listed: list[float] = self.times.tolist()
 
     def __len__(self) -> int:
@@ -46,6 +51,10 @@ class Grid:
     def rounded_up(self, time: float) -> int:
         """The index of the first time that is no earlier; the length of the grid for none."""
         return bisect_left(self._listed, time)
+
+    def rounded_down(self, time: float) -> int:
+        """The index of the last time that is no later; 0 for what is before all of them."""
+        return max(bisect_right(self._listed, time) - 1, 0)
 
     def ends(self, length_s: float) -> Indexes:
         """For work that begins at each of the times: the index at which it has ended."""

@@ -49,7 +49,7 @@ class WaitingOrder:
             for turn, queue in enumerate(queues)
             for rank, (job, place) in enumerate(zip(by_queue[queue], known[queue], strict=True))
         ]
-        out.sort(key=lambda one: one[:3])
+        out.sort()  # no two have one rank and one turn, so jobs are never compared
         return [one[-1] for one in out]
 
     def remember(self, jobs: Iterable[Job]) -> None:

@@ -10,6 +10,7 @@ what nine in ten of the same work's past runs took.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,8 +23,9 @@ from phalanx.batch.plugins.reservation import PLANNER, Reservation
 from phalanx.batch.session import Session
 from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
 from phalanx.plan.grid import Grid
+from phalanx.plan.lines import Lines
 from phalanx.plan.order import WaitingOrder, waits
-from phalanx.plan.reading import Picture
+from phalanx.plan.reading import OF_LICENSE, Picture
 from phalanx.plan.run_times import EARLY, LATE, LearntRunTimes
 from phalanx.plan.timetable import Demand, Taking, Timetable
 
@@ -79,7 +81,7 @@ class Draft:
         self.entries: list[Entry] = []
         self.unknown: list[Job] = []
         self._found: dict[tuple[object, ...], _Found] = {}
-        self._at = session.cluster.node_index
+        self._at = self.picture.lines.index
 
     def add(self, jobs: Sequence[Job], kept: Mapping[str, Kept], *, improves: bool) -> None:
         """Plan these, in this order, after all that were; none later than it is `kept` places,
@@ -228,7 +230,7 @@ class Planner:
             (first if is_first else others).append(job)
         draft = Draft(session, self._learnt)
         draft.add(first, self._kept, improves=True)
-        names, grid = session.cluster.node_names, draft.picture.grid
+        names, grid = draft.picture.lines.names, draft.picture.grid
         self._kept = {e.job.uid: Kept(e.taking, grid, names) for e in draft.entries}
         return CyclePromises(draft, draft.start_now(others))
 
@@ -246,12 +248,11 @@ class CyclePromises:
         self._table = draft.table
         self.held_back: dict[str, float | None] = {}
         self.places: dict[str, dict[int, Counts]] = {}
-        nodes = len(draft.session.cluster.nodes)
         for entry in draft.entries:
             if entry.taking.first:
                 self.held_back[entry.job.uid] = draft.picture.grid.at(entry.taking.first)
             else:
-                self.places[entry.job.uid] = dict(_by_class(entry.taking, nodes))
+                self.places[entry.job.uid] = dict(_by_class(entry.taking, draft.picture.lines))
         self.held_back.update((job.uid, None) for job in (*draft.unknown, *others))
 
     def spare(self, length_s: float | None) -> Vector:
@@ -259,10 +260,13 @@ class CyclePromises:
         return self._table.spare(length_s)
 
 
-def _by_class(taking: Taking, nodes: int) -> Iterator[tuple[int, Counts]]:
+def _by_class(taking: Taking, lines: Lines) -> Iterator[tuple[int, Counts]]:
     for part, (at, counts) in zip(taking.demand.parts, taking.places, strict=True):
-        column = np.zeros(nodes, dtype=np.int64)
-        column[at] = counts
+        if part.eq_class == OF_LICENSE:
+            continue
+        column = np.zeros(len(lines) - lines.extra, dtype=np.int64)
+        for node, count in lines.loads(at, counts):
+            column[node] += count
         yield part.eq_class, column
 
 
@@ -323,32 +327,43 @@ def _starts(draft: Draft, earliest: Mapping[str, float]) -> Iterator[PlannedStar
             podgroup=job.uid,
             queue=cluster.queues[job.queue].name,
             at_s=at_s,
-            ends_s=None if length_s is None else at_s + length_s,
+            ends_s=_ends_s(draft, job, at_s, length_s),
             after_tasks=after_tasks,
             basis=basis,
             is_promised=is_kept and rank <= PROMISED,
             fills=taking.first < latest,
-            places=tuple(_places(cluster, taking)) if rank <= PROMISED else (),
+            places=tuple(_places(draft, taking)) if rank <= PROMISED else (),
             earliest_s=early if early is not None and early < at_s else None,
         )
         latest = max(latest, taking.first)
-        tasks = sum(part.count for part in taking.demand.parts)
+        tasks = sum(p.count for p in taking.demand.parts if p.eq_class != OF_LICENSE)
         ended.add(taking.last, tasks, entry.past_runs, is_job=True)
 
 
-def _places(cluster: Cluster, taking: Taking) -> Iterator[Place]:
+def _ends_s(draft: Draft, job: Job, at_s: float, length_s: float | None) -> float | None:
+    """When it has ended: its reservation may end before its limit."""
+    host = draft.picture.calendar.host(job)
+    window = None if host is None else host.window_at(at_s)
+    ends = [] if length_s is None else [at_s + length_s]
+    if window is not None and not math.isinf(window.end_s):
+        ends.append(window.end_s)
+    return min(ends, default=None)
+
+
+def _places(draft: Draft, taking: Taking) -> Iterator[Place]:
     """By node, in the order of names."""
+    cluster = draft.session.cluster
     tasks: dict[int, int] = {}
-    loads: dict[int, Counts] = {}
-    for part, (nodes, counts) in zip(taking.demand.parts, taking.places, strict=True):
-        for node, count in zip(nodes.tolist(), counts.tolist(), strict=True):
+    loads: dict[int, Vector] = {}
+    for part, (lines, counts) in zip(taking.demand.parts, taking.places, strict=True):
+        for node, count in draft.picture.lines.loads(lines, counts):
             tasks[node] = tasks.get(node, 0) + count
             loads[node] = loads.get(node, 0) + part.request * count
     for node in sorted(tasks):
         yield _place(cluster, node, tasks[node], loads[node])
 
 
-def _place(cluster: Cluster, node: int, tasks: int, load: Counts) -> Place:
+def _place(cluster: Cluster, node: int, tasks: int, load: Vector) -> Place:
     names, written = cluster.dims.names, cluster.dims.written
     return Place(
         node=cluster.node_names[node],
@@ -362,5 +377,5 @@ def _place(cluster: Cluster, node: int, tasks: int, load: Counts) -> Place:
 def _running(draft: Draft) -> Iterator[RunningPlace]:
     cluster = draft.session.cluster
     for one in draft.picture.endings:
-        place = _place(cluster, one.node, one.count, one.eq_class.request * one.count)
+        place = _place(cluster, one.node, one.count, one.eq_class.vector * one.count)
         yield RunningPlace(podgroup=one.job.uid, place=place, ends_s=one.end_s)

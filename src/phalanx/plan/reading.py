@@ -9,14 +9,19 @@ import numpy as np
 
 from phalanx.batch import jobs as j
 from phalanx.batch.amounts import PODS, Counts, Flags, Vector
+from phalanx.batch.calendar import Calendar
 from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
 from phalanx.batch.rows import Indexes
 from phalanx.batch.session import Session
 from phalanx.batch.specs import PodGroupSpec
 from phalanx.plan.grid import Grid
+from phalanx.plan.lines import Lines, boundaries
 from phalanx.plan.run_times import LATE, LearntRunTimes
 from phalanx.plan.timetable import UNLIMITED, Demand, Part, Timetable
+
+OF_LICENSE = -1
+"""Stands for the class of tasks in what a demand asks of licences."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +55,15 @@ class Picture:
         self._session = session
         self._learnt = learnt
         self._quantile = quantile
-        cluster = session.cluster
-        self.grid = Grid(session.now)
+        cluster, known = session.cluster, session.snapshot
+        self.calendar = Calendar(cluster, known.reservations, session.now)
+        self.grid = Grid(session.now, boundaries(self.calendar))
+        self.lines = Lines(cluster, self.calendar, known.licenses, self.grid)
         self._quotas: dict[str, int] = {}
         self._quota_rows: list[Vector] = []
         self._of_queue: dict[int, tuple[int, ...]] = {}
         self._quotas_of: dict[int, tuple[int, ...]] = {}
-        self._masks: dict[bytes, Flags] = {}
+        self._masks: dict[tuple[str, bytes], Flags] = {}
         self.endings = [ending for job in cluster.jobs for ending in self._endings(job)]
         self.rests_on_learnt = any(ending.past_runs for ending in self.endings)
         """Whether some length was learnt from past runs."""
@@ -108,32 +115,60 @@ class Picture:
     def timetable(self) -> Timetable:
         """What is free over time, as long as nothing starts. What runs over its time, or leaves,
         holds its place until the next time of the grid."""
-        cluster = self._session.cluster
-        nodes = len(cluster.nodes)
+        cluster, lines = self._session.cluster, self.lines
         for job in cluster.jobs:
             self.quotas(job.queue)
         quotas = np.array(self._quota_rows, dtype=np.float64).reshape(-1, len(cluster.dims))
+        others = np.zeros((lines.extra, len(cluster.dims)))
+        soon: Vector = np.vstack((np.minimum(cluster.idle, cluster.future), others, quotas))
+        later: Vector = np.vstack((cluster.future.astype(np.float64), others, quotas))
         ends: list[tuple[int, int, Vector]] = []
-        for one in self.endings:
-            at = len(self.grid) if one.end_s is None else max(1, self.grid.rounded_up(one.end_s))
-            if at < len(self.grid):
-                load = one.eq_class.vector * one.count
-                ends.append((at, one.node, load))
-                ends += ((at, nodes + line, load) for line in self._lines(one.job.queue))
+        for at, line, amounts in (*lines.changes(), *self._taken()):
+            if at:
+                ends.append((at, line, amounts))
+            else:
+                soon[line] += amounts
+                later[line] += amounts
         return Timetable(
             self.grid,
-            np.vstack((np.minimum(cluster.idle, cluster.future), quotas)),
-            np.vstack((cluster.future, quotas)),
-            _filling_order(cluster.capacity),
-            ends,
+            soon,
+            later,
+            lines.order(_filling_order(cluster.capacity)),
+            [end for end in ends if end[0] < len(self.grid)],
+            lines.within(),
         )
+
+    def _taken(self) -> Iterator[tuple[int, int, Vector]]:
+        """(time of the grid, line, amounts) that become free then of what runs; of nodes and quotas
+        it is taken already."""
+        released: dict[str, int] = {}
+        for one in self.endings:
+            at = len(self.grid) if one.end_s is None else max(1, self.grid.rounded_up(one.end_s))
+            load = one.eq_class.vector * one.count
+            host = self.calendar.host(one.job)
+            line = self.lines.of_guest(host, one.node)
+            if line is not None and host is not None:
+                at = max(1, self.lines.ended_by(host, at))
+                yield 0, one.node, load
+                yield 0, line, -load
+            yield at, one.node if line is None else line, load
+            yield from ((at, quota, load) for quota in self.quotas(one.job.queue))
+            released[one.job.uid] = max(released.get(one.job.uid, 0), at)
+        for job in self._session.cluster.jobs:
+            if not job.spec.licenses or not (job.uid in released or job.counts[j.RELEASING]):
+                continue
+            for name, count in job.spec.licenses:
+                line = self.lines.of_license(name)
+                if line is not None:
+                    yield 0, line, self.lines.slots(-count)
+                    yield released.get(job.uid, 1), line, self.lines.slots(count)
 
     def quotas(self, queue: int) -> tuple[int, ...]:
         """The timetable's lines of the quotas that what runs in a queue counts against."""
         found = self._quotas_of.get(queue)
         if found is None:
-            nodes = len(self._session.cluster.nodes)
-            found = self._quotas_of[queue] = tuple(nodes + line for line in self._lines(queue))
+            first = len(self.lines)
+            found = self._quotas_of[queue] = tuple(first + line for line in self._lines(queue))
         return found
 
     def _lines(self, queue: int) -> tuple[int, ...]:
@@ -179,7 +214,20 @@ class Picture:
         )
         if not parts:
             return None
-        return Demand(parts=parts, length_s=length.seconds, quotas=self.quotas(job.queue))
+        host = self.calendar.host(job)
+        until = None if host is None else self.lines.until(host)
+        licenses = () if job.holding_count() else tuple(map(self._license, job.spec.licenses))
+        return Demand((*parts, *licenses), length.seconds, self.quotas(job.queue), until)
+
+    def _license(self, asked: tuple[str, int]) -> Part:
+        name, count = asked
+        return Part(
+            eq_class=OF_LICENSE,
+            request=self.lines.slots(1),
+            asked=[PODS],
+            nodes=self.lines.for_license(name),
+            count=count,
+        )
 
     def kind(self, job: Job) -> object:
         """Jobs of one kind ask for the same, of the same nodes; None for one that has none."""
@@ -187,14 +235,26 @@ class Picture:
         if eq_class is None or (group.run_time_s is None and self._learnt is not None):
             return None
         key = self._session.placer.static_key(eq_class, job, job.tasks[0])
-        return (key, job.queue, max(job.shortfall(), 1), group.run_time_s)
+        return (
+            *(key, job.queue, max(job.shortfall(), 1), group.run_time_s),
+            *(group.reservation, group.user if group.reservation else "", group.licenses),
+        )
 
     def _nodes_for(self, job: Job, t: int) -> Flags:
-        """Nodes that may ever take a task: its labels, taints and the like allow it. Equal answers
-        are one object."""
-        placer = self._session.placer
+        """Lines that may ever take a task: its labels, taints and the like allow it, and so does
+        the reservation that it names. Equal answers are one object."""
+        placer, name = self._session.placer, job.spec.reservation
         mask = placer.static(placer.ask(t))
-        return self._masks.setdefault(mask.tobytes(), mask)
+        key = (name if self.calendar.host(job) is not None or not name else "-", mask.tobytes())
+        found = self._masks.get(key)
+        if found is None:
+            host = self.calendar.host(job)
+            if host is not None:
+                found = self.lines.for_guests(mask, host)
+            else:  # who names a reservation that there is not, or is not its own, has none
+                found = self.lines.for_strangers(mask & (not name))
+            self._masks[key] = found
+        return found
 
 
 def _filling_order(capacity: Counts) -> Indexes:

@@ -39,16 +39,22 @@ class Demand:
     """Tasks that start together, for so long; None: nobody knows how long.
 
     `quotas` are the lines of the quotas that they count against; `load` is what they ask for
-    together."""
+    together; `until` has for each time of the grid the one at which they are ended that begin then,
+    if they run so long, and that time itself where none may begin; None: nothing ends them."""
 
-    __slots__ = ("asked", "length_s", "load", "parts", "quotas")
+    __slots__ = ("asked", "length_s", "load", "parts", "quotas", "until")
 
     def __init__(
-        self, parts: Sequence[Part], length_s: float | None, quotas: Sequence[int]
+        self,
+        parts: Sequence[Part],
+        length_s: float | None,
+        quotas: Sequence[int],
+        until: Indexes | None = None,
     ) -> None:
         self.parts = parts
         self.length_s = length_s
         self.quotas = quotas
+        self.until = until
         self.load: Vector = sum(
             (part.request * part.count for part in parts[1:]), parts[0].request * parts[0].count
         )
@@ -78,8 +84,11 @@ class Timetable:
         later: Vector,
         order: Indexes,
         ends: Iterable[tuple[int, int, Vector]],
+        within: Iterable[tuple[int, int]] = (),
     ) -> None:
-        """`ends`: (time of the grid, line, amounts) that become free then."""
+        """`ends`: (time of the grid, line, amounts) that become free then; less than 0: are taken.
+        `within`: (line, node) of lines that have less while more is taken of the node than it has.
+        """
         self.grid = grid
         self.nodes = len(order)
         self._order = order
@@ -89,6 +98,8 @@ class Timetable:
         free[1] += np.minimum(later, UNLIMITED)
         np.cumsum(free[1:], axis=0, out=free[1:])
         free[0] = np.minimum(soon, UNLIMITED)
+        for line, node in within:
+            free[:, line] += np.minimum(free[:, node], 0)
         nodes = free[:, : self.nodes]
         np.maximum(nodes, 0, out=nodes)
         self._free = free
@@ -96,6 +107,7 @@ class Timetable:
         # Such sums may be beyond what doubles are exact on; they only rule out.
         self._total += self._total.max(axis=0) * 2.0**-36
         self._lasts: dict[float | None, Indexes] = {}
+        self._clipped: dict[tuple[float | None, int], Indexes] = {}
 
     # ---- looking -----------------------------------------------------------------------------
 
@@ -106,7 +118,9 @@ class Timetable:
     def earliest(self, demand: Demand, begin: int = 0, end: int | None = None) -> Taking | None:
         """Room for a demand at the earliest time from `begin` on, and before `end`; None if there
         is none within the grid."""
-        lasts = self._ends(demand.length_s)
+        if not all(part.nodes.any() for part in demand.parts):
+            return None
+        lasts = self._lasts_of(demand)
         end = len(self.grid) if end is None else end
         candidates = self._candidates(demand, lasts, begin, end)
         at = 0
@@ -127,7 +141,9 @@ class Timetable:
         first = self.grid.rounded_up(time)
         if first == len(self.grid):
             return None
-        last = self.last(demand.length_s, first)
+        last = int(self._lasts_of(demand)[first])
+        if last == first:
+            return None
         low: Vector = self._free[first:last].min(axis=0)
         for part, (nodes, counts) in zip(demand.parts, places, strict=True):
             if not part.nodes[nodes].all():
@@ -143,6 +159,17 @@ class Timetable:
         """What each node has left over for work of this length that begins now."""
         low: Vector = self._free[: self.last(length_s, 0), : self.nodes].min(axis=0)
         return low
+
+    def _lasts_of(self, demand: Demand) -> Indexes:
+        """For a demand that begins at each of the times: when it has ended."""
+        ends = self._ends(demand.length_s)
+        if demand.until is None:
+            return ends
+        key = (demand.length_s, id(demand.until))
+        found = self._clipped.get(key)
+        if found is None:
+            found = self._clipped[key] = np.minimum(ends, demand.until)
+        return found
 
     def _ends(self, length_s: float | None) -> Indexes:
         found = self._lasts.get(length_s)
@@ -166,6 +193,7 @@ class Timetable:
         before = np.cumsum(bad)
         starts = np.arange(begin, end)
         good = before[lasts[begin:end] - begin] == before[: end - begin]
+        good &= lasts[begin:end] > starts
         return np.asarray(starts[good])
 
     def _fit(self, demand: Demand, first: int, last: int) -> Taking | None:

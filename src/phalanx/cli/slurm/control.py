@@ -10,6 +10,8 @@ from typing import NoReturn
 import typer
 
 from phalanx.cli.reach import FAILED, ask
+from phalanx.cli.slurm import reservations
+from phalanx.cli.slurm.hostlists import expanded
 from phalanx.cli.slurm.rows import Shown, jobs_wanted, user_of
 from phalanx.cli.slurm.sinfo import state_of
 from phalanx.cli.slurm.usage import address, read, refuse
@@ -92,13 +94,11 @@ SCONTROL = (
     flag("quiet", "Q"),
     flag("version", "V"),
 )
-_SHOWN = ("hostnames", "hostlist", "job", "node", "partition")
+_SHOWN = ("hostnames", "hostlist", "job", "node", "partition", "reservation")
 _REFUSED = {
     "requeue": "a job that runs is not started anew; submit it with --requeue",
     "requeuehold": "a job that runs is not started anew",
     "reconfigure": "`phalanx queue` changes queues",
-    "create": "`phalanx queue create` makes queues; there are no reservations yet",
-    "delete": "`phalanx queue delete` deletes queues",
     "ping": "`phalanx status` says how the head is",
     "reboot": "nodes are not rebooted",
     "shutdown": "`phalanx stop` ends the daemons of a machine",
@@ -111,19 +111,27 @@ _COMMANDS: dict[str, Command] = {
 }  # fmt: skip
 
 
+_OF_RESERVATIONS = {"create": reservations.create, "delete": reservations.delete}
+
+
 def scontrol(words: Sequence[str]) -> None:
-    """Show jobs, nodes and partitions, hold, release, suspend, resume and update jobs."""
+    """Show jobs, nodes, partitions and reservations; hold, release, suspend, resume, update jobs;
+    create, update and delete reservations."""
     asked, rest = read("scontrol", SCONTROL, words, intermixed=True)
     if not rest:
-        refuse("scontrol", "give what to do: show, hold, release, suspend, resume, update")
+        refuse("scontrol", "give what to do: show, hold, release, suspend, resume, update, create")
     what, *operands = rest
     if what == "show":
         _show(operands, "oneliner" in asked)
     elif what in _COMMANDS:
         for name in [one for word in operands for one in word.split(",")] or [_missing(what)]:
             ask(address(), CommandJob(name, _COMMANDS[what]))
+    elif what == "update" and any(w.lower().startswith("reservation") for w in operands):
+        reservations.update(operands)
     elif what == "update":
         _update(operands)
+    elif what in _OF_RESERVATIONS:
+        _OF_RESERVATIONS[what](operands)
     elif what == "version":
         read("scontrol", SCONTROL, ["--version"])
     else:
@@ -166,6 +174,8 @@ def _show(operands: Sequence[str], on_one_line: bool) -> None:
             ],
             on_one_line,
         )
+    elif kind == "reservation":
+        _say_records(reservations.records(names), on_one_line)
     elif kind == "partition":
         queues = [q for q in ask(address(), ListQueues()) if not names or q.name in names]
         _say_records(
@@ -177,31 +187,6 @@ def _show(operands: Sequence[str], on_one_line: bool) -> None:
         )
     else:
         refuse("scontrol", f"show {what}: there are {', '.join(_SHOWN)}")
-
-
-def expanded(hosts: str) -> list[str]:
-    """The names of a list such as `node[01-03,7],other`."""
-    out: list[str] = []
-    word, depth = "", 0
-    words = []
-    for letter in hosts:
-        depth += (letter == "[") - (letter == "]")
-        if letter == "," and depth == 0:
-            words.append(word)
-            word = ""
-        else:
-            word += letter
-    for one in filter(None, [*words, word]):
-        before, bracket, rest = one.partition("[")
-        inner, _, after = rest.partition("]")
-        for part in inner.split(",") if bracket else [""]:
-            low, is_range, high = part.partition("-")
-            if is_range and low.isdecimal() and high.isdecimal() and int(high) - int(low) < 100_000:
-                numbers = [str(n).zfill(len(low)) for n in range(int(low), int(high) + 1)]
-            else:
-                numbers = [part]
-            out += [before + number + after for number in numbers]
-    return out
 
 
 def _job(job: JobInfo, shown: Shown) -> list[str]:

@@ -212,6 +212,8 @@ def job_spec(
             hold="hold" in asked,
             after=after_of(asked),
             array=array_of(asked, shape.members),
+            reservation=asked.get("reservation"),
+            licenses=asked.get("licenses"),
         )
         spec = job.spec()
     except (ValueError, TypeError) as error:

@@ -38,6 +38,8 @@ tiers:
       onlyExcess: true
 - plugins:
   - name: whole-gang
+  - name: licenses
+  - name: calendar
   - name: predicates
   - name: network-topology-aware
     arguments:

@@ -51,6 +51,9 @@ from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.queues.control import Queues
 from phalanx.head.queues.table import QueueRecord
+from phalanx.head.reservations.control import CalendarControl
+from phalanx.head.reservations.licenses import LicenseRow
+from phalanx.head.reservations.record import ReservationRecord
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.model.jobs.records import CronRecord, FlowRecord
@@ -109,8 +112,11 @@ class GangScheduler:
         )
         self.domains = Domains(state_store, self._request_cycle)
         self._outside_work = OutsideWork(nodes)
+        self.calendar = calendar = CalendarControl(
+            state_store, clock, nodes, self._request_cycle, self._truth
+        )
         self._live_cluster = live = LiveCluster(
-            nodes, self.queues, self.domains, registry, self._outside_work
+            nodes, self.queues, self.domains, registry, self._outside_work, calendar
         )
         seen, member_of = registry.window.seen, registry.member_of
         self.set_aside = SetAside(lambda error, gang: defects.add("gang", error, gang.name))
@@ -146,6 +152,7 @@ class GangScheduler:
             nodes.is_here, self.priorities.of, defects,
         )  # fmt: skip
         live.record_of = self.jobs.table.get
+        self.jobs.reserved_until, calendar.jobs = calendar.ends, self.jobs
         self._skips_tried = placement.policy == "selector" and placement.selector.skip_tried
         if self._skips_tried:
             live.tried = self._refusals.of
@@ -156,7 +163,7 @@ class GangScheduler:
         )
         self.job_requests = JobRequests(
             state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
-            self.domains, self.explanations, past, defects,
+            self.domains, self.explanations, past, calendar, defects,
         )  # fmt: skip
         self.steps = Steps(outbox, nodes, self.jobs, self.job_requests, rng)
         self.gang_requests = GangRequests(
@@ -170,6 +177,7 @@ class GangScheduler:
             "the control store",
             *self.job_requests.entries(),
             *self.gang_requests.entries(),
+            *calendar.entries(),
             ReadJobLog.handled_by(self.logs.read),
             RunStep.handled_by(self.steps.run),
             AttachMember.handled_by(self.steps.attach),
@@ -239,6 +247,7 @@ class GangScheduler:
 
     def _nodes_changed(self, record: NodeRecord) -> None:
         self._ports.nodes_changed()
+        self.calendar.nodes_changed()
         self._outside_work.node_changed(record.node_id)
         self.cache.nodes_changed()
         self.cache.queues_changed()  # what they deserve is a part of what all nodes have
@@ -300,6 +309,8 @@ class GangScheduler:
             self.reservations.tick(now)
         if self._refusals.expire():
             self._request_cycle()
+        with self._defects.kept_apart("reservation"):
+            self.calendar.tick()
         self.job_requests.tick()
 
     def round(self, now: float) -> float:
@@ -439,6 +450,10 @@ class GangScheduler:
         self.jobs.load(
             (decode(row, type=JobRow) for row in stored["batch_jobs"]),
             (decode(row, type=ElementRows) for row in stored["elements"]),
+        )
+        self.calendar.load(
+            [decode(row, type=ReservationRecord) for row in stored["reservations"]],
+            [decode(row, type=LicenseRow) for row in stored["licenses"]],
         )
         self.domains.load(decode(row, type=HyperNode) for row in stored["hypernodes"])
         self.priorities.load(decode(row, type=PriorityClass) for row in stored["priorities"])

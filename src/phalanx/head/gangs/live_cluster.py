@@ -12,6 +12,7 @@ from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.queues.control import Queues
+from phalanx.head.reservations.control import CalendarControl
 from phalanx.manifests.quantities import batch_amounts
 from phalanx.model.lifecycle import ALIVE
 
@@ -29,8 +30,11 @@ class LiveCluster(PodGroups):
         domains: Domains,
         registry: GangRegistry,
         outside_work: OutsideWork,
+        calendar: CalendarControl,
     ) -> None:
         super().__init__()
+        self.reservations = calendar.reservations
+        self.licenses = calendar.license_specs
         self._outside_work = outside_work
         self._nodes = nodes
         self._queues = queues

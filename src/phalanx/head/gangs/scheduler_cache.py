@@ -21,9 +21,11 @@ from phalanx.batch.plan import Plan
 from phalanx.batch.specs import (
     Amounts,
     HyperNodeSpec,
+    LicenseSpec,
     NodeSpec,
     PodGroupSpec,
     QueueSpec,
+    ReservationSpec,
     Snapshot,
     TaskSpec,
 )
@@ -58,6 +60,14 @@ class ClusterSource(Protocol):
     def taken_changes(self) -> Mapping[str, Amounts]:
         """What work outside of gangs takes of each node of which that may be something else than
         the last time."""
+        ...
+
+    def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:
+        """What is reserved, at this time of day (seconds since the epoch) and after it."""
+        ...
+
+    def licenses(self) -> tuple[LicenseSpec, ...]:
+        """How many licences of each kind the cluster has."""
         ...
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:
@@ -144,7 +154,13 @@ class SchedulerCache:
         if not evicts:
             gentle = tuple(name for name in config.actions if name not in EVICTING)
             config = msgspec.structs.replace(config, actions=gentle)
-        snapshot = Snapshot(config=config, now=wall)
+        source = self._source
+        snapshot = Snapshot(
+            config=config,
+            reservations=source.reservations(wall),
+            licenses=source.licenses(),
+            now=wall,
+        )
         kept, self._kept = self._kept, None  # a cycle that fails leaves columns that mean nothing
         try:
             plan = run_cycle(snapshot, shells=self._shells, cluster=cluster, explains=False)
@@ -336,6 +352,8 @@ class SchedulerCache:
             queues=queues,
             podgroups=tuple(groups),
             tasks=tuple(tasks),
+            reservations=source.reservations(wall),
+            licenses=source.licenses(),
             now=wall,
         )
 

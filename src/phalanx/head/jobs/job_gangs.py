@@ -105,6 +105,8 @@ class JobGangs:
         self._is_busy = self._is_restoring = False
         self.on_change: Callable[[JobRecord], None] = lambda job: None
         self.on_forget: Callable[[JobRecord], None] = lambda job: None
+        self.reserved_until: Callable[[JobSpec], float | None] = lambda spec: None
+        """When the reservation ends that a job begins in now."""
 
     # ---- events ------------------------------------------------------------------------------
 
@@ -346,6 +348,18 @@ class JobGangs:
         if gang is not None and over:
             self._reservations.end(gang, over)
 
+    def reservation_changed(self, name: str) -> None:
+        """A reservation ends at another time: so do the jobs that run in it."""
+        for job in self.table.all():
+            if job.spec.reservation != name or job.run_started is None:
+                continue
+            until = self.reserved_until(job.spec)
+            if until != job.reserved_until and not job.is_finished:
+                job.reserved_until = until
+                self.publish(job)
+                self.table.connections_changed(job.uid, self._clock.wall(), self._clock.now())
+        self.work_off()
+
     def node_joined(self, node_id: str) -> None:
         """A node is there again: orders about members may not have reached it."""
         for gang in list(self._gangs.values()):
@@ -366,6 +380,7 @@ class JobGangs:
         job = self.table.get(gang.job)
         wanted = [i for i in members if job and is_in(job, key_of(gang, i), st.PENDING)]
         if job is not None and wanted:
+            job.reserved_until = self.reserved_until(job.spec)
             self._start(job, [key_of(gang, i) for i in wanted])
         if len(wanted) < len(members):
             self._reservations.end(gang, [i for i in members if i not in wanted])
@@ -454,6 +469,10 @@ class JobGangs:
         members = job.groups.get(group, []) if group else job.members
         nodes = dict.fromkeys(m.node for m in members if m.state == st.RUNNING)
         return list(dict.fromkeys(self._address_of(node) for node in nodes))
+
+    def all_jobs(self) -> list[JobRecord]:
+        """Every job, oldest first."""
+        return self.table.all()
 
     def gang_of(self, uid: str) -> Gang | None:
         """The gang of a job, while it has one."""

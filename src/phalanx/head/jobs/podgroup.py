@@ -41,8 +41,11 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
         topology=job.spec.topology,
         subgroups=tuple(_partitions(g) for g in job.spec.groups if g.partition is not None),
         created=job.submitted if job.queued is None else job.queued,
+        user=job.spec.user,
         run_time_s=limit_s,
         started=job.started if limit_s is None else job.run_started,
+        reservation=job.spec.reservation,
+        licenses=job.spec.licenses,
     )
 
 
@@ -105,5 +108,8 @@ def kind_of(spec: JobSpec, priority: int, members: list[tuple[str, int]]) -> byt
         (g.name, g.replicas, g.min_available, g.template.needs, g.depends_on, g.partition)
         for g in spec.groups
     ]
-    whole = (spec.min_available, spec.topology, spec.annotations, spec.timing.limit_s)
+    whole = (
+        *(spec.min_available, spec.topology, spec.annotations, spec.timing.limit_s),
+        *(spec.user if spec.reservation else "", spec.reservation, spec.licenses),
+    )
     return _encode((spec.queue, priority, asked, whole, members))

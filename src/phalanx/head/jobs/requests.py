@@ -35,6 +35,7 @@ from phalanx.head.jobs.rows import job_description, job_row
 from phalanx.head.jobs.time_limits import why_held_back
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
+from phalanx.head.reservations.control import CalendarControl
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.check import object_faults
 from phalanx.manifests.hypernodes import HyperNode
@@ -45,6 +46,7 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, PriorityClass
 from phalanx.model.nearest import nearest
+from phalanx.model.reservations import Reservation
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.work import AppliedInfo, CronInfo, FlowInfo, JobDescription, JobInfo
 from phalanx.protocol.requests.gangs import Explain
@@ -73,6 +75,7 @@ KINDS: dict[str, Any] = {
     "Queue": QueueSpec,
     "PriorityClass": PriorityClass,
     "HyperNode": HyperNode,
+    "Reservation": Reservation,
 }
 _DEFECT = "an error of the head's own: "
 NAMESPACED = ("Job", "JobTemplate", "JobFlow", "CronJob")
@@ -100,9 +103,11 @@ class JobRequests:
         domains: Domains,
         explanations: Explanations,
         past: PastJobs,
+        calendar: CalendarControl,
         defects: Defects,
     ) -> None:
         self._past = past
+        self._calendar = calendar
         self._defects = defects
         self._clock = clock
         self._nodes = nodes
@@ -217,6 +222,8 @@ class JobRequests:
             self.crons.handle(CronSubmitted(spec=spec, request=request))
         elif kind == "HyperNode":
             return self._domains.put(spec)
+        elif kind == "Reservation":
+            return self._calendar.put(spec)
         elif kind == "Queue":
             return self._queues.put(spec)
         else:
@@ -241,8 +248,10 @@ class JobRequests:
 
     def _admitted(self, spec: JobSpec) -> JobSpec:
         """The job with what its queue says of its time, if that takes it. Raises
-        QueueUnavailableError, and JobCommandError for a time above the queue's."""
+        QueueUnavailableError, and JobCommandError for a time above the queue's, for a reservation
+        that it may not run in and for licences that there are not."""
         queue = self._queues.require_open(spec.queue)
+        self._calendar.check(spec)
         return with_queue_times(spec, self._queues.time_limits(queue.name))
 
     def _check_size(self, spec: JobSpec, limits: dict[str, float]) -> None:
@@ -300,6 +309,9 @@ class JobRequests:
             spec = msgspec.structs.replace(spec, timing=timing)
         if faults := job_faults(spec):
             raise JobCommandError("; ".join(fault.reason for fault in faults))
+        if request.reservation is not None:
+            spec = msgspec.structs.replace(spec, reservation=request.reservation)
+            self._calendar.check(spec)
         if request.queue is not None and request.queue != spec.queue:
             spec = self._admitted(msgspec.structs.replace(spec, queue=request.queue))
             self._check_size(spec, self._queues.capability(spec.queue))

@@ -64,6 +64,9 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         after="" if after is None else written_dependencies(after),
         array="" if array is None else written_array(array),
         annotations=dict(job.spec.annotations),
+        user=job.spec.user,
+        reservation=job.spec.reservation,
+        licenses=dict(job.spec.licenses),
     )
 
 

@@ -76,6 +76,8 @@ def left_s(job: JobRecord, now: float) -> float | None:
     """In how many seconds a gang that runs has to have ended; None: it may run on."""
     limit_s, deadline = limit_of(job), deadline_of(job)
     ends = [] if limit_s is None else [limit_s - job.ran_s]
+    if job.reserved_until is not None:
+        ends.append(job.reserved_until - now)
     return min([*ends, deadline - now] if deadline is not None else ends, default=None)
 
 
@@ -86,6 +88,10 @@ def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
     is_timed = has_begun and job.state in TIMED
     if limit_s is not None and is_timed and job.ran_s >= limit_s:
         return st.TIMED_OUT, f"its gang has run for {length_text(limit_s)}, its limit (time)"
+    until = job.reserved_until
+    if until is not None and is_timed and now >= until:
+        name = job.spec.reservation
+        return st.TIMED_OUT, f"its reservation {name} ended at {moment_text(until)}"
     if deadline is None or job.state not in WITH_DEADLINE:
         return None
     if now >= deadline:

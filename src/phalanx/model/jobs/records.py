@@ -106,6 +106,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
     """What has become of its dependencies, as its spec names them."""
     queued: float | None = None
     """When its dependencies came true: it counts as waiting since then."""
+    reserved_until: float | None = None
+    """Of one that runs in a reservation: when that ends."""
     is_warned: bool = False
     """Its members were sent the signal before the end, this time."""
     ends_as: str = ""

@@ -155,6 +155,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """It runs once for each of these indices."""
     element: Element | None = None
     """Of what the head makes of an array: which element it is."""
+    user: str = ""
+    """Who submitted it, by their own account; "": nobody says."""
+    reservation: str = ""
+    """It runs inside of this one, while it lasts."""
+    licenses: tuple[tuple[str, int], ...] = ()
+    """So many of each of the cluster's licences it holds while it runs."""
     labels: Pairs = ()
     annotations: Pairs = ()
 

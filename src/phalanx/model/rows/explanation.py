@@ -108,10 +108,8 @@ def _when(expected: ExpectedStart) -> str:
         early = f"{first_s:.0f} to "
     held = "" if expected.is_promised else ", and nobody fills in before it"
     at = f" (at {expected.at_s:g})" if expected.at_s < _EPOCHS else ""
-    return (
-        f"expected to start in {early}{expected.in_s:.0f} s{at}, once {ends} "
-        f"ended, if run times hold ({expected.basis}){held}"
-    )
+    after = f", once {ends} ended, if run times hold ({expected.basis})" if count else ""
+    return f"expected to start in {early}{expected.in_s:.0f} s{at}{after}{held}"
 
 
 def _said(reasons: Sequence[Reason], indent: int = 2) -> list[str]:

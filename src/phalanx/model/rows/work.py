@@ -119,6 +119,12 @@ class JobInfo(Row, frozen=True):
     elements."""
     expected_start: ExpectedStart | None
     """Of one that waits, where run times tell."""
+    user: str
+    """Who submitted it, by their own account."""
+    reservation: str
+    """The one that it runs in, or waits for."""
+    licenses: dict[str, int]
+    """So many of the cluster's licences it holds while it runs."""
 
 
 class ElementInfo(Row, frozen=True):

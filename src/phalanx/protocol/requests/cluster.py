@@ -75,6 +75,16 @@ class DrainNode(Request[bool]):
     reason: str
 
 
+class UndrainNode(Request[bool]):
+    """Let a node have new work again. False when it does not drain. Raises ValueError for a node
+    that there is not."""
+
+    kind: ClassVar[int] = 120
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    node_id: str
+
+
 class ChangeTotals(Request[None]):
     """A node has so much of these resources from now on. Raises ValueError for a node that there
     is not, and for amounts that cannot be."""

@@ -78,7 +78,8 @@ class ResizeJob(Request[JobInfo]):
 
 
 class UpdateJob(Request[JobInfo]):
-    """Another queue, priority or time limit for a job that waits; None: as it is; its row.
+    """Another queue, priority, time limit or reservation for a job that waits; None: as it is; its
+    row.
 
     Raises JobNotFoundError, JobCommandError for a job that does not wait and a time above what the
     queue allows, QueueUnavailableError, and GangInfeasibleError for a queue that could never hold
@@ -93,6 +94,8 @@ class UpdateJob(Request[JobInfo]):
     queue: str | None = None
     priority: int | None = None
     time_limit_s: float | None = None
+    reservation: str | None = None
+    """"": it names none any more."""
 
 
 class DeleteJob(Request[None]):

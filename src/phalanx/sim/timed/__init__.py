@@ -10,13 +10,14 @@ from phalanx.sim.timed.loop import Progress, simulate
 from phalanx.sim.timed.policies import CLASSIC, PUBLISHED, classic, placed
 from phalanx.sim.timed.queues import read_queues
 from phalanx.sim.timed.result import JobRecord, Measures, QueueMeasures, Result, Series
-from phalanx.sim.timed.workload import Job, Part, Rules, WorkloadError, machine
+from phalanx.sim.timed.workload import Job, KeptApart, Part, Rules, WorkloadError, machine
 
 __all__ = [
     "CLASSIC",
     "PUBLISHED",
     "Job",
     "JobRecord",
+    "KeptApart",
     "Measures",
     "Part",
     "Progress",

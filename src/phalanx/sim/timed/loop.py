@@ -23,7 +23,15 @@ from phalanx.sim.timed.result import Result
 from phalanx.sim.timed.scheduler import Changes, SimulatedScheduler, VirtualClock
 from phalanx.sim.timed.summary import summarise
 from phalanx.sim.timed.turns import turns_of
-from phalanx.sim.timed.workload import GPU, Job, Rules, check, requested
+from phalanx.sim.timed.workload import (
+    GPU,
+    NOTHING_KEPT,
+    Job,
+    KeptApart,
+    Rules,
+    check,
+    requested,
+)
 
 Clock = Callable[[], float]
 
@@ -49,6 +57,7 @@ def simulate(
     clock: Clock | None = None,
     shells: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    kept: KeptApart = NOTHING_KEPT,
 ) -> Result:
     """Run the jobs on the machines until all that can has finished, or until `until_s`.
 
@@ -58,7 +67,14 @@ def simulate(
     """
     check(jobs, nodes, queues)
     return _Simulation(
-        jobs, nodes, config=config, queues=queues, rules=rules, clock=clock, shells=shells
+        jobs,
+        nodes,
+        config=config,
+        queues=queues,
+        rules=rules,
+        clock=clock,
+        shells=shells,
+        kept=kept,
     ).run(name, until_s, progress)
 
 
@@ -73,7 +89,9 @@ class _Simulation:
         rules: Rules,
         clock: Clock | None,
         shells: Mapping[str, Any] | None,
+        kept: KeptApart,
     ) -> None:
+        self._kept = kept
         self._rules = rules
         self._clock = clock or (lambda: 0.0)
         self._timed = clock is not None
@@ -87,7 +105,7 @@ class _Simulation:
         self._time = VirtualClock()
         lent_to_plugins = {**lent(), **(shells or {})}
         self._scheduler = SimulatedScheduler(
-            nodes, queues, config, rules, self._time, lent_to_plugins
+            nodes, queues, config, rules, self._time, lent_to_plugins, kept
         )
         self._turns = turns_of(config)
         cluster = self._scheduler.cluster()
@@ -253,6 +271,8 @@ class _Simulation:
             self._timer = self._turns.next_fall(running, now)
         if self._rules.tick_s is not None and self._running < len(self._live):
             self._timer = min(self._timer, now + self._rules.tick_s)
+        if self._running < len(self._live):
+            self._timer = min(self._timer, self._kept.next_change(now))
 
     # -- books ----------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.give_backs import Ending
 from phalanx.sim.timed.progress import Work
 from phalanx.sim.timed.simulated_cluster import SimulatedCluster
-from phalanx.sim.timed.workload import Rules
+from phalanx.sim.timed.workload import NOTHING_KEPT, KeptApart, Rules
 
 
 class VirtualClock:
@@ -66,8 +66,9 @@ class SimulatedScheduler:
         rules: Rules,
         clock: VirtualClock,
         shells: Mapping[str, Any] | None = None,
+        kept: KeptApart = NOTHING_KEPT,
     ) -> None:
-        self._source = source = SimulatedCluster(machines, queues, rules)
+        self._source = source = SimulatedCluster(machines, queues, rules, kept)
         self._registry = registry = GangRegistry(_keep_nothing, _nothing_follows)
         seen, member_of = registry.window.seen, registry.member_of
         set_aside = SetAside(lambda error, gang: self.report_defect(error))

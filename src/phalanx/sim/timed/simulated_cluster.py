@@ -6,11 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from phalanx.batch.specs import Amounts, HyperNodeSpec, NodeSpec, PodGroupSpec, QueueSpec, Shape
+from phalanx.batch.specs import (
+    Amounts,
+    HyperNodeSpec,
+    LicenseSpec,
+    NodeSpec,
+    PodGroupSpec,
+    QueueSpec,
+    ReservationSpec,
+    Shape,
+)
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.sim.timed.progress import Work
-from phalanx.sim.timed.workload import Rules
+from phalanx.sim.timed.workload import KeptApart, Rules
 
 
 class SimulatedCluster(PodGroups):
@@ -18,9 +27,14 @@ class SimulatedCluster(PodGroups):
     of itself: its user, how long it will run and has run, and its turn."""
 
     def __init__(
-        self, machines: Sequence[NodeSpec], queues: Sequence[QueueSpec], rules: Rules
+        self,
+        machines: Sequence[NodeSpec],
+        queues: Sequence[QueueSpec],
+        rules: Rules,
+        kept: KeptApart,
     ) -> None:
         super().__init__()
+        self._kept = kept
         self._machines = machines
         self._queues = queues
         self._pays_starts = rules.overhead == "start"
@@ -43,6 +57,14 @@ class SimulatedCluster(PodGroups):
         """See ClusterSource: nothing runs outside of gangs."""
         return {}
 
+    def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:
+        """See ClusterSource."""
+        return self._kept.reservations
+
+    def licenses(self) -> tuple[LicenseSpec, ...]:
+        """See ClusterSource."""
+        return self._kept.licenses
+
     def podgroup(self, gang: Gang) -> PodGroupSpec:
         """See ClusterSource."""
         work = self.works[gang.group]
@@ -60,6 +82,8 @@ class SimulatedCluster(PodGroups):
             started=started,
             ran_s=ran_s,
             turn=work.turn,
+            reservation=work.job.reservation,
+            licenses=work.job.licenses,
         )
 
     def shape(self, gang: Gang, index: int) -> Shape:

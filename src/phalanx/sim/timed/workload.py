@@ -9,7 +9,15 @@ from typing import Literal
 import msgspec
 
 from phalanx.batch.amounts import ALIASES, is_counted
-from phalanx.batch.specs import Amounts, Labels, NodeSpec, QueueSpec, Shape
+from phalanx.batch.specs import (
+    Amounts,
+    Labels,
+    LicenseSpec,
+    NodeSpec,
+    QueueSpec,
+    ReservationSpec,
+    Shape,
+)
 from phalanx.errors import PhalanxError
 from phalanx.head.gangs.cycles import Pace
 
@@ -45,6 +53,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     min_tasks: int | None = None
     overhead_s: float = 0.0
     user: str = ""
+    reservation: str = ""
+    licenses: tuple[tuple[str, int], ...] = ()
 
     @property
     def size(self) -> int:
@@ -59,6 +69,23 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def amount(self, resource: str) -> float:
         """What all of its tasks ask for together."""
         return sum(part.count * requested(part.shape, resource) for part in self.parts)
+
+
+class KeptApart(msgspec.Struct, frozen=True, kw_only=True):
+    """What is not for everybody at any time: reservations, and counts of licences. A guest of a
+    reservation runs to its end, also where the reservation ends before."""
+
+    reservations: tuple[ReservationSpec, ...] = ()
+    licenses: tuple[LicenseSpec, ...] = ()
+
+    def next_change(self, now: float) -> float:
+        """When the next reservation begins or ends; infinite for never."""
+        windows = (window for one in self.reservations for window in one.windows)
+        times = (time for window in windows for time in window if time is not None and time > now)
+        return min(times, default=math.inf)
+
+
+NOTHING_KEPT = KeptApart()
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):

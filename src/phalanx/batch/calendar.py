@@ -1,0 +1,117 @@
+"""Reservations as one session reads them: what is kept of each node, when, and for whom.
+
+A job that names a reservation is its guest: it runs inside of it, as long as that lasts. All others
+are strangers to it: they may be on its nodes only while they leave it what it keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from phalanx.batch.amounts import PODS, Counts, Flags
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.jobs import Job
+from phalanx.batch.moments import moment
+from phalanx.batch.specs import PodGroupSpec, ReservationSpec
+
+
+class Window(NamedTuple):
+    """A time in which it is kept: from `begin_s` until before `end_s`."""
+
+    begin_s: float
+    end_s: float
+
+
+class Kept:
+    """One reservation. `claim` has what it keeps of each node, (nodes, resources); `whole` the
+    nodes that it keeps altogether."""
+
+    def __init__(self, spec: ReservationSpec, cluster: Cluster) -> None:
+        self.spec = spec
+        self.windows = tuple(
+            Window(begin, math.inf if end is None else end) for begin, end in spec.windows
+        )
+        self.claim: Counts = np.zeros_like(cluster.capacity)
+        self.whole: Flags = np.zeros(len(cluster.nodes), dtype=np.bool_)
+        for name, amounts in spec.places:
+            node = cluster.node_index.get(name)
+            if node is None:
+                continue  # it is gone
+            self.whole[node] = not amounts
+            self.claim[node] = cluster.capacity[node]
+            if amounts:
+                self.claim[node] = _part(cluster, node, cluster.dims.counts(amounts))
+        self.nodes: Flags = np.asarray(self.claim.any(axis=1))
+
+    def window_at(self, time_s: float) -> Window | None:
+        """The one that this time is in."""
+        return next((w for w in self.windows if w.begin_s <= time_s < w.end_s), None)
+
+    def following(self, time_s: float) -> Window | None:
+        """The one that this time is in, or the first after it."""
+        return next((w for w in self.windows if time_s < w.end_s), None)
+
+    def admits(self, group: PodGroupSpec) -> bool:
+        """Whether a podgroup may name it."""
+        return may_name(self.spec, group.user, group.queue)
+
+
+def may_name(spec: ReservationSpec, user: str, queue: str) -> bool:
+    """Whether jobs of this user, in this queue, may run inside of it."""
+    is_open = not (spec.users or spec.queues)
+    return is_open or user in spec.users or queue in spec.queues
+
+
+def owners(users: Sequence[str], queues: Sequence[str]) -> str:
+    """Whose it is, in words."""
+    named = [*(f"user {name}" for name in users), *(f"queue {name}" for name in queues)]
+    return ", ".join(named[:5]) + (", ..." if len(named) > 5 else "") if named else "anybody"
+
+
+def _part(cluster: Cluster, node: int, claim: Counts) -> Counts:
+    """Of task slots as large a part as of what it keeps most of."""
+    has = np.maximum(cluster.capacity[node], 1)
+    claim[PODS] = math.ceil(float((claim / has).max()) * float(has[PODS]))
+    part: Counts = np.minimum(claim, cluster.capacity[node])
+    return part
+
+
+class Calendar:
+    """All reservations of a session, by name."""
+
+    def __init__(self, cluster: Cluster, specs: Sequence[ReservationSpec], now: float) -> None:
+        self._now = now
+        self.kept: Mapping[str, Kept] = {spec.name: Kept(spec, cluster) for spec in specs}
+
+    def host(self, job: Job) -> Kept | None:
+        """The reservation that a job is a guest of; None for a stranger, and for one that has no
+        right there."""
+        if not job.spec.reservation:
+            return None
+        kept = self.kept.get(job.spec.reservation)
+        is_guest = kept is not None and not kept.spec.maintenance and kept.admits(job.spec)
+        return kept if is_guest else None
+
+    def ends(self, job: Job) -> float:
+        """When a job has ended that begins now, or has begun: infinite where it tells no limit."""
+        group = job.spec
+        if group.run_time_s is None:
+            return math.inf
+        runs = job.holding_count() > 0 and group.started is not None
+        begun = group.started if runs and group.started is not None else self._now
+        return max(begun + group.run_time_s, self._now)
+
+    def in_words(self, kept: Kept) -> str:
+        """When it is kept next: `rack-work from 2026-11-23 14:00:00 UTC`."""
+        window = kept.following(self._now)
+        if window is None:
+            return kept.spec.name
+        if window.begin_s > self._now:
+            return f"{kept.spec.name} from {moment(window.begin_s)}"
+        if math.isinf(window.end_s):
+            return f"{kept.spec.name} until it is deleted"
+        return f"{kept.spec.name} until {moment(window.end_s)}"

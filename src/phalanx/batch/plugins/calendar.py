@@ -1,0 +1,215 @@
+"""Reservations are kept: who has no right to one starts on its nodes only if it ends before.
+
+For each time at which a reservation begins, this counts what strangers would still hold of each
+node then. A task is let onto a node if, at every such time before its job's limit is over, there is
+room for it beside them and beside all that is reserved. A job that tells no limit runs into all of
+them. A job that names a reservation goes on its nodes alone, while it lasts.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Hashable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from phalanx.batch import jobs as j
+from phalanx.batch.accepted import Accepted
+from phalanx.batch.amounts import Counts, Flags
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.calendar import Calendar, Kept, owners
+from phalanx.batch.jobs import Job
+from phalanx.batch.moments import moment, span
+from phalanx.batch.plan import Rejection
+from phalanx.batch.rows import Ask, Change, Filter, Rows, touched
+from phalanx.batch.session import Session
+
+_NAMED = 3
+"""So many reservations are named in a reason."""
+
+
+class CalendarPlugin:
+    """Honours the snapshot's `reservations`, and podgroups' `reservation`."""
+
+    name = "calendar"
+    accepts: ClassVar[Accepted] = {}
+
+    def __init__(self, arguments: Arguments) -> None:
+        pass
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        cluster, now = session.cluster, session.now
+        self._calendar = Calendar(cluster, session.snapshot.reservations, now)
+        session.add("held_back", self.name, self._held_back)
+        kept = self._calendar.kept.values()
+        has_guests = any(job.spec.reservation for job in cluster.jobs)
+        if not kept and not has_guests:
+            return
+        begins = {max(w.begin_s, now) for one in kept for w in one.windows if w.end_s > now}
+        self._times = sorted(begins)
+        """When there is less room for strangers than before."""
+        self._there: list[list[Kept]] = [
+            [one for one in kept if one.window_at(time) is not None] for time in self._times
+        ]
+        """What is reserved at each of the times."""
+        self._left: Counts = np.repeat(cluster.future[None], max(len(self._times), 1), axis=0)
+        """What strangers and reservations leave of each node at each of the times."""
+        self._of_guests: dict[str, Counts] = {
+            name: one.claim.copy() for name, one in self._calendar.kept.items()
+        }
+        """What guests of each reservation leave of it now."""
+        for at, there in enumerate(self._there):
+            for one in there:
+                self._left[at] -= one.claim
+        self._count_running()
+        self._whole: dict[tuple[str, int], Flags] = {}
+        session.add("changed", self.name, self._changed)
+        for reason, passes, detail in (
+            ("reserved-time", self._passes, self._why_reserved),
+            ("outside-reservation", self._is_inside, self._why_outside),
+        ):
+            rule = Filter(
+                reason=reason,
+                passes=passes,
+                changes=touched,
+                scope="kind",
+                kind=self._kind,
+                detail=detail,
+            )
+            session.add("filter", self.name, rule)
+
+    def _count_running(self) -> None:
+        """Enter what runs: a guest is in what is reserved, a stranger may be gone in time."""
+        cluster = self._session.cluster
+        for job in self._session.cluster.jobs:
+            if not job.holding_count():
+                continue
+            kept, ends = self._begun(job), self._calendar.ends(job)
+            first = next((at for at, time in enumerate(self._times) if time >= ends), None)
+            if kept is None and first is None:
+                continue
+            for t in job.tasks:
+                node = cluster.node_of[t]
+                if cluster.status[t] not in j.HOLDING or node < 0:
+                    continue
+                load = cluster.eq_class[t].request
+                if kept is not None and kept.nodes[node]:
+                    self._left[:, node] += load
+                    self._of_guests[kept.spec.name][node] -= load
+                elif first is not None:
+                    self._left[first:, node] += load
+
+    def _begun(self, job: Job) -> Kept | None:
+        """The reservation that a job may be in now."""
+        kept = self._calendar.host(job)
+        return kept if kept is not None and kept.window_at(self._session.now) else None
+
+    def _kind(self, job: Job) -> Hashable:
+        """Jobs of one kind run into the same reservations."""
+        return job.spec.reservation, self._begun(job) is not None, self._until(job)
+
+    def _until(self, job: Job) -> int:
+        """Before so many of the times the job has begun and not ended."""
+        ends = self._calendar.ends(job)
+        kept = self._begun(job)
+        if kept is not None:
+            window = kept.window_at(self._session.now)
+            assert window is not None
+            ends = min(ends, window.end_s)
+        return bisect_left(self._times, ends)
+
+    # ---- whether a job may start -------------------------------------------------------------
+
+    def _held_back(self, job: Job) -> Rejection | None:
+        name = job.spec.reservation
+        if not name:
+            return None
+        kept, now = self._calendar.kept.get(name), self._session.now
+        window = None if kept is None else kept.following(now)
+        if kept is None or window is None:
+            return Rejection(reason="reservation-over", detail={"reservation": name})
+        if kept.spec.maintenance:
+            return Rejection(reason="reservation-closed", detail={"reservation": name})
+        if not kept.admits(job.spec):
+            whose = owners(kept.spec.users, kept.spec.queues)
+            detail = {"reservation": name, "owners": whose}
+            return Rejection(reason="reservation-not-its-own", detail=detail)
+        if window.begin_s > now:
+            detail = {"reservation": name, "at": moment(window.begin_s)}
+            return Rejection(reason="reservation-begins", detail=detail)
+        return None
+
+    # ---- nodes -------------------------------------------------------------------------------
+
+    def _passes(self, rows: Rows, ask: Ask) -> Flags:
+        """Nodes on which the job leaves others what is reserved for them."""
+        until, own = self._until(ask.job), self._begun(ask.job)
+        good = ~self._kept_whole(own, until)[rows.index]
+        if own is not None or not until:
+            return good
+        future = self._session.cluster.future
+        for r in ask.eq_class.asked:
+            on_top = future[rows.index, r] - rows.free(r)
+            left = self._left[:until, rows.index, r].min(axis=0) - on_top
+            good &= left >= ask.eq_class.request[r]
+        return good
+
+    def _is_inside(self, rows: Rows, ask: Ask) -> Flags:
+        """Of a job that names a reservation: nodes of it that have room in it."""
+        if not ask.job.spec.reservation:
+            return np.ones(len(rows), dtype=np.bool_)
+        own = self._begun(ask.job)
+        if own is None:
+            return np.zeros(len(rows), dtype=np.bool_)
+        good = own.nodes[rows.index].copy()
+        future, left = self._session.cluster.future, self._of_guests[own.spec.name]
+        for r in ask.eq_class.asked:
+            on_top = future[rows.index, r] - rows.free(r)
+            good &= left[rows.index, r] - on_top >= ask.eq_class.request[r]
+        return good
+
+    def _kept_whole(self, own: Kept | None, until: int) -> Flags:
+        """Nodes that are kept altogether for others than the guests of `own` at one of the first
+        `until` times."""
+        key = (own.spec.name if own is not None else "", until)
+        found = self._whole.get(key)
+        if found is None:
+            found = np.zeros(len(self._session.cluster.nodes), dtype=np.bool_)
+            for there in self._there[:until]:
+                for one in there:
+                    if one is not own:
+                        found |= one.whole
+            self._whole[key] = found
+        return found
+
+    def _changed(self, change: Change) -> None:
+        own = self._begun(change.job)
+        load = change.eq_class.request * change.sign
+        until = self._until(change.job)
+        for node in change.nodes:
+            if own is not None and own.nodes[node]:
+                self._of_guests[own.spec.name][node] -= load
+            else:
+                self._left[:until, node] -= load
+
+    def _why_reserved(self, ask: Ask) -> Mapping[str, Any] | None:
+        own, until = self._begun(ask.job), self._until(ask.job)
+        if ask.job.spec.reservation and own is None:
+            return None
+        others = dict.fromkeys(
+            one for there in self._there[:until] for one in there if one is not own
+        )
+        named = [self._calendar.in_words(one) for one in others]
+        ends_s = self._calendar.ends(ask.job)
+        length = "it has no time limit"
+        if not math.isinf(ends_s):
+            length = f"it may run for {span(ends_s - self._session.now)}"
+        more = ", ..." if len(named) > _NAMED else ""
+        return {"reserved": ", ".join(named[:_NAMED]) + more, "length": length}
+
+    def _why_outside(self, ask: Ask) -> Mapping[str, Any] | None:
+        own = self._begun(ask.job)
+        return None if own is None else {"reservation": own.spec.name}

@@ -1,0 +1,105 @@
+"""Counts that the whole cluster has: no more of one is held at a time than there are.
+
+A podgroup holds what it asks for while any of its tasks has a place, or gives one back. A count
+that nobody has set is 0.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from phalanx.batch import jobs as j
+from phalanx.batch.accepted import Accepted
+from phalanx.batch.arguments import Arguments
+from phalanx.batch.equivalence_class import EquivalenceClass
+from phalanx.batch.jobs import Job
+from phalanx.batch.plan import Rejection
+from phalanx.batch.rows import Change
+from phalanx.batch.session import Session
+
+_PLACED = (j.ALLOCATED, j.BINDING, j.BOUND, j.RUNNING, j.RELEASING, j.PIPELINED)
+_NAMED = 5
+"""So many of those that hold some are named."""
+
+
+class Licenses:
+    """Honours the snapshot's `licenses`, and podgroups' `licenses`."""
+
+    name = "licenses"
+    accepts: ClassVar[Accepted] = {}
+
+    def __init__(self, arguments: Arguments) -> None:
+        pass
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._total = {one.name: one.total for one in session.snapshot.licenses}
+        asking = [job for job in session.cluster.jobs if job.spec.licenses]
+        if not asking:
+            return
+        self._held = dict.fromkeys(self._total, 0)
+        self._places: dict[str, int] = {}
+        """How many tasks of each podgroup that asks for some have places."""
+        self._holders: dict[str, dict[str, int]] = {}
+        for job in asking:
+            self._places[job.uid] = 0
+            self._move(job, sum(job.counts[status] for status in _PLACED))
+        session.add("held_back", self.name, self._held_back)
+        session.add("pre_predicate", self.name, self._before_node)
+        session.add("room", self.name, self._room)
+        session.add("shortage", self.name, self._shortage)
+        session.add("changed", self.name, self._changed)
+
+    def _move(self, job: Job, more: int) -> None:
+        """So many more of its tasks have places: the first takes what it asks for, the last gives
+        it back."""
+        before = self._places[job.uid]
+        after = self._places[job.uid] = before + more
+        sign = (after > 0) - (before > 0)
+        for name, count in job.spec.licenses if sign else ():
+            self._held[name] = self._held.get(name, 0) + sign * count
+            holders = self._holders.setdefault(name, {})
+            if sign > 0:
+                holders[job.uid] = count
+            else:
+                del holders[job.uid]
+
+    def _changed(self, change: Change) -> None:
+        if change.job.spec.licenses:
+            self._move(change.job, change.sign * len(change.nodes))
+
+    def _held_back(self, job: Job) -> Rejection | None:
+        lacking = self._lacking(job)
+        return lacking[0] if lacking else None
+
+    def _before_node(self, task: int) -> Rejection | None:
+        """Also tasks that ask for nothing of a node."""
+        return self._held_back(self._session.job(task))
+
+    def _room(self, _: int, job: Job, eq_class: EquivalenceClass) -> int:
+        return 0 if self._lacking(job) else 1 << 30
+
+    def _shortage(
+        self, _: int, job: Job, eq_class: EquivalenceClass, count: int
+    ) -> list[Rejection]:
+        return self._lacking(job)
+
+    def _lacking(self, job: Job) -> list[Rejection]:
+        if not job.spec.licenses or self._places[job.uid] > 0:
+            return []
+        found = []
+        for name, asked in job.spec.licenses:
+            total, held = self._total.get(name, 0), self._held.get(name, 0)
+            detail = {"license": name, "asked": asked, "total": total}
+            if asked > total:
+                found.append(Rejection(reason="license-none", detail=detail))
+            elif held + asked > total:
+                detail |= {"held": held, "holders": self._named(name)}
+                found.append(Rejection(reason="license", detail=detail))
+        return found
+
+    def _named(self, name: str) -> str:
+        holders = [uid.removeprefix("default/") for uid in self._holders.get(name, {})]
+        more = len(holders) - _NAMED
+        jobs = "job" if len(holders) == 1 else "jobs"
+        return f"{jobs} {', '.join(holders[:_NAMED])}" + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,263 @@
+"""`phalanx reserve`, `unreserve`, `reservations`, `set-license`, `licenses`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from phalanx.cli.jobs import Address, Json, rows_json
+from phalanx.cli.reach import USAGE, ask, fail
+from phalanx.cli.table import say, table
+from phalanx.model.jobs.timing import Moment
+from phalanx.model.readable import amount
+from phalanx.model.reservations import Reservation
+from phalanx.model.rows.reservations import ReservationInfo
+from phalanx.protocol.requests.reservations import (
+    DeleteReservation,
+    ListLicenses,
+    ListReservations,
+    Reserve,
+    SetLicense,
+)
+
+T = TypeVar("T")
+_SHOWN = 4
+"""So many names of a list are shown in a table."""
+Names = Annotated[
+    list[str] | None, typer.Option(help="May be given several times, or separated by commas.")
+]
+
+
+def reserve(
+    name: Annotated[str, typer.Argument(help="What to call it.")],
+    start: Annotated[
+        str | None, typer.Option(help="From then on: now, 18:00, now+2h, 2027-01-31T18:00.")
+    ] = None,
+    end: Annotated[str | None, typer.Option(help="Until then.")] = None,
+    length: Annotated[
+        str | None, typer.Option("--for", help="For so long: 2h30m, 90 (minutes), 1-12:00.")
+    ] = None,
+    latest: Annotated[
+        str | None, typer.Option(help="It may begin as late as then: as soon as it can be kept.")
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(help="Again and again: @daily, @weekly, '0 2 * * 1' (cron).")
+    ] = None,
+    time_zone: Annotated[str | None, typer.Option(help="Of --every, as Europe/Berlin.")] = None,
+    user: Annotated[
+        list[str] | None, typer.Option("--user", "-u", help="Whose jobs may run in it (a,b).")
+    ] = None,
+    queue: Annotated[
+        list[str] | None, typer.Option("--queue", "-q", help="Jobs of which queues may.")
+    ] = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", "-w", help="These nodes: host, or id (a,b).")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", "-l", help="Nodes with this label: KEY=VALUE.")
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", "-N", min=1, help="So many whole nodes.")
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", "-G", min=1, help="So many GPUs, on any nodes.")
+    ] = None,
+    cpus: Annotated[int | None, typer.Option(min=1, help="So many CPUs, on any nodes.")] = None,
+    maintenance: Annotated[
+        bool, typer.Option("--maintenance", help="Nothing may run there: the nodes drain.")
+    ] = False,
+    ignore_jobs: Annotated[
+        bool, typer.Option("--ignore-jobs", help="Also where jobs run into it; they run on.")
+    ] = False,
+    change: Annotated[
+        bool, typer.Option("--change", help="Change the one of this name; the rest stays.")
+    ] = False,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Keep a part of the cluster for some, at some time.
+
+    Jobs run in it that name it (--reservation); others start there only if they end before it.
+    """
+    given: dict[str, Any] = {
+        "start": _moment("start", start),
+        "end": _moment("end", end),
+        "length_s": _read("for", length, _length),
+        "latest": _moment("latest", latest),
+        "schedule": every,
+        "time_zone": time_zone,
+        "users": _words(user),
+        "queues": _words(queue),
+        "nodes": _words(node),
+        "labels": _labels(label),
+        "node_count": nodes,
+        "amounts": _amounts(gpus, cpus),
+        "maintenance": maintenance or None,
+        "ignores_jobs": ignore_jobs or None,
+    }
+    fields = {key: value for key, value in given.items() if value is not None}
+    if change and not fields:
+        fail("Nothing to change: give --end, --user or another field.", USAGE)
+    row = ask(address, Reserve(Reservation(name=name, **fields), tuple(fields) if change else ()))
+    if json:
+        typer.echo(rows_json(row))
+    else:
+        said = "is changed" if change else "is made"
+        say(f"reservation {name} {said}: {_kept(row)}, {_when(row)}")
+
+
+def unreserve(
+    names: Annotated[list[str], typer.Argument(help="Names of reservations.")],
+    address: Address = None,
+) -> None:
+    """Delete reservations. Refused while jobs run in them."""
+    for name in names:
+        ask(address, DeleteReservation(name))
+        say(f"reservation {name} is deleted")
+
+
+def reservations(address: Address = None, json: Json = False) -> None:
+    """List reservations: when, what, for whom."""
+    rows = ask(address, ListReservations())
+    if json:
+        typer.echo(rows_json(rows))
+        return
+    if not rows:
+        say("There are no reservations.")
+        return
+    head = ("NAME", "STATE", "KIND", "WHEN", "WHAT", "FOR", "RUNNING", "WAITING")
+    cells = [
+        (
+            row.name,
+            row.state,
+            "maintenance" if row.is_maintenance else "recurring" if row.schedule else "once",
+            _when(row),
+            _kept(row),
+            _whose(row),
+            str(len(row.running)),
+            str(len(row.waiting)),
+        )
+        for row in rows
+    ]
+    typer.echo(table(head, cells, right=("RUNNING", "WAITING")))
+
+
+def set_license(
+    name: Annotated[str, typer.Argument(help="What to call it, as jobs ask for it.")],
+    count: Annotated[int, typer.Argument(help="So many there are; 0: none any more.")],
+    address: Address = None,
+) -> None:
+    """Say how many licences of a kind the cluster has, for jobs that ask for some."""
+    row = ask(address, SetLicense(name, count))
+    say(f"licences of {name}: {row.total}, of which {row.held} are held")
+
+
+def licenses(address: Address = None, json: Json = False) -> None:
+    """List licences: how many there are, and who holds some."""
+    rows = ask(address, ListLicenses())
+    if json:
+        typer.echo(rows_json(rows))
+        return
+    if not rows:
+        say("There are no licences; `phalanx set-license NAME COUNT` says how many there are.")
+        return
+    cells = [
+        (
+            row.name,
+            str(row.total),
+            str(row.held),
+            str(row.waiting),
+            _few([f"{job}:{count}" for job, count in row.holders.items()]),
+        )
+        for row in rows
+    ]
+    head = ("NAME", "TOTAL", "HELD", "ASKED", "HELD BY")
+    typer.echo(table(head, cells, right=("TOTAL", "HELD", "ASKED")))
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def _when(row: ReservationInfo) -> str:
+    from phalanx.manifests.cron import moment_text
+
+    begin = moment_text(row.begin, row.time_zone)
+    end = "until it is deleted" if row.end is None else f"to {moment_text(row.end, row.time_zone)}"
+    again = f", again at {row.schedule}" if row.schedule else ""
+    return f"{begin} {end}{again}"
+
+
+def _kept(row: ReservationInfo) -> str:
+    whole = [host for host, has in zip(row.hosts, row.nodes.values(), strict=True) if not has]
+    parts = [
+        f"{amount(has.get('GPU') or has.get('CPU', 0.0))} {'GPU' if has.get('GPU') else 'CPU'}"
+        f" of {host}"
+        for host, has in zip(row.hosts, row.nodes.values(), strict=True)
+        if has
+    ]
+    lacks = f" (lacks {row.lacks})" if row.lacks else ""
+    return (_few([*whole, *parts]) or "nothing") + lacks
+
+
+def _whose(row: ReservationInfo) -> str:
+    if row.is_maintenance:
+        return "nobody"
+    return _few([*row.users, *(f"queue {one}" for one in row.queues)]) or "anybody"
+
+
+def _few(words: list[str]) -> str:
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return ", ".join(words[:_SHOWN]) + more
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def _read(option: str, text: str | None, read: Callable[[str], T]) -> T | None:
+    if text is None:
+        return None
+    try:
+        return read(text)
+    except ValueError as error:
+        fail(f"--{option}: {error}", USAGE)
+
+
+def _moment(option: str, text: str | None) -> Moment | None:
+    from phalanx.manifests.times import read_moment
+
+    def read(word: str) -> Moment:
+        found = read_moment(word, time.time())
+        return found if found.at is not None else Moment(at=time.time() + (found.after_s or 0.0))
+
+    return _read(option, text, read)
+
+
+def _length(text: str) -> float:
+    from phalanx.manifests.times import read_length
+
+    return read_length(text)
+
+
+def _words(given: list[str] | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    return tuple(word for text in given for word in text.split(",") if word)
+
+
+def _labels(given: list[str] | None) -> tuple[tuple[str, str], ...] | None:
+    if given is None:
+        return None
+    pairs = [text.partition("=") for text in given]
+    for text, (key, is_set, _) in zip(given, pairs, strict=True):
+        if not (key and is_set):
+            fail(f"--label: a label is KEY=VALUE, not {text!r}.", USAGE)
+    return tuple(sorted((key, value) for key, _, value in pairs))
+
+
+def _amounts(gpus: int | None, cpus: int | None) -> tuple[tuple[str, float], ...] | None:
+    found = (("GPU", gpus), ("CPU", cpus))
+    given = tuple((name, float(count)) for name, count in found if count is not None)
+    return given or None

@@ -1,0 +1,28 @@
+"""Lists of hosts as Slurm writes them."""
+
+from __future__ import annotations
+
+
+def expanded(hosts: str) -> list[str]:
+    """The names of a list such as `node[01-03,7],other`."""
+    out: list[str] = []
+    word, depth = "", 0
+    words = []
+    for letter in hosts:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth == 0:
+            words.append(word)
+            word = ""
+        else:
+            word += letter
+    for one in filter(None, [*words, word]):
+        before, bracket, rest = one.partition("[")
+        inner, _, after = rest.partition("]")
+        for part in inner.split(",") if bracket else [""]:
+            low, is_range, high = part.partition("-")
+            if is_range and low.isdecimal() and high.isdecimal() and int(high) - int(low) < 100_000:
+                numbers = [str(n).zfill(len(low)) for n in range(int(low), int(high) + 1)]
+            else:
+                numbers = [part]
+            out += [before + number + after for number in numbers]
+    return out

@@ -1,0 +1,1 @@
+"""Reservations: parts of the cluster that are kept for some, at some times."""

@@ -1,0 +1,88 @@
+"""What the control store knows of each reservation, and at which times it is kept.
+
+A reservation that has begun is in its window until that ends, also where the time of day is set
+back to before its beginning; and a window that has ended does not come again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.batch.specs import ReservationSpec
+from phalanx.manifests.cron import parse_schedule
+from phalanx.model.reservations import Reservation
+
+WINDOWS = 16
+"""So many windows of one that recurs are looked at; behind them it is taken to be kept without
+end, as nobody knows."""
+
+Window = tuple[float, float | None]
+
+
+class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
+    """One reservation, as stored. Times are in seconds since the epoch."""
+
+    spec: Reservation
+    created: float
+    start: float
+    """Of one that does not recur: when it begins."""
+    length_s: float | None
+    """None: until it is deleted."""
+    places: dict[str, dict[str, float]] = {}
+    """What it keeps of each node, by id, under the names of `batch`; {}: all of it."""
+    begun: float | None = None
+    """When the window began that it is in."""
+    last: float | None = None
+    """When the last window began that has ended."""
+    drained: list[str] = []
+    """Nodes that drain for it."""
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+
+def windows(record: ReservationRecord, now: float) -> list[Window]:
+    """The window that it is in, and those that follow; none: it is over."""
+    length_s = record.length_s
+    if not record.spec.schedule:
+        end = None if length_s is None else record.start + length_s
+        if record.begun is None and end is not None and end <= now:
+            return []
+        return [(record.start if record.begun is None else min(record.begun, now), end)]
+    assert length_s is not None, "what recurs has a length"
+    found: list[Window] = []
+    after = max(now - length_s, record.created, record.last if record.last is not None else 0.0)
+    if record.begun is not None:
+        found.append((min(record.begun, now), record.begun + length_s))
+        after = record.begun
+    schedule = parse_schedule(record.spec.schedule)
+    while len(found) < WINDOWS:
+        moment = schedule.after(after, record.spec.time_zone)
+        if moment is None:
+            return found
+        begin = max(moment, found[-1][1] or moment) if found else moment
+        if begin < moment + length_s:
+            found.append((begin, moment + length_s))
+        after = moment
+    return [*found[:-1], (found[-1][0], None)]
+
+
+def window_now(record: ReservationRecord, now: float) -> Window | None:
+    """The window that it is in, once it has begun."""
+    if record.begun is None:
+        return None
+    return record.begun, None if record.length_s is None else record.begun + record.length_s
+
+
+def spec_of(record: ReservationRecord, now: float) -> ReservationSpec:
+    """As cycles and plans read it."""
+    spec = record.spec
+    return ReservationSpec(
+        name=spec.name,
+        places=tuple((n, tuple(sorted(has.items()))) for n, has in sorted(record.places.items())),
+        windows=tuple(windows(record, now)),
+        users=spec.users,
+        queues=spec.queues,
+        maintenance=spec.maintenance,
+    )

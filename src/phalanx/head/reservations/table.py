@@ -1,0 +1,283 @@
+"""The life of reservations: made, changed, begun, ended, deleted.
+
+Pure: `now` is the time of day. What else follows is asked for through `ReservationEffects`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from phalanx.batch.specs import ReservationSpec
+from phalanx.errors import JobCommandError
+from phalanx.head.reservations.booking import Book
+from phalanx.head.reservations.record import (
+    ReservationRecord,
+    Window,
+    spec_of,
+    window_now,
+    windows,
+)
+from phalanx.manifests.cron import moment_text, parse_schedule, zone_of
+from phalanx.manifests.names import shown
+from phalanx.manifests.times import length_text
+from phalanx.model.nearest import nearest
+from phalanx.model.reservations import MAX_RESERVATIONS, Reservation
+
+SLACK_S = 60.0
+"""So long ago may be what people call now."""
+
+
+class ReservationEffects(Protocol):
+    """What reservations ask of their shell."""
+
+    def keep(self, name: str, record: ReservationRecord | None) -> None:
+        """It is new or has changed, and is to be kept; None: it is gone."""
+        ...
+
+    def changed(self) -> None:
+        """Others may start now than before, or run until another time."""
+        ...
+
+    def close_node(self, node_id: str, reason: str) -> bool:
+        """Have a node drain; False where it does already, or is not there."""
+        ...
+
+    def open_node(self, node_id: str) -> None:
+        """A node that drained for a reservation is to take work again."""
+        ...
+
+
+class ReservationTable:
+    """All reservations, by name."""
+
+    def __init__(self, effects: ReservationEffects) -> None:
+        self._effects = effects
+        self._records: dict[str, ReservationRecord] = {}
+        self._specs: tuple[ReservationSpec, ...] | None = None
+        self._made_at = self._valid_until = 0.0
+        """When `_specs` were made, and how long they say all."""
+
+    def get(self, name: str) -> ReservationRecord | None:
+        """The reservation of that name."""
+        return self._records.get(name)
+
+    def all(self) -> list[ReservationRecord]:
+        """Every reservation, by name."""
+        return [self._records[name] for name in sorted(self._records)]
+
+    def need(self, name: str) -> ReservationRecord:
+        """The same. Raises JobCommandError where there is none."""
+        record = self._records.get(name)
+        if record is None:
+            raise JobCommandError(
+                f"there is no reservation {shown(name)}{nearest(name, self._records)}"
+            )
+        return record
+
+    def restore(self, records: Iterable[ReservationRecord]) -> None:
+        """Go on with what a store has kept."""
+        for record in records:
+            self._records[record.name] = record
+        self._specs = None
+
+    def specs(self, now: float) -> tuple[ReservationSpec, ...]:
+        """As cycles read them; the same object while nothing changes."""
+        if self._specs is None or not self._made_at <= now < self._valid_until:
+            self._specs = tuple(spec_of(record, now) for record in self.all())
+            times = (t for spec in self._specs for w in spec.windows for t in w if t is not None)
+            self._made_at = now
+            self._valid_until = min((time for time in times if time > now), default=math.inf)
+        return self._specs
+
+    # ---- commands ----------------------------------------------------------------------------
+
+    def put(self, spec: Reservation, book: Book, now: float) -> str:
+        """Make it, or change the one of its name; what was done. `book`: what is free, this one
+        aside. Raises JobCommandError for one that can never be kept."""
+        known = self._records.get(spec.name)
+        if known is None and len(self._records) >= MAX_RESERVATIONS:
+            raise JobCommandError(f"there are {MAX_RESERVATIONS} reservations, which is the most")
+        if spec.schedule:
+            made = self._recurring(spec, now)
+        else:
+            made = self._once(spec, book, now, known)
+        if known is not None:
+            made.created = known.created
+            made.last, made.drained = known.last, known.drained
+            if known.begun is not None and _is_same_time(known.spec, spec):
+                made.begun = known.begun
+        made.places = book.places(spec, windows(made, now), known.places if known else {})
+        self._records[spec.name] = made
+        self._published(made)
+        self._begin(made, now)
+        if known is not None:
+            self._drain(made)
+        return "created" if known is None else "updated"
+
+    def _recurring(self, spec: Reservation, now: float) -> ReservationRecord:
+        name = f"reservation {spec.name}"
+        schedule = parse_schedule(spec.schedule)
+        zone_of(spec.time_zone)
+        if schedule.every_s:
+            raise JobCommandError(
+                f"{name}: schedule={spec.schedule}: name times of day, not @every"
+            )
+        length_s = spec.length_s
+        if length_s is None:
+            raise JobCommandError(f"{name}: schedule={spec.schedule}: say for how long (length)")
+        record = ReservationRecord(spec=spec, created=now, start=now, length_s=length_s)
+        first = schedule.after(now, spec.time_zone)
+        second = None if first is None else schedule.after(first, spec.time_zone)
+        if first is None:
+            raise JobCommandError(f"{name}: schedule={spec.schedule}: there is no such time")
+        if second is not None and length_s > second - first:
+            raise JobCommandError(
+                f"{name}: length={length_text(length_s)}: it would begin again before it ends, "
+                f"as it recurs after {length_text(second - first)}; allowed is at most that"
+            )
+        return record
+
+    def _once(
+        self, spec: Reservation, book: Book, now: float, known: ReservationRecord | None
+    ) -> ReservationRecord:
+        name = f"reservation {spec.name}"
+        start = now if spec.start is None else spec.start.since(now)
+        if known is not None and known.spec.start == spec.start and not known.spec.schedule:
+            start = known.start
+        elif start < now - SLACK_S:
+            raise JobCommandError(
+                f"{name}: start={moment_text(start)}: that is in the past; allowed is a time from "
+                f"{moment_text(now)} on"
+            )
+        else:
+            start = max(start, now)
+        length_s = spec.length_s
+        if spec.end is not None:
+            length_s = spec.end.since(now) - start
+            if length_s <= 0:
+                raise JobCommandError(
+                    f"{name}: end={moment_text(start + length_s)}: it would end before it begins; "
+                    f"allowed is a time after {moment_text(start)}"
+                )
+        has_begun = known is not None and known.begun is not None and start == known.start
+        if length_s is not None and start + length_s <= now and not has_begun:
+            raise JobCommandError(
+                f"{name}: length={length_text(length_s)}: it would be over at "
+                f"{moment_text(start + length_s)}, which is in the past"
+            )
+        if spec.latest is not None and (known is None or known.begun is None):
+            latest = spec.latest.since(now)
+            if latest < start:
+                raise JobCommandError(
+                    f"{name}: latest={moment_text(latest)}: that is before its start, "
+                    f"{moment_text(start)}"
+                )
+            start = book.begin(spec, start, latest, length_s)
+        return ReservationRecord(spec=spec, created=now, start=start, length_s=length_s)
+
+    def delete(self, name: str) -> None:
+        """Forget it; its nodes are open again. Raises JobCommandError where there is none."""
+        record = self.need(name)
+        self._over(record)
+
+    # ---- time --------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Begin and end what is due."""
+        for record in self.all():
+            self._look(record, now)
+
+    def nodes_changed(self, book_for: Callable[[str], Book], now: float) -> None:
+        """Nodes came or went: those that are named are found again, others are replaced.
+        `book_for`: what is free beside the reservation of that name."""
+        for record in self.all():
+            book = book_for(record.name)
+            try:
+                places = book.again(record.spec, windows(record, now), record.places)
+            except JobCommandError:
+                places = {}  # no node is left of which it could keep anything
+            if places != record.places:
+                record.places = places
+                self._published(record)
+            self._drain(record)
+
+    def _look(self, record: ReservationRecord, now: float) -> None:
+        window = window_now(record, now)
+        if window is not None and _is_over(window, now):
+            record.last, record.begun = record.begun, None
+            self._open(record)
+            if not record.spec.schedule:
+                self._over(record)
+                return
+            self._published(record)
+        if not windows(record, now):
+            self._over(record)
+        else:
+            self._begin(record, now)
+
+    def _begin(self, record: ReservationRecord, now: float) -> None:
+        coming = windows(record, now)
+        if record.begun is None and coming and coming[0][0] <= now:
+            record.begun = coming[0][0]
+            self._published(record)
+            self._drain(record)
+
+    def _over(self, record: ReservationRecord) -> None:
+        del self._records[record.name]
+        self._open(record)
+        self._specs = None
+        self._effects.keep(record.name, None)
+        self._effects.changed()
+
+    def _published(self, record: ReservationRecord) -> None:
+        self._specs = None
+        self._effects.keep(record.name, record)
+        self._effects.changed()
+
+    # ---- nodes that drain --------------------------------------------------------------------
+
+    def _drain(self, record: ReservationRecord) -> None:
+        """Of a maintenance that has begun: have its nodes drain, and no others."""
+        if not record.spec.maintenance or record.begun is None:
+            return
+        reason = f"reservation {record.name}"
+        closed = [n for n in record.places if self._effects.close_node(n, reason)]
+        stray = [node for node in record.drained if node not in record.places]
+        if closed or stray:
+            record.drained = [n for n in record.drained if n in record.places] + closed
+            self._effects.keep(record.name, record)
+        self._open_nodes(stray)
+
+    def _open(self, record: ReservationRecord) -> None:
+        drained, record.drained = record.drained, []
+        self._open_nodes(drained)
+
+    def _open_nodes(self, nodes: Iterable[str]) -> None:
+        """Those that no other maintenance has closed as well take work again."""
+        for node in nodes:
+            heir = next(
+                (r for r in self.all() if r.begun is not None and self._closes(r, node)), None
+            )
+            if heir is None:
+                self._effects.open_node(node)
+            else:
+                heir.drained.append(node)
+                self._effects.keep(heir.name, heir)
+
+    def _closes(self, record: ReservationRecord, node: str) -> bool:
+        is_known = self._records.get(record.name) is record
+        return is_known and record.spec.maintenance and node in record.places
+
+
+def _is_over(window: Window, now: float) -> bool:
+    return window[1] is not None and now >= window[1]
+
+
+def _is_same_time(one: Reservation, other: Reservation) -> bool:
+    return (one.start, one.schedule, one.time_zone) == (
+        other.start,
+        other.schedule,
+        other.time_zone,
+    )
