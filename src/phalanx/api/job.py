@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import math
 import os
 import secrets
@@ -179,6 +180,7 @@ class Job:
             timing=self._timing(),
             after=self._after(),
             array=self._array(),
+            user=user_name(),
         )
 
     def _timing(self) -> Timing:
@@ -280,6 +282,14 @@ class Job:
             required_resources(self._amounts(), default_cpus=1)
         except (ValueError, TypeError) as error:
             raise type(error)(f"Job: {error}") from None
+
+
+def user_name() -> str:
+    """Who submits, by this process's account; "" where the machine knows no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def length_s(given: str | timedelta) -> float:

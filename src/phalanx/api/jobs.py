@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.api.job import Job, length_s
+from phalanx.api.job import Job, length_s, user_name
 from phalanx.api.session import engine_or_start
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.model.rows.row import Rows
 from phalanx.model.rows.work import AppliedInfo, JobDescription, JobInfo
 from phalanx.protocol.requests.gangs import Explain
@@ -254,7 +254,16 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
             said.append(f"{manifest.object}: nothing is made of it")
     chosen = [m for m in manifests if m.kind in APPLIED]
     ordered = sorted(others_first(chosen), key=lambda m: _ORDER.get(m.kind, len(_ORDER)))
-    return [Manifest(m.kind, msgspec.msgpack.encode(m.spec)) for m in ordered], said
+    return [Manifest(m.kind, msgspec.msgpack.encode(_owned(m.spec))) for m in ordered], said
+
+
+def _owned(spec: object) -> object:
+    """A job of somebody, where its manifest does not say whose it is."""
+    if isinstance(spec, CronSpec):
+        return msgspec.structs.replace(spec, job=_owned(spec.job))
+    if isinstance(spec, JobSpec) and not spec.user:
+        return msgspec.structs.replace(spec, user=user_name())
+    return spec
 
 
 _ORDER = {"PriorityClass": 0, "HyperNode": 0, "Queue": 1, "JobTemplate": 2}

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from phalanx.cli import interactive, job_changes, jobs, queues, ray_command, state
+from phalanx.cli import history, interactive, job_changes, jobs, queues, ray_command, state
 from phalanx.cli.cluster import drain, nodes, set_resource, status
 from phalanx.cli.planning import plan, what_if
 from phalanx.cli.reach import ask
@@ -142,6 +142,7 @@ app.command()(job_changes.update)
 app.command()(job_changes.resize)
 app.command()(job_changes.delete)
 app.command()(jobs.snapshot)
+history.register(app)
 app.command()(plan)
 app.command()(what_if)
 app.command()(jobs.flows)

@@ -22,7 +22,7 @@ from phalanx.protocol.cluster_messages import JobKnown
 
 GANG_TABLES = (
     "queues", "gangs", "batch_jobs", "flows", "crons", "templates", "priorities",
-    "hypernodes", "elements",
+    "hypernodes", "elements", "attempts",
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

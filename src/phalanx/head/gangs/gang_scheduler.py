@@ -13,6 +13,8 @@ import msgspec
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.plan import Plan
 from phalanx.batch.specs import Shape, Snapshot, TaskSpec
+from phalanx.head.accounting.ledger import Ledger
+from phalanx.head.accounting.requests import AccountingRequests
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
 from phalanx.head.gangs.bundle_orders import BundleOrders
@@ -62,6 +64,7 @@ from phalanx.protocol.bundle_messages import (
     Committed,
     LogRead,
     MemberNews,
+    MemberUsed,
     Prepared,
     StepStarted,
 )
@@ -94,6 +97,7 @@ class GangScheduler:
         *,
         record: Callable[[Event], None],
         defects: Defects,
+        ledger: Ledger | None,
     ) -> None:
         self._outbox = outbox
         self._clock = clock
@@ -139,7 +143,7 @@ class GangScheduler:
         self.priorities = Priorities(state_store)
         self.jobs = JobGangs(
             outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
-            nodes.is_here, self.priorities.of, defects,
+            nodes.is_here, self.priorities.of, defects, ledger, self._host_of,
         )  # fmt: skip
         live.record_of = self.jobs.table.get
         self._skips_tried = placement.policy == "selector" and placement.selector.skip_tried
@@ -163,6 +167,7 @@ class GangScheduler:
             "the control store",
             *self.job_requests.entries(),
             *self.gang_requests.entries(),
+            *AccountingRequests(ledger).entries(),
             ReadJobLog.handled_by(self.logs.read),
             RunStep.handled_by(self.steps.run),
             AttachMember.handled_by(self.steps.attach),
@@ -198,6 +203,11 @@ class GangScheduler:
         """Where a node is reached."""
         record = self._nodes.get(node_id)
         return (record.host if record is not None else "") or "127.0.0.1"
+
+    def _host_of(self, node_id: str) -> str:
+        """What a node's machine is called, for people."""
+        record = self._nodes.get(node_id)
+        return (record.hostname if record is not None else "") or node_id[:8]
 
     # ---- what nodes and processes do ---------------------------------------------------------
 
@@ -268,6 +278,10 @@ class GangScheduler:
     def member_news(self, node_id: str, message: MemberNews) -> None:
         """See GangEvents."""
         self.jobs.member_news(node_id, message)
+
+    def member_used(self, message: MemberUsed) -> None:
+        """See GangEvents."""
+        self.jobs.member_used(message)
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
         """See GangEvents."""
@@ -447,4 +461,5 @@ class GangScheduler:
         in_order = sorted(flows, key=lambda flow: flow.submitted)
         self.job_requests.flows.restore(templates, in_order)
         self.job_requests.crons.restore([decode(row, type=CronRecord) for row in stored["crons"]])
+        self.jobs.records.restore(stored["attempts"])
         self._request_cycle()

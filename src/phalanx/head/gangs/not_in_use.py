@@ -15,6 +15,7 @@ from phalanx.protocol.bundle_messages import (
     Committed,
     LogRead,
     MemberNews,
+    MemberUsed,
     Prepared,
     StepStarted,
 )
@@ -64,6 +65,10 @@ class GangEvents(Protocol):
 
     def member_news(self, node_id: str, message: MemberNews) -> None:
         """A job's member runs, or has ended."""
+        ...
+
+    def member_used(self, message: MemberUsed) -> None:
+        """A node says what a member used that lost its place."""
         ...
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
@@ -119,6 +124,9 @@ class GangsNotInUse:
         """See GangEvents."""
 
     def member_news(self, node_id: str, message: MemberNews) -> None:
+        """See GangEvents."""
+
+    def member_used(self, message: MemberUsed) -> None:
         """See GangEvents."""
 
     def node_answered(self, message: LogRead | StepStarted) -> None:

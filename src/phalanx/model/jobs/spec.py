@@ -155,6 +155,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """It runs once for each of these indices."""
     element: Element | None = None
     """Of what the head makes of an array: which element it is."""
+    user: str = ""
+    """Who submitted it, by their own account; "": nobody says."""
     labels: Pairs = ()
     annotations: Pairs = ()
 
