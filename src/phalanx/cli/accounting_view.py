@@ -131,17 +131,12 @@ def report_text(rows: Sequence[UsageRow], by: str) -> str:
     kinds = {USER: ["USER"], QUEUE: ["QUEUE"], BOTH: ["USER", "QUEUE"]}[by]
     numbers = ["ATTEMPTS", "DONE", "CPU-H", "CPU%", "GPU-H", "GPU%", "IDLE GPU-H", "WAIT p50",
                "p90", "p99"]  # fmt: skip
+    total = UsageRow(user="all", queue="all", sum=total_of([row.sum for row in rows]))
     cells = []
-    total = UsageRow(user="all", queue="", sum=total_of([row.sum for row in rows]))
     for row in [*rows, total]:
-        names = {
-            USER: [row.user or UNKNOWN],
-            QUEUE: [row.queue],
-            BOTH: [row.user or UNKNOWN, row.queue],
-        }
-        if row is total:
-            names = {USER: ["all"], QUEUE: ["all"], BOTH: ["all", ""]}
-        cells.append(names[by] + _sums(row.sum))
+        user = row.user or UNKNOWN
+        named = {USER: [user], QUEUE: [row.queue], BOTH: [user, row.queue]}[by]
+        cells.append(named + _sums(row.sum))
     return table([*kinds, *numbers], cells, right=numbers)
 
 

@@ -130,7 +130,8 @@ def report(
     hour = 3600.0
     query = UsageQuery(since=begin // hour * hour, until=end, users=_names(user),
                        queues=_names(queue))  # fmt: skip
-    rows = view.together(ask(address, GetUsage(query), ANSWER_S), by)
+    found = ask(address, GetUsage(query), ANSWER_S)
+    rows = view.together(found, by)
     if json:
         typer.echo(json_module.dumps([view.report_row(row) for row in rows], indent=1))
     elif rows:

@@ -103,7 +103,8 @@ class ControlPlane:
         """`state_store` keeps what must outlive the process, `stored` is what an earlier head kept
         there. `placement`: the policy by which work finds its nodes. `is_alone`: its only node is
         in the same process. `cluster` names it in its store; empty: nobody has to know it
-        again. `ledger` keeps the history of jobs, if anybody does. `report_defect` shows an error of ours; each harms one thing alone."""
+        again. `ledger` keeps the history of jobs, if anybody does. `report_defect` shows an error
+        of ours; each harms one thing alone."""
         self.outbox = outbox
         self.state_store = state_store
         self.clock = clock
@@ -323,10 +324,8 @@ class ControlPlane:
                 self.state.reported(prefix, message)
             case EventsReported():
                 self.events.reported(prefix, message)
-            case MemberNews():
+            case MemberNews() | MemberUsed():
                 self.gangs.member_news(self._node_id(prefix), message)
-            case MemberUsed():
-                self.gangs.member_used(message)
             case LogRead() | StepStarted():
                 self.gangs.node_answered(message)
             case BundlesGone():

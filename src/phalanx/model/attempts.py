@@ -60,6 +60,8 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
 
     job: str
     """The job's name; that of an element of an array is `NAME[7]`."""
+    title: str = ""
+    """What it was called where its name is a number: by `sbatch`."""
     namespace: str
     member: str
     attempt: int

@@ -1,8 +1,8 @@
 """What members of jobs use, from samples of their processes and devices: see `model.attempts.Used`.
 
-Pure: who measures is a `UsageMeter`, which is asked and answers at a later tick. A member's
-processes are sampled once in SAMPLE_EVERY_S, all members of a node with one look at the machine; the
-CPU time of a process that has ended is what the kernel says, however short it was.
+Pure: who measures is a `UsageMeter`, which is asked and answers at a later tick. Processes are
+sampled once in SAMPLE_EVERY_S, those of all members of a node with one look at the machine. The CPU
+time of a process that has ended is what the kernel says, however short it was.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SAMPLE_EVERY_S = 5.0
 IDLE_PART = 0.05
 """Of the CPUs that it asked for; who uses less is idle."""
 LEAST_PIECE_S = 1.0
-"""A shorter end of a run is no measure of CPUs: what the kernel says at the end may be of before."""
+"""A shorter end of a run is no measure of CPUs: what the kernel adds at the end may be older."""
 Device = tuple[float, float, float]
 """The part of time in which a device computed lately, its bytes in use, and those it has."""
 

@@ -70,7 +70,8 @@ class Began(msgspec.Struct, array_like=True, tag=10):
 class Exited(msgspec.Struct, array_like=True, tag=11):
     """A process has ended: `code` is negative for a signal. `reason`: why it could not even be
     started (`pid` is 0 then), or why the kernel ended it, as far as that is known. `cpu_s`: its CPU
-    seconds, with the children that it waited for; `memory`: bytes of the largest of these."""
+    seconds, with the children that it waited for; `memory`: bytes of the largest of these,
+    0 where that is not known."""
 
     process: bytes
     pid: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import select
 import signal
 import socket
@@ -201,7 +202,9 @@ class ForkServer:
         self._end_orphans()
         self.before_end(child)
         code = os.waitstatus_to_exitcode(status)
-        cpu_s, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+        # Before it became a program it was a copy of this process: so much says nothing of it.
+        is_more = used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        cpu_s, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 if is_more else 0
         self.node.post(Exited(child.process, child.pid, code, reason, cpu_s, memory))
 
     def before_end(self, child: Child) -> None:

@@ -43,7 +43,8 @@ class AttemptRecords:
         host_of: Callable[[str], str],
         job_of: Callable[[str], JobRecord | None],
     ) -> None:
-        """`ledger`: None where no history is kept. `host_of`: the host name of a node, by its id. `job_of`: a job by its uid."""
+        """`ledger`: None where no history is kept. `host_of`: the host name of a node, by its id.
+        `job_of`: a job by its uid."""
         self._state_store = state_store
         self._ledger = ledger
         self._host_of = host_of
@@ -119,6 +120,7 @@ class AttemptRecords:
         attempt = Attempt(
             job=spec.name,
             namespace=spec.namespace,
+            title=dict(spec.annotations).get("slurm/name", "")[:MAX_TEXT],
             member=f"{place.of_group}-{place.index}",
             attempt=place.attempt,
             user=user_of(spec),

@@ -275,13 +275,12 @@ class GangScheduler:
         """See GangEvents."""
         self.reservations.returned(node_id, message.group, message.attempt)
 
-    def member_news(self, node_id: str, message: MemberNews) -> None:
+    def member_news(self, node_id: str, message: MemberNews | MemberUsed) -> None:
         """See GangEvents."""
-        self.jobs.member_news(node_id, message)
-
-    def member_used(self, message: MemberUsed) -> None:
-        """See GangEvents."""
-        self.jobs.member_used(message)
+        if isinstance(message, MemberUsed):
+            self.jobs.member_used(message)
+        else:
+            self.jobs.member_news(node_id, message)
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
         """See GangEvents."""

@@ -63,12 +63,8 @@ class GangEvents(Protocol):
         """A node has freed bundles."""
         ...
 
-    def member_news(self, node_id: str, message: MemberNews) -> None:
-        """A job's member runs, or has ended."""
-        ...
-
-    def member_used(self, message: MemberUsed) -> None:
-        """A node says what a member used that lost its place."""
+    def member_news(self, node_id: str, message: MemberNews | MemberUsed) -> None:
+        """A job's member runs, or has ended; or what it used that lost its place."""
         ...
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
@@ -123,10 +119,7 @@ class GangsNotInUse:
     def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
         """See GangEvents."""
 
-    def member_news(self, node_id: str, message: MemberNews) -> None:
-        """See GangEvents."""
-
-    def member_used(self, message: MemberUsed) -> None:
+    def member_news(self, node_id: str, message: MemberNews | MemberUsed) -> None:
         """See GangEvents."""
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
