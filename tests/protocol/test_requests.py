@@ -43,7 +43,7 @@ FOR_VISITORS = {
     *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
     *("ExplainActor", "ListActors", "ListGroups"),
     *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "RunStep"),
-    "AttachMember",
+    *("AttachMember", "ListAttempts", "GetUsage"),
 }
 """What a command line may ask. The node and the head listen to nobody of another user."""
 FOR_NODES = {"NewDriverJob", "GetViewChanges", "WatchGroup"}
