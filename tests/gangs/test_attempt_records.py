@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.head.making import make_control
 
+from phalanx.head.accounting.records import MAX_TEXT
 from phalanx.head.state_store import read_state
 from phalanx.model.attempts import Used, UsedRow
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
@@ -137,6 +138,14 @@ def test_a_head_that_dies_at_any_moment_loses_no_record_and_doubles_none(written
     world.run()
     assert [(one.state, one.attempt) for one in world.records()] == [("Completed", 1)]
     assert not world.left()
+
+
+def test_long_texts_are_cut():
+    world = Accounted()
+    order = world.started()
+    world.hear("n", ended(order, 1, reason="why" * MAX_TEXT))
+    [one] = world.records()
+    assert len(one.reason) == MAX_TEXT
 
 
 def test_a_member_whose_node_died_has_a_record_without_use():

@@ -7,6 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from phalanx.observe.accounting.efficiency import efficiency
+from phalanx.observe.accounting.questions import (
+    MAX_ATTEMPTS,
+    MAX_NAMES,
+    AttemptQuery,
+    check_attempts,
+)
 from phalanx.observe.accounting.series import KEPT, Series, p95
 from phalanx.observe.accounting.sums import (
     HourSum,
@@ -33,8 +39,13 @@ def test_mean_maximum_and_p95_are_by_time():
 
 @pytest.mark.parametrize(
     ("pieces", "wanted"),
-    [([], 0.0), ([(5.0, 3.0)], 3.0), ([(95.0, 1.0), (5.0, 9.0)], 1.0), ([(94.0, 1.0), (6.0, 9.0)], 9.0)],
-)  # fmt: skip
+    [
+        ([], 0.0),
+        ([(5.0, 3.0)], 3.0),
+        ([(95.0, 1.0), (5.0, 9.0)], 1.0),
+        ([(94.0, 1.0), (6.0, 9.0)], 9.0),
+    ],
+)
 def test_p95_of_a_few_pieces(pieces, wanted):
     assert p95(pieces) == wanted
 
@@ -130,6 +141,26 @@ def test_waits_of_a_hundred_jobs():
 def test_a_wait_is_at_most_a_twentieth_below_the_end_of_its_bucket(wait_s):
     found = longest_of(bucket_of(wait_s))
     assert wait_s * (1 - 1e-6) <= found <= wait_s * 1.0501
+
+
+# ---- questions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (AttemptQuery(limit=MAX_ATTEMPTS + 1), "limit is 1 to 10,000, not 10001"),
+        (AttemptQuery(limit=0), "not 0"),
+        (AttemptQuery(users=["u"] * (MAX_NAMES + 1)), "users has 101 values; 100 are most"),
+        (AttemptQuery(since=-1.0), "since is 0 or more"),
+        (AttemptQuery(since=float("nan")), "since is 0 or more"),
+        (AttemptQuery(since=5.0, until=5.0), "is after since"),
+    ],
+)
+def test_questions_that_are_none_are_refused(query, said):
+    check_attempts(AttemptQuery(limit=MAX_ATTEMPTS, users=["u"] * MAX_NAMES))
+    with pytest.raises(ValueError, match=said):
+        check_attempts(query)
 
 
 # ---- efficiency ------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def bench(
         str,
         typer.Option(
             help="engine, placement, batch, plan, cluster, nodes, scheduling, store, transfer, "
-            "gangs, simulator, day (minutes long, not in all), or all."
+            "gangs, simulator, history or day (minutes long, not in all), or all."
         ),
     ] = "engine",
     quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,

@@ -93,7 +93,7 @@ def efficiency(attempts: Sequence[Attempt]) -> Efficiency:
         cpu_s=cpu_s,
         cpu=cpu,
         memory_max=None if peak is None else peak[1].memory_max,
-        member_memory=0.0 if peak is None else peak[0].memory,
+        member_memory=max(a.memory for a in attempts) if peak is None else peak[0].memory,
         memory_part=memory_part,
         gpu=gpu,
         gpu_idle_s=sum(used.gpu_idle_s for _, used in on_gpus) if on_gpus else None,
