@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.observe.attempts import attempt, used
@@ -18,27 +21,27 @@ NOW = 40_000.0
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path: Path) -> str:
     tmp_path.chmod(0o700)
     return str(tmp_path / "head.db.history")
 
 
 @pytest.fixture
-def ledger(path):
+def ledger(path: str) -> Iterator[SqliteLedger]:
     made = SqliteLedger(path)
     yield made
     made.close()
 
 
-def row(number, **fields):
+def row(number: int, **fields: Any) -> AttemptRow:
     return AttemptRow(key=number.to_bytes(4, "big"), attempt=attempt(**fields))
 
 
-def jobs(ledger, **query):
+def jobs(ledger: SqliteLedger, **query: Any) -> list[str]:
     return [one.job for one in ledger.attempts(AttemptQuery(**query)).attempts]
 
 
-def test_an_attempt_comes_back_as_it_was(ledger, path):
+def test_an_attempt_comes_back_as_it_was(ledger: SqliteLedger, path: str) -> None:
     one = attempt(used=used(), waited_s=3.0, reason="why")
     ledger.add([AttemptRow(key=b"k", attempt=one)], NOW)
     assert ledger.attempts(AttemptQuery()).attempts == [one]
@@ -49,7 +52,7 @@ def test_an_attempt_comes_back_as_it_was(ledger, path):
     assert mode == 0o600
 
 
-def test_the_same_attempt_counts_once(ledger):
+def test_the_same_attempt_counts_once(ledger: SqliteLedger) -> None:
     ledger.add([row(1), row(1, ended=39_700.0)], NOW)
     ledger.add([row(1)], NOW)
     assert jobs(ledger) == ["train"]
@@ -57,7 +60,7 @@ def test_the_same_attempt_counts_once(ledger):
     assert (found.sum.attempts, found.sum.cpu_s) == (1, 7200.0)
 
 
-def test_use_that_comes_later_is_added_once(ledger):
+def test_use_that_comes_later_is_added_once(ledger: SqliteLedger) -> None:
     late = UsedRow(key=(1).to_bytes(4, "big"), used=used())
     ledger.add([row(1), late, late, UsedRow(key=b"unknown", used=used())], NOW)
     ledger.add([late], NOW)
@@ -66,7 +69,7 @@ def test_use_that_comes_later_is_added_once(ledger):
     assert found.sum.cpu_used_s == pytest.approx(1800.0)
 
 
-def test_questions(ledger):
+def test_questions(ledger: SqliteLedger) -> None:
     ledger.add(
         [
             row(1, job="a", user="ann", queue="lab", ended=36_100.0),
@@ -90,7 +93,7 @@ def test_questions(ledger):
     assert not ledger.attempts(AttemptQuery(limit=4)).is_cut
 
 
-def test_sums_are_by_hour_user_and_queue(ledger):
+def test_sums_are_by_hour_user_and_queue(ledger: SqliteLedger) -> None:
     ledger.add([row(1), row(2, user="bob"), row(3, started=43_200.0, ended=43_260.0)], NOW)
     whole = {(one.user, one.queue): one.sum for one in ledger.usage(UsageQuery())}
     assert {key: one.cpu_s for key, one in whole.items()} == {
@@ -101,7 +104,7 @@ def test_sums_are_by_hour_user_and_queue(ledger):
     assert ledger.usage(UsageQuery(since=36_001.0, until=43_200.0, users=["ann"]))[0].sum.cpu_s == 0
 
 
-def test_what_is_too_old_or_too_much_is_forgotten_and_its_sums_stay(path):
+def test_what_is_too_old_or_too_much_is_forgotten_and_its_sums_stay(path: str) -> None:
     limits = HistoryLimits(days=1, records=2, sum_days=2)
     ledger = SqliteLedger(path, limits)
     ledger.add([row(number, job=f"j{number}", ended=39_600.0 + number) for number in range(4)], NOW)
@@ -114,8 +117,8 @@ def test_what_is_too_old_or_too_much_is_forgotten_and_its_sums_stay(path):
     ledger.close()
 
 
-def test_a_batch_that_fails_leaves_nothing(ledger):
-    bad = AttemptRow(key=b"bad", attempt=attempt(user="new", ended="never"))  # type: ignore[arg-type]
+def test_a_batch_that_fails_leaves_nothing(ledger: SqliteLedger) -> None:
+    bad = AttemptRow(key=b"bad", attempt=attempt(user="new", ended="never"))
     with pytest.raises(TypeError):
         ledger.add([row(1, user="other"), bad], NOW)
     assert jobs(ledger) == []
@@ -124,12 +127,12 @@ def test_a_batch_that_fails_leaves_nothing(ledger):
 
 
 @pytest.mark.parametrize("name", ["days", "records", "sum_days"])
-def test_limits_below_one_are_refused(name):
+def test_limits_below_one_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"history {name} is 1 or more, not 0"):
         HistoryLimits(**{name: 0})
 
 
-def test_a_file_of_another_program_is_refused(path):
+def test_a_file_of_another_program_is_refused(path: str) -> None:
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 9")
     db.close()

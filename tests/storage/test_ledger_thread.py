@@ -59,14 +59,14 @@ def count(loop: Loop) -> int:
     return len(page.attempts)
 
 
-def test_what_is_kept_is_told_in_the_loop(path):
+def test_what_is_kept_is_told_in_the_loop(path: str) -> None:
     loop = Loop(path)
     loop.add(b"1", b"2")
     loop.turn()
     assert (loop.kept, count(loop)) == (1, 2)
 
 
-def test_a_damaged_file_is_put_aside(path, capsys):
+def test_a_damaged_file_is_put_aside(path: str) -> None:
     Path(path).write_bytes(b"no database at all, and long enough to look like one" * 100)
     os.chmod(path, 0o600)
     loop = Loop(path)
@@ -77,7 +77,9 @@ def test_a_damaged_file_is_put_aside(path, capsys):
     assert len(aside) == 1
 
 
-def test_a_file_that_others_may_read_is_said_to_be_and_tried_again(path, monkeypatch):
+def test_a_file_that_others_may_read_is_said_to_be_and_tried_again(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ledger_thread, "AGAIN_S", 0.01)
     Path(path).write_bytes(b"")
     os.chmod(path, 0o644)
@@ -91,7 +93,7 @@ def test_a_file_that_others_may_read_is_said_to_be_and_tried_again(path, monkeyp
     assert count(loop) == 1
 
 
-def test_more_than_may_wait_is_refused(path, monkeypatch):
+def test_more_than_may_wait_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_thread, "MAX_QUESTIONS", 0)
     answer = Loop(path).ask()
     assert isinstance(answer, HistoryUnavailableError) and "questions wait" in str(answer)

@@ -41,8 +41,8 @@ def run(clock: Clock) -> list[Figures]:
         ledger = SqliteLedger(path, HistoryLimits(days=400, records=RECORDS))
         now = _START_S + _YEAR_S
         began = clock()
-        for rows in _batches():
-            ledger.add(rows, now)
+        for batch in _batches():
+            ledger.add(batch, now)
         filled_s = clock() - began
         rows: list[Figures] = [
             {"what": f"records kept a second, of {RECORDS:,}", "figure": RECORDS / filled_s},
