@@ -243,6 +243,10 @@ class ControlStoreFullError(PhalanxError):
     """The head's store has too little room, so no new work is taken; what runs goes on."""
 
 
+class HistoryUnavailableError(PhalanxError):
+    """No history of jobs is kept here, or its file cannot be read or written."""
+
+
 class OutOfDiskError(PhalanxError):
     """The disk that objects spill to is full."""
 

@@ -87,8 +87,29 @@ def test_jobs_that_wait_and_end(slurm):
     eventually(lambda: slurm("squeue", "-h", "-j", number).stdout == "")
     long = slurm("sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 1000").stdout.strip()
     assert slurm("scancel", long).returncode == 0
-    row = eventually(lambda: slurm("sacct", "-nPj", long, "-o", "State", "-s", "CA").stdout)
+    row = eventually(lambda: slurm("sacct", "-nXPj", long, "-o", "State", "-s", "CA").stdout)
     assert row == "CANCELLED\n"
+
+
+def test_what_a_job_used(slurm):
+    number = slurm("sbatch", "--parsable", "-J", "used", "-o", "/dev/null", "-W", "--mem", "64M",
+                   "--wrap", "sh -c 'exit 0'").stdout.strip()  # fmt: skip
+    rows = eventually(
+        lambda: [
+            line.split("|")
+            for line in slurm(
+                "sacct", "-nPj", number, "-o", "JobID,State,ReqMem,CPUTimeRAW"
+            ).stdout.splitlines()
+            if ".batch" in line or "64M" in line
+        ]
+    )
+    assert [row[:3] for row in rows] == [[number, "COMPLETED", "64M"],
+                                         [f"{number}.batch", "COMPLETED", ""]]  # fmt: skip
+    assert f"Job: {number}\n" in slurm("seff", number).stdout
+    slurm("scontrol", "show", "job", number)
+    assert "it takes the id of a job" in slurm("seff").stderr
+    wrong = slurm("sacct", "-S", "soon")
+    assert (wrong.returncode, "--starttime: a time is like 7d" in wrong.stderr) == (1, True)
 
 
 def test_elements_of_an_array_know_who_they_are_and_another_job_waits_for_them(slurm, tmp_path):
@@ -105,7 +126,7 @@ def test_elements_of_an_array_know_who_they_are_and_another_job_waits_for_them(s
 
 
 def test_what_is_not_there_is_said(slurm):
-    for command in ("sprio", "sshare", "seff"):
+    for command in ("sprio", "sshare"):
         done = slurm(command)
         assert (done.returncode, "this cannot be told" in done.stderr) == (1, True)
     done = slurm("sbatch", given="#!/bin/sh\n#SBATCH --nonsense=1\n")

@@ -316,6 +316,12 @@ ELSEWHERE = {
     "compat.slurm.request.MAX_TASKS": "tests/compat/test_slurm.py",
     "node.job_members.MAX_STEPS": "tests/gangs/test_steps_on_node.py",
     "compat.jobs.routes.PACKAGE_BYTES": "tests/compat/test_job_server.py",
+    "observe.accounting.questions.MAX_ATTEMPTS": "tests/observe/test_accounting.py",
+    "observe.accounting.questions.MAX_NAMES": "tests/observe/test_accounting.py",
+    "observe.accounting.series.KEPT": "tests/observe/test_accounting.py",
+    "head.accounting.records.MAX_TEXT": "tests/gangs/test_attempt_records.py",
+    "engines.embedded.head.ledger_thread.MAX_QUESTIONS": "tests/storage/test_ledger_thread.py",
+    "engines.embedded.head.ledger_thread.MAX_WAITING": "tests/storage/test_ledger_thread.py",
 }
 """Rows that these files try."""
 
@@ -327,6 +333,9 @@ _PER_PROCESS = "the end is the kernel's limit on a process, reached only with as
 _LATER = "nothing is refused above it: those behind are told less, or later"
 NOT_TRIED = {
     "plan.lines.EXACT": _OTHER_WAY,
+    "storage.ledger.HistoryLimits.records": _OLDEST_GO,
+    "storage.ledger.HistoryLimits.days": _OLDEST_GO,
+    "storage.ledger.HistoryLimits.sum_days": _OLDEST_GO,
     "cli.forwarding.MAX_CONNECTIONS": _OTHER_WAY,
     "objects.serialization.INLINE_BYTES": _OTHER_WAY,
     "owner.objects.lineage.LIMIT_BYTES": _OLDEST_GO,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.slurm.control import SCANCEL, SCONTROL
+from phalanx.cli.slurm.control import SCANCEL, SCONTROL, SEFF
 from phalanx.cli.slurm.main import COMMANDS
 from phalanx.cli.slurm.sacct import SACCT
 from phalanx.cli.slurm.sinfo import SINFO
@@ -25,6 +25,7 @@ LISTS = {
     "## sinfo": SINFO,
     "## scancel": SCANCEL,
     "## scontrol": SCONTROL,
+    "## seff": SEFF,
 }
 
 

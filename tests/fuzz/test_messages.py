@@ -19,6 +19,7 @@ from phalanx.node.cluster_node import cluster_node
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.options import SpillOptions
+from phalanx.node.usage import NoUsageMeter
 from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import PrepareBundles, Prepared, StartMember
 from phalanx.protocol.cluster_messages import ActorRefused, Expelled, Joined, PlaceActor, Reported
@@ -84,6 +85,7 @@ class Place:
                 make_unique=lambda size: next(numbers).to_bytes(size, "big"),
                 connections=connections,
                 memory=memory,
+                usage=NoUsageMeter(),
                 is_port_free=lambda port: True,
                 drain_output=lambda then: then(),
                 know_addresses=lambda rows: None,

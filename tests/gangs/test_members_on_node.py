@@ -16,6 +16,7 @@ from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, LOOK_AT_MEMORY_EVERY_S, JobMembers
+from phalanx.node.usage import NoUsageMeter
 from phalanx.protocol.bundle_messages import Command, EndMember, MemberNews, StartMember, WarnMember
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
@@ -43,6 +44,7 @@ class Node:
             JobDirectories(str(tmp_path)),
             self,
             lambda size: len(self.processes).to_bytes(size, "big"),
+            NoUsageMeter(),
         )
 
     # ---- effects

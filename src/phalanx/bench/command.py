@@ -25,6 +25,7 @@ GROUPS = (
     "nodes",
     "scheduling",
     "store",
+    "history",
     "transfer",
     "gangs",
     "ray-engine",

@@ -24,6 +24,7 @@ MODULES = {
     "scheduling": "phalanx.bench.spilling",
     "transfer": "phalanx.bench.transfer",
     "store": "phalanx.bench.store",
+    "history": "phalanx.bench.history",
     "gangs": "phalanx.bench.gangs",
     "ray-engine": "phalanx.bench.ray_engine",
     "ray-calls": "phalanx.bench.ray_calls",
@@ -31,7 +32,7 @@ MODULES = {
     "simulator": "phalanx.sim.benchmark",
     "day": "phalanx.sim.timed.benchmark",
 }
-LONG = ("day",)
+LONG = ("day", "history")
 """Run only where they are named."""
 NEEDS = {"ray-engine": "ray", "ray-calls": "ray", "dashboard": "uvicorn"}
 """What must be installed for a group."""

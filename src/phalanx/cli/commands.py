@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from phalanx.cli import (
+    history,
     interactive,
     job_changes,
     jobs,
@@ -69,7 +70,7 @@ def bench(
         str,
         typer.Option(
             help="engine, placement, batch, plan, cluster, nodes, scheduling, store, transfer, "
-            "gangs, simulator, day (minutes long, not in all), or all."
+            "gangs, simulator, history or day (minutes long, not in all), or all."
         ),
     ] = "engine",
     quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,
@@ -157,6 +158,7 @@ app.command()(job_changes.update)
 app.command()(job_changes.resize)
 app.command()(job_changes.delete)
 app.command()(jobs.snapshot)
+history.register(app)
 app.command()(plan)
 app.command()(what_if)
 app.command()(dashboard)

@@ -63,6 +63,12 @@ def start(
             "one that was emptied.",
         ),
     ] = False,
+    history: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How much of the history of jobs is kept, NAME=NUMBER: days, records, sum_days."
+        ),
+    ] = None,
     limit: Annotated[
         list[str] | None,
         typer.Option(help="When a silent node is dead, NAME=SECONDS: period_s, misses, ..."),
@@ -120,8 +126,9 @@ def start(
         with _failing_readably():
             start_on_ray(address, store or [], gpu_resource, topology, _placement(placement))
         return
-    if address is not None and (store or limit or placement or accept_loss):
-        fail("--store, --accept-loss, --limit and --placement belong to the head.", USAGE)
+    if address is not None and (store or limit or placement or accept_loss or history):
+        belong = "--store, --accept-loss, --limit, --history and --placement"
+        fail(f"{belong} belong to the head.", USAGE)
     _check_host(host)
     node = {
         "labels": _labels(labels or []),
@@ -142,7 +149,8 @@ def start(
         if address is None:
             limits, policy = _limits(limit or []), _placement(placement)
             where = PORT if port is None else port
-            _start_head(node, amounts, topology, where, store, accept_loss, limits, policy)
+            kept = _history(history or [])
+            _start_head(node, amounts, topology, where, store, accept_loss, limits, policy, kept)
         else:
             _join(address, {**node, "port": port or 0}, amounts, topology)
 
@@ -172,6 +180,7 @@ def stop(
             stop_on_ray(address)
         return
     from phalanx.engines.embedded.daemons import stop_all
+    from phalanx.storage import ledger
     from phalanx.storage.sqlite import delete, exists
 
     store = default_store()
@@ -185,6 +194,7 @@ def stop(
         report("No head and no node runs on this machine under this user.")
     with _failing_readably():
         if forget and delete(store):
+            ledger.delete(store + ledger.ENDING)
             report(f"Deleted {store}: the next head begins anew.")
         elif not forget and any(one.kind == "head" for one in ended) and exists(store):
             report(
@@ -205,10 +215,12 @@ def _start_head(
     accept_loss: bool,
     limits: dict[str, float],
     placement: PlacementPolicy,
+    history: dict[str, float],
 ) -> None:
     from phalanx.engines.embedded.cluster_token import default_path
     from phalanx.engines.embedded.daemons import HeadOptions, local_daemons, start_head
     from phalanx.storage.errors import StorageInUseError
+    from phalanx.storage.opening import history_path
     from phalanx.storage.sqlite import delete, exists
 
     of_node = _amounts(amounts, topology, node["host"], is_first=True)
@@ -230,6 +242,8 @@ def _start_head(
         marks=os.path.dirname(default_store()),
         cluster=min(known, default=""),
         accept_loss=accept_loss,
+        history=history_path(addresses[0], os.path.dirname(default_store())),
+        history_limits=history,
         limits=limits,
         placement=placement,
     )
@@ -401,19 +415,30 @@ def _placement(text: str | None) -> PlacementPolicy:
 
 
 def _limits(texts: list[str]) -> dict[str, float]:
-    import msgspec
-
     from phalanx.head.nodes import HealthLimits
 
-    names = HealthLimits.__struct_fields__
+    return _numbers("limit", texts, HealthLimits, whole=("misses",))
+
+
+def _history(texts: list[str]) -> dict[str, float]:
+    from phalanx.storage.ledger import HistoryLimits
+
+    return _numbers("history", texts, HistoryLimits, whole=("records",))
+
+
+def _numbers(option: str, texts: list[str], kind: Any, whole: tuple[str, ...]) -> dict[str, float]:
+    """NAME=NUMBER, for the fields of a struct. Raises ValueError for what that does not take."""
+    import msgspec
+
+    names = kind.__struct_fields__
     found: dict[str, float] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if name not in names or not equals:
-            fail(f"--limit takes NAME=NUMBER, and NAME is one of {', '.join(names)}.", USAGE)
+            fail(f"--{option} takes NAME=NUMBER, and NAME is one of {', '.join(names)}.", USAGE)
         try:
-            found[name] = int(value) if name == "misses" else float(value)
+            found[name] = int(value) if name in whole else float(value)
         except ValueError:
-            fail(f"--limit {name} is a number, not {value!r}.", USAGE)
-    msgspec.convert(found, HealthLimits)
+            fail(f"--{option} {name} is a number, not {value!r}.", USAGE)
+    msgspec.convert(found, kind)
     return found

@@ -36,6 +36,7 @@ from phalanx.protocol.bundle_messages import (
     Committed,
     LogRead,
     MemberNews,
+    MemberUsed,
     Prepared,
     StepStarted,
 )
@@ -71,6 +72,7 @@ from phalanx.protocol.node_messages import (
 from phalanx.resources.ports import RandomSource
 
 if TYPE_CHECKING:
+    from phalanx.head.accounting.ledger import Ledger
     from phalanx.head.gangs.gang_scheduler import GangScheduler
     from phalanx.head.jobs.probing import Prober
 
@@ -95,17 +97,20 @@ class ControlPlane:
         placement: PlacementPolicy | None = None,
         is_alone: bool = False,
         cluster: str = "",
+        ledger: Ledger | None = None,
         report_defect: Callable[[Exception], None],
     ) -> None:
         """`state_store` keeps what must outlive the process, `stored` is what an earlier head kept
         there. `placement`: the policy by which work finds its nodes. `is_alone`: its only node is
         in the same process. `cluster` names it in its store; empty: nobody has to know it
-        again. `report_defect` shows an error of ours; each harms one thing alone."""
+        again. `ledger` keeps the history of jobs, if anybody does. `report_defect` shows an error
+        of ours; each harms one thing alone."""
         self.outbox = outbox
         self.state_store = state_store
         self.clock = clock
         self._rng = rng
         self._prober = prober
+        self._ledger = ledger
         self.defects = Defects(clock, report_defect)
         self.is_alone = is_alone
         self._cluster = cluster
@@ -189,6 +194,7 @@ class ControlPlane:
                 self.placement,
                 record=self.events.record_gang,
                 defects=self.defects,
+                ledger=self._ledger,
             )
         return self.gangs_if_used
 
@@ -318,7 +324,7 @@ class ControlPlane:
                 self.state.reported(prefix, message)
             case EventsReported():
                 self.events.reported(prefix, message)
-            case MemberNews():
+            case MemberNews() | MemberUsed():
                 self.gangs.member_news(self._node_id(prefix), message)
             case LogRead() | StepStarted():
                 self.gangs.node_answered(message)

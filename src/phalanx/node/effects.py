@@ -10,6 +10,7 @@ from phalanx.node.local_processes import WorkerLogs
 from phalanx.node.node_links import Connections
 from phalanx.node.object_room import SpillFiles
 from phalanx.node.object_store import StoreFiles, Transfers
+from phalanx.node.usage import UsageMeter
 from phalanx.node.worker_processes import ForkEffects
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.resources.instances import NodeResources
@@ -50,6 +51,7 @@ class NodeEffects:
     commands: CommandEffects
     job_files: JobFiles
     memory: MemoryMeter
+    usage: UsageMeter
     store_files: StoreFiles
     spill_files: SpillFiles
     transfers: Transfers

@@ -12,12 +12,14 @@ from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.control_link import ControlLink
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.usage import SAMPLE_EVERY_S, MemberUsage, UsageMeter
 from phalanx.protocol.bundle_messages import (
     Command,
     EndMember,
     ForgetJob,
     LogRead,
     MemberNews,
+    MemberUsed,
     ReadLog,
     StartMember,
     StartStep,
@@ -102,6 +104,7 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     steps: set[bytes] = set()
     """Programs beside its own, which end with it."""
     began_at: float
+    usage: MemberUsage
     is_warned: bool = False
     code: int = 0
     reason: str = ""
@@ -132,6 +135,7 @@ class JobMembers:
         files: JobFiles,
         memory: MemoryMeter,
         make_unique: Callable[[int], bytes],
+        meter: UsageMeter,
     ) -> None:
         """`make_unique(count)`: so many bytes that are never the same twice."""
         self._clock = clock
@@ -141,6 +145,7 @@ class JobMembers:
         self._files = files
         self._memory = memory
         self._make_unique = make_unique
+        self._meter = meter
         self._members: dict[tuple[bytes, int], _Member] = {}
         self._of_process: dict[bytes, _Member] = {}
         self._over: dict[tuple[bytes, int], int] = {}
@@ -150,6 +155,8 @@ class JobMembers:
         self._look_at = 0.0
         """When memory is measured next."""
         self._look_at_logs_at = 0.0
+        self._sample_at = 0.0
+        self._is_sampling = False
 
     def handle_in(self, table: MessageTable) -> None:
         """Take the head's messages about members."""
@@ -189,13 +196,16 @@ class JobMembers:
             why = f"its files could not be made: {error.strerror}"
             self._never_began(key, order.attempt, why)
             return
+        began_at = self._clock()
+        devices = [number for number, _ in held.instances.get("GPU", ())]
         member = _Member(
             order=order,
             pool=pool,
             held=held,
             log=log,
             waiting=list(order.before),
-            began_at=self._clock(),
+            began_at=began_at,
+            usage=MemberUsage(held.resources.to_mapping().get("CPU", 0.0), devices, began_at),
         )
         if order.time_limit_s:
             member.limit_at = member.began_at + order.time_limit_s
@@ -291,17 +301,23 @@ class JobMembers:
         return process
 
     def began(self, process: bytes, pid: int) -> None:
-        """A command that has a memory limit runs under this pid."""
+        """A command runs under this pid."""
+        member = self._of_process.get(process)
+        if member is not None:
+            member.usage.began(process, pid)
         limited = self._limited.get(process)
         if limited is not None:
             limited.pid = pid
 
-    def exited(self, process: bytes, code: int, reason: str) -> bool:
-        """A process has ended; `reason` says why, where the code alone does not. False when it was
-        no member's."""
+    def exited(
+        self, process: bytes, code: int, reason: str, cpu_s: float = 0.0, memory: int = 0
+    ) -> bool:
+        """A process has ended; `reason` says why, where the code alone does not; what it used, see
+        Exited. False when it was no member's."""
         member = self._of_process.pop(process, None)
         if member is None:
             return False
+        member.usage.exited(process, cpu_s, memory)
         member.running.discard(process)
         self._limited.pop(process, None)
         if process in member.steps:
@@ -350,12 +366,12 @@ class JobMembers:
         del self._members[order.group, order.index]
         self._is_over((order.group, order.index), order.attempt)
         member.pool.release(member.held)
-        if not member.is_evicted:
-            self._control.notify(
-                MemberNews(
-                    order.group, order.index, order.attempt, member.code, member.reason, member.log
-                )
-            )
+        about, used = (order.group, order.index, order.attempt), member.usage.total(self._clock())
+        if member.is_evicted:
+            self._control.notify(MemberUsed(*about, used))
+        else:
+            code, reason = member.code, member.reason
+            self._control.notify(MemberNews(*about, code, reason, member.log, used=used))
 
     def _report_running(self, member: _Member) -> None:
         order = member.order
@@ -380,9 +396,24 @@ class JobMembers:
             self._look_at_logs_at = now + LOOK_AT_LOGS_EVERY_S
             for member in self._members.values():
                 self._files.shorten(member.log)
+        self._sample(now)
         if self._limited and now >= self._look_at:
             self._look_at = now + LOOK_AT_MEMORY_EVERY_S
             self._look_at_memory()
+
+    def _sample(self, now: float) -> None:
+        """Take in what was seen, and look again when it is time."""
+        if self._is_sampling and (seen := self._meter.answer()) is not None:
+            self._is_sampling = False
+            for member in self._members.values():
+                member.usage.sample(now, seen)
+        if self._members and now >= self._sample_at and not self._is_sampling:
+            self._sample_at = now + SAMPLE_EVERY_S
+            of = [member.usage for member in self._members.values()]
+            pids = [pid for usage in of for pid in usage.pids]
+            if pids:
+                self._is_sampling = True
+                self._meter.ask(pids, sorted({number for usage in of for number in usage.devices}))
 
     def _look_at_memory(self) -> None:
         begun = {process: one for process, one in self._limited.items() if one.pid}

@@ -159,6 +159,7 @@ class Node(Generic[M_co]):
             effects.job_files,
             effects.memory,
             effects.make_unique,
+            effects.usage,
         )
         self.status = NodeStatus(
             setup.node_id,

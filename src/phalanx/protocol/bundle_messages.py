@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.model.attempts import Used
+
 
 class BundleInventory(msgspec.Struct, array_like=True):
     """All that a node knows of bundles, for a head that restarted or that it joins again.
@@ -151,7 +153,7 @@ class WarnMember(msgspec.Struct, array_like=True, tag=115):
 
 class MemberNews(msgspec.Struct, array_like=True, tag=103):
     """Node to control: a member's commands run (`code` None), for `ran_s` seconds by now, or have
-    ended. `log`: the file that its output is in."""
+    ended. `log`: the file that its output is in. `used`: what they used, once they have."""
 
     group: bytes
     index: int
@@ -160,6 +162,17 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     reason: str = ""
     log: str = ""
     ran_s: float = 0.0
+    used: Used | None = None
+
+
+class MemberUsed(msgspec.Struct, array_like=True, tag=126):
+    """Node to control: what a member used whose place was taken: there is no other news of its
+    end."""
+
+    group: bytes
+    index: int
+    attempt: int
+    used: Used
 
 
 class StartStep(msgspec.Struct, array_like=True, tag=116):
@@ -231,6 +244,7 @@ BundleMessage = (
     | StartStep
     | StepStarted
     | MemberNews
+    | MemberUsed
     | ForgetJob
     | ReadLog
     | LogRead

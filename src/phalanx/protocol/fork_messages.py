@@ -25,7 +25,7 @@ class Fork(msgspec.Struct, array_like=True, tag=0):
 class RunCommand(msgspec.Struct, array_like=True, tag=1):
     """Start a command in a process group of its own, with these variables beside the fork server's
     own. What it prints is appended to the file `log`. `memory_bytes`: how
-    much it may use, with all that it starts; 0 for any amount, else answered with Began."""
+    much it may use, with all that it starts; 0 for any amount. Answered with Began."""
 
     process: bytes
     argv: list[str]
@@ -61,7 +61,7 @@ class ReadOutput(msgspec.Struct, array_like=True, tag=3):
 
 
 class Began(msgspec.Struct, array_like=True, tag=10):
-    """A command that is watched has begun."""
+    """A command has begun."""
 
     process: bytes
     pid: int
@@ -69,12 +69,16 @@ class Began(msgspec.Struct, array_like=True, tag=10):
 
 class Exited(msgspec.Struct, array_like=True, tag=11):
     """A process has ended: `code` is negative for a signal. `reason`: why it could not even be
-    started (`pid` is 0 then), or why the kernel ended it, as far as that is known."""
+    started (`pid` is 0 then), or why the kernel ended it, as far as that is known. `cpu_s`: its CPU
+    seconds, with the children that it waited for; `memory`: bytes of the largest of these,
+    0 where that is not known."""
 
     process: bytes
     pid: int
     code: int
     reason: str = ""
+    cpu_s: float = 0.0
+    memory: int = 0
 
 
 class OutputRead(msgspec.Struct, array_like=True, tag=12):

@@ -36,6 +36,7 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "system_failure": errors.SystemFailureError,
     "object_store_full": errors.ObjectStoreFullError,
     "store_full": errors.ControlStoreFullError,
+    "history": errors.HistoryUnavailableError,
     "out_of_disk": errors.OutOfDiskError,
     "out_of_memory": errors.OutOfMemoryError,
     "too_large": errors.MessageTooLargeError,

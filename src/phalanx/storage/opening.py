@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from phalanx.storage.errors import StorageAddressError, StorageError
+from phalanx.storage.ledger import ENDING
 from phalanx.storage.marks import FileMark
 from phalanx.storage.memory import MemoryShard
 from phalanx.storage.redis_address import SCHEMES, parse_redis_url
@@ -65,6 +66,13 @@ def mark_path(text: str, directory: str) -> str:
     if not _is_server(text):
         return os.path.abspath(text.removeprefix(_SQLITE)) + MARK
     return os.path.join(directory, parse_redis_url(text).file_name + MARK) if directory else ""
+
+
+def history_path(text: str, directory: str) -> str:
+    """Where the history of jobs is whose first shard is at this address: beside a file, else in
+    `directory`, on the head's machine; empty for `memory`: with the head's other files."""
+    mark = mark_path(text, directory)
+    return mark.removesuffix(MARK) + ENDING if mark else ""
 
 
 def _is_server(text: str) -> bool:

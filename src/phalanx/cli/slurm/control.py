@@ -1,4 +1,4 @@
-"""`scancel` and `scontrol`, and what cannot be told: `sprio`, `sshare`, `seff`."""
+"""`scancel` and `scontrol`, `seff`, and what cannot be told: `sprio`, `sshare`."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ SCANCEL = (
     Option("state", "t"),
     Option("user", "u"),
     flag("verbose", "v", refused="it says what is wrong without"),
+    flag("version", "V"),
+)
+SEFF = (
+    Option("clusters", "M", refused="there is one cluster"),
+    flag("help", "h"),
     flag("version", "V"),
 )
 _ENDING = {"TERM", "KILL", "INT", "15", "9", "2"}
@@ -248,9 +253,20 @@ def sshare(words: Sequence[str]) -> NoReturn:
     )
 
 
-def seff(words: Sequence[str]) -> NoReturn:
-    """Nothing is measured."""
-    _cannot("seff", "how much of its places a job used is not measured")
+def seff(words: Sequence[str]) -> None:
+    """How well jobs that have ended used what they held."""
+    from phalanx.cli.accounting_view import efficiency_text
+    from phalanx.cli.history import efficiency_of
+
+    _, names = read("seff", SEFF, words, intermixed=True)
+    if not names:
+        refuse("seff", "it takes the id of a job")
+    for name in names:
+        array, _, index = name.partition("_")
+        found, is_cut = efficiency_of(f"{array}[{index}]" if index else name, address())
+        if found is None:
+            refuse("seff", f"nothing of a job {name} has ended yet that the history knows")
+        say(efficiency_text(found, is_cut))
 
 
 def _cannot(command: str, why: str) -> NoReturn:

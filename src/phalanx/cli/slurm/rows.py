@@ -6,6 +6,7 @@ import getpass
 import json
 from collections.abc import Mapping, Sequence
 
+from phalanx.cli.accounting_view import length
 from phalanx.cli.reach import ask
 from phalanx.cli.slurm.usage import address
 from phalanx.compat.slurm.request import NOTE
@@ -71,7 +72,7 @@ class Shown:
             "state": long,
             "short": short,
             "time": elapsed(job.ran_s),
-            "elapsed": _padded(job.ran_s),
+            "elapsed": length(job.ran_s),
             "seconds": str(int(job.ran_s)),
             "limit": elapsed(job.time_limit_s),
             "left": elapsed(None if job.time_limit_s is None else job.time_limit_s - job.ran_s),
@@ -109,12 +110,6 @@ def code_text(job: JobDescription) -> str:
     """Slurm's CODE:SIGNAL of a job's first member that failed."""
     code = next((m.exit_code for m in job.members if m.exit_code), 0)
     return f"0:{code - _SIGNALLED}" if code > _SIGNALLED else f"{code}:0"
-
-
-def _padded(seconds: float) -> str:
-    days, left = divmod(int(seconds), 86_400)
-    text = f"{left // 3_600:02d}:{left // 60 % 60:02d}:{left % 60:02d}"
-    return f"{days}-{text}" if days else text
 
 
 def json_of(jobs: list[dict[str, object]]) -> str:

@@ -1,10 +1,12 @@
-"""`sacct`: the jobs that the head still knows, those that are over too."""
+"""`sacct`: the jobs that the head still knows, and those of the history."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 
+from phalanx.cli.periods import past_moment
+from phalanx.cli.slurm.past import cpu_time, past_jobs
 from phalanx.cli.slurm.rows import PLACES, Shown, job_json, jobs_wanted, json_of, user_of
 from phalanx.cli.slurm.usage import read, refuse
 from phalanx.cli.table import say
@@ -17,12 +19,16 @@ from phalanx.model.jobs import states as st
 SACCT = (
     Option("accounts", "A"),
     flag("allclusters", "L", note="there is one cluster"),
-    flag("allocations", "X", note="always so: steps are not counted"),
+    flag(
+        "allocations",
+        "X",
+        note="else JOB.batch has what was used; steps have no rows",
+    ),
     flag("allusers", "a"),
     Option("cluster", refused="there is one cluster"),
     Option("clusters", "M", note="all alone: there is one cluster"),
     Option("delimiter"),
-    flag("duplicates", "D", note="one row a job"),
+    flag("duplicates", "D", note="one row a job, of all its attempts"),
     Option("endtime", "E"),
     Option("format", "o"),
     flag("help", "h"),
@@ -33,7 +39,11 @@ SACCT = (
     flag("parsable", "p"),
     flag("parsable2", "P"),
     Option("partition", "r"),
-    Option("starttime", "S", note="ISO times, now, now-2days, today, midnight"),
+    Option(
+        "starttime",
+        "S",
+        note="ISO times, 2d, now-2days, today; today without it and --jobs",
+    ),
     Option("state", "s"),
     Option("user", "u"),
     Option("uid", refused="use --user"),
@@ -66,9 +76,10 @@ def _sacct(asked: Mapping[str, str]) -> None:
     users = set(filter(None, asked.get("user", "").split(",")))
     queues = set(filter(None, asked.get("partition", "").split(",")))
     accounts = set(filter(None, asked.get("accounts", "").split(",")))
+    known_jobs = jobs_wanted(ids, asked.get("name"))
     jobs = [
         job
-        for job in jobs_wanted(ids, asked.get("name"))
+        for job in known_jobs
         if job.state in wanted
         and (not users or user_of(job) in users)
         and (not queues or job.queue in queues)
@@ -78,9 +89,30 @@ def _sacct(asked: Mapping[str, str]) -> None:
     ]
     needs = "json" in asked or any(column.field in PLACES for column in columns)
     shown = Shown()
-    rows = [shown.row(job, needs) for job in jobs]
+    past = past_jobs(begin, end, ids)
+    rows: list[dict[str, str]] = []
+    listed: list[dict[str, object]] = []
+    for job in jobs:
+        row = shown.row(job, needs)
+        row["cputime"], row["cpuseconds"] = cpu_time(float(row["cpus"]), job.ran_s)
+        known = past.pop((job.namespace, job.name, job.submitted), None)
+        row |= {} if known is None else known.used()
+        listed.append(job_json(job, row))
+        rows.append(row)
+        rows += [] if known is None or "allocations" in asked else [known.batch(row)]
+    for known in past.values():
+        row = known.row()
+        if (
+            (known.state in wanted)
+            and known.is_named(ids, asked.get("name"))
+            and (not users or row["user"] in users)
+            and (not queues or row["partition"] in queues)
+            and not accounts
+        ):
+            rows += [row] if "allocations" in asked else [row, known.batch(row)]
+            listed.append(known.json(row))
     if "json" in asked:
-        say(json_of([job_json(job, row) for job, row in zip(jobs, rows, strict=True)]))
+        say(json_of(listed))
         return
     separator = ""
     if "parsable" in asked or "parsable2" in asked:
@@ -98,20 +130,8 @@ def _sacct(asked: Mapping[str, str]) -> None:
 
 
 def _moment(asked: Mapping[str, str], name: str) -> float | None:
-    from phalanx.manifests.times import read_length, read_moment
-
     given = asked.get(name)
-    if given is None:
-        return None
-    now = time.time()
-    if given in ("today", "midnight"):
-        return time.mktime((*time.localtime(now)[:3], 0, 0, 0, 0, 0, -1))
-    if given.startswith("now-"):
-        amount = given.removeprefix("now-")
-        digits = amount.rstrip("abcdefghijklmnopqrstuvwxyz")
-        unit = {"": "s", "s": "s", "m": "m", "h": "h", "d": "d"}.get(amount[len(digits) :][:1])
-        if unit is None:
-            raise OptionError(f"--{name}={given}: it is like now-2days or now-3hours")
-        return now - read_length(digits + unit)
-    moment = read_moment(given, now)
-    return moment.since(now)
+    try:
+        return None if given is None else past_moment(given, time.time())
+    except ValueError as error:
+        raise OptionError(f"--{name}: {error}") from None

@@ -93,5 +93,13 @@ SACCT_FIELDS = _read(
     Reason reason Reason
     Priority priority Priority
     Restarts restarts Restarts
+    CPUTime cputime CPUTime
+    CPUTimeRAW cpuseconds CPUTimeRAW
+    TotalCPU totalcpu TotalCPU
+    MaxRSS maxrss MaxRSS
+    AveRSS averss AveRSS
+    ReqMem reqmem ReqMem
+    ReqTRES tres ReqTRES
+    AllocTRES tres AllocTRES
     """
 )

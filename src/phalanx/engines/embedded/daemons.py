@@ -48,6 +48,8 @@ class HeadOptions(msgspec.Struct, kw_only=True):
     marks: str = ""
     cluster: str = ""
     accept_loss: bool = False
+    history: str = ""
+    history_limits: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     placement: PlacementPolicy = PlacementPolicy()
     temp_dir: str | None = None
@@ -120,6 +122,8 @@ def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
         "marks": options.marks,
         "cluster": options.cluster,
         "accept_loss": options.accept_loss,
+        "history": options.history,
+        "history_limits": options.history_limits,
         "limits": options.limits,
         "placement": msgspec.to_builtins(options.placement),
         "is_private": options.is_private,

@@ -81,7 +81,8 @@ class CommandClient:
         )
 
 
-def how_it_ended(message: Exited) -> tuple[int, str]:
-    """(exit code, why where the code alone does not say it) of a command that has ended."""
+def how_it_ended(message: Exited) -> tuple[int, str, float, int]:
+    """(exit code, why where the code alone does not say it, CPU seconds, bytes of memory) of a
+    command that has ended."""
     code, reason = exit_of(message.code)
-    return code, message.reason or reason
+    return code, message.reason or reason, message.cpu_s, message.memory

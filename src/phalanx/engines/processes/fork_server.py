@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import select
 import signal
 import socket
@@ -167,8 +168,7 @@ class ForkServer:
         if listening is not None:
             listening.close()
         self.adopt(Child(order.process, pid, is_command=True, group=group, socket=path))
-        if order.memory_bytes:
-            self.node.post(Began(order.process, pid))
+        self.node.post(Began(order.process, pid))
 
     def close_in_child(self) -> None:
         """In a child that goes on as a program of ours: let go of all that is watched here."""
@@ -193,7 +193,7 @@ class ForkServer:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
         reason = "" if child.group is None else child.group.end()
-        _, status = os.waitpid(child.pid, 0)
+        _, status, used = os.wait4(child.pid, 0)
         self.stop_reading(pidfd)
         if child.socket:
             with contextlib.suppress(OSError):
@@ -202,7 +202,10 @@ class ForkServer:
         self._end_orphans()
         self.before_end(child)
         code = os.waitstatus_to_exitcode(status)
-        self.node.post(Exited(child.process, child.pid, code, reason))
+        # Before it became a program it was a copy of this process: so much says nothing of it.
+        is_more = used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        cpu_s, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 if is_more else 0
+        self.node.post(Exited(child.process, child.pid, code, reason, cpu_s, memory))
 
     def before_end(self, child: Child) -> None:
         """A child has ended, and that is about to be reported."""

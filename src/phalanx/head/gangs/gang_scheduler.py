@@ -13,6 +13,8 @@ import msgspec
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.plan import Plan
 from phalanx.batch.specs import Shape, Snapshot, TaskSpec
+from phalanx.head.accounting.ledger import Ledger
+from phalanx.head.accounting.requests import AccountingRequests
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
 from phalanx.head.gangs.bundle_orders import BundleOrders
@@ -66,6 +68,7 @@ from phalanx.protocol.bundle_messages import (
     Committed,
     LogRead,
     MemberNews,
+    MemberUsed,
     Prepared,
     StepStarted,
 )
@@ -99,6 +102,7 @@ class GangScheduler:
         *,
         record: Callable[[Event], None],
         defects: Defects,
+        ledger: Ledger | None,
     ) -> None:
         self._outbox = outbox
         self._clock = clock
@@ -149,7 +153,7 @@ class GangScheduler:
         self.priorities = Priorities(state_store)
         self.jobs = JobGangs(
             outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
-            nodes.is_here, self.priorities.of, defects,
+            nodes.is_here, self.priorities.of, defects, ledger, self._host_of,
         )  # fmt: skip
         live.record_of = self.jobs.table.get
         self.jobs.reserved_until, calendar.jobs = calendar.ends, self.jobs
@@ -178,6 +182,7 @@ class GangScheduler:
             *self.job_requests.entries(),
             *self.gang_requests.entries(),
             *calendar.entries(),
+            *AccountingRequests(ledger).entries(),
             ReadJobLog.handled_by(self.logs.read),
             RunStep.handled_by(self.steps.run),
             AttachMember.handled_by(self.steps.attach),
@@ -214,6 +219,11 @@ class GangScheduler:
         """Where a node is reached."""
         record = self._nodes.get(node_id)
         return (record.host if record is not None else "") or "127.0.0.1"
+
+    def _host_of(self, node_id: str) -> str:
+        """What a node's machine is called, for people."""
+        record = self._nodes.get(node_id)
+        return (record.hostname if record is not None else "") or node_id[:8]
 
     # ---- what nodes and processes do ---------------------------------------------------------
 
@@ -282,9 +292,12 @@ class GangScheduler:
         """See GangEvents."""
         self.reservations.returned(node_id, message.group, message.attempt)
 
-    def member_news(self, node_id: str, message: MemberNews) -> None:
+    def member_news(self, node_id: str, message: MemberNews | MemberUsed) -> None:
         """See GangEvents."""
-        self.jobs.member_news(node_id, message)
+        if isinstance(message, MemberUsed):
+            self.jobs.member_used(message)
+        else:
+            self.jobs.member_news(node_id, message)
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
         """See GangEvents."""
@@ -474,4 +487,5 @@ class GangScheduler:
         in_order = sorted(flows, key=lambda flow: flow.submitted)
         self.job_requests.flows.restore(templates, in_order)
         self.job_requests.crons.restore([decode(row, type=CronRecord) for row in stored["crons"]])
+        self.jobs.records.restore(stored["attempts"])
         self._request_cycle()

@@ -15,6 +15,7 @@ from phalanx.protocol.bundle_messages import (
     Committed,
     LogRead,
     MemberNews,
+    MemberUsed,
     Prepared,
     StepStarted,
 )
@@ -62,8 +63,8 @@ class GangEvents(Protocol):
         """A node has freed bundles."""
         ...
 
-    def member_news(self, node_id: str, message: MemberNews) -> None:
-        """A job's member runs, or has ended."""
+    def member_news(self, node_id: str, message: MemberNews | MemberUsed) -> None:
+        """A job's member runs, or has ended; or what it used that lost its place."""
         ...
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
@@ -118,7 +119,7 @@ class GangsNotInUse:
     def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
         """See GangEvents."""
 
-    def member_news(self, node_id: str, message: MemberNews) -> None:
+    def member_news(self, node_id: str, message: MemberNews | MemberUsed) -> None:
         """See GangEvents."""
 
     def node_answered(self, message: LogRead | StepStarted) -> None:

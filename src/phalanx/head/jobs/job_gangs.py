@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from phalanx.head.accounting.ledger import Ledger
+from phalanx.head.accounting.records import AttemptRecords
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects, describe
 from phalanx.head.gangs.gang import Gang
@@ -40,7 +42,7 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import WarningSignal
-from phalanx.protocol.bundle_messages import ForgetJob, MemberNews
+from phalanx.protocol.bundle_messages import ForgetJob, MemberNews, MemberUsed
 from phalanx.resources.ports import RandomSource
 
 
@@ -80,6 +82,8 @@ class JobGangs:
         is_here: Callable[[str], bool],
         priority_of: Callable[[JobSpec], int],
         defects: Defects,
+        ledger: Ledger | None,
+        host_of: Callable[[str], str],
     ) -> None:
         self._outbox = outbox
         self._state_store = state_store
@@ -94,6 +98,7 @@ class JobGangs:
         self._defects = defects
         self.table = JobTable(self)
         self.arrays = Arrays(self, self.table.get)
+        self.records = AttemptRecords(state_store, ledger, host_of, self.table.get)
         self._rows: dict[str, JobRow] = {}
         self.errors: dict[str, str] = {}
         """What went wrong here with each job that something did with."""
@@ -392,6 +397,8 @@ class JobGangs:
         for index in members:
             group, number = key_of(gang, index)
             attempt = gang.members[index].attempt
+            if job is not None:
+                self.records.lost(gang, index, job, gang.members[index].why_gone, self.wall())
             why, gang.members[index].why_gone = gang.members[index].why_gone, ""
             member = job.member(group, number) if job else None
             if member is None or member.attempt == attempt or member.state != st.PENDING:
@@ -444,9 +451,21 @@ class JobGangs:
         if message.code is None:
             self.handle(ev.MemberRan(**about, node=node_id, ran_s=message.ran_s))
             return
+        job = self.table.get(gang.job)
+        if job is not None:
+            index, code, reason, used = message.index, message.code, message.reason, message.used
+            self.records.ended(
+                gang, index, job, code=code, reason=reason, used=used, now=self.wall()
+            )
         self.handle(ev.MemberExited(**about, exit_code=message.code, reason=message.reason))
         if place.state == HELD and place.attempt == message.attempt:  # else it started again
             self._reservations.end(gang, [message.index])
+
+    def member_used(self, message: MemberUsed) -> None:
+        """A node says what a member used that lost its place."""
+        gang = self._registry.gangs.get(message.group)
+        if gang is not None and gang.job:
+            self.records.used(gang, message.index, message.attempt, message.used)
 
     def _know_log(self, uid: str, member: str, place: tuple[str, str]) -> None:
         row = self._rows.get(uid)

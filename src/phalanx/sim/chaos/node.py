@@ -10,6 +10,7 @@ from phalanx.node.cluster_node import cluster_node
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.peers import Peer
+from phalanx.node.usage import NoUsageMeter
 from phalanx.protocol.bundle_messages import CommitBundles, PrepareBundles
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.resources.instances import NodeResources
@@ -81,6 +82,7 @@ class SimNode:
                 commands=self.commands,
                 job_files=NoJobFiles(),
                 memory=NoMemoryMeter(),
+                usage=NoUsageMeter(),
                 store_files=files,
                 spill_files=files,
                 transfers=SimTransfers(host, network, self._pulled),

@@ -18,6 +18,7 @@ import msgspec
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.starting import start_gateway
+from phalanx.engines.embedded.head.ledger_thread import LedgerThread
 from phalanx.engines.embedded.head.warming import Warming
 from phalanx.engines.probing import ThreadProber
 from phalanx.engines.processes import session as sessions
@@ -36,6 +37,7 @@ from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import Ask
 from phalanx.storage.errors import StorageCorruptError, StorageError, StorageFullError
 from phalanx.storage.journal import Journal
+from phalanx.storage.ledger import HistoryLimits
 from phalanx.storage.naming import storage_name
 from phalanx.storage.storage import Storage
 
@@ -56,6 +58,9 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     """The cluster whose store it must be, as nodes of this machine know it; empty: any."""
     accept_loss: bool = False
     """Whether to go on with a store that has lost what it confirmed."""
+    history: str = ""
+    """The file that the history of jobs is in; empty: one that goes with the session."""
+    history_limits: HistoryLimits = HistoryLimits()
     limits: HealthLimits = HealthLimits()
     placement: PlacementPolicy = PlacementPolicy()
     ready_fd: int = -1
@@ -84,6 +89,7 @@ class HeadProcess:
         storage = _open(config)
         stored = NOTHING_STORED if storage is None else _read(storage)
         self._journal = None if storage is None else Journal(storage)
+        history = config.history or os.path.join(config.session.directory, "history.db")
         state_store = StateStore(self._journal, storage_name(config.store))
         self._control = ControlPlane(
             Outbox(self._send, state_store),
@@ -95,6 +101,7 @@ class HeadProcess:
             limits=config.limits,
             placement=config.placement,
             cluster="" if storage is None else storage.cluster,
+            ledger=LedgerThread(history, config.history_limits, self._loop.call),
             report_defect=print_defect,
         )
         self._warming = Warming()

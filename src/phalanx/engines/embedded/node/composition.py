@@ -29,6 +29,7 @@ from phalanx.engines.processes.fork_client import CommandClient, ForkClient, how
 from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.engines.processes.memory_use import SessionMemory
 from phalanx.engines.processes.ports import is_port_free
+from phalanx.engines.processes.usage_meter import ThreadUsageMeter
 from phalanx.engines.system import say
 from phalanx.errors import ProtocolError
 from phalanx.node.borrowed_leases import LeaseInquiries
@@ -109,6 +110,7 @@ class EmbeddedNode:
             commands=CommandClient(forks, jobs),
             job_files=jobs,
             memory=SessionMemory(),
+            usage=ThreadUsageMeter(),
             store_files=SessionFiles(session),
             spill_files=ThreadedSpill(session, loop.call),
             transfers=reach,

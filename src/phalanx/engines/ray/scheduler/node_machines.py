@@ -24,6 +24,7 @@ from phalanx.node.groups import NodeGroups
 from phalanx.node.job_members import JobMembers
 from phalanx.node.peers import Peer
 from phalanx.node.reports import Reports, view_row
+from phalanx.node.usage import NoUsageMeter
 from phalanx.observe.state.query import StatePart
 from phalanx.protocol.cluster_messages import (
     Acked,
@@ -71,6 +72,7 @@ class NodeMachines:
             files,
             SessionMemory(),
             token_bytes,
+            NoUsageMeter(),
         )
         self._groups = NodeGroups(
             node_process_id(self.prefix),

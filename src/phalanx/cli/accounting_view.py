@@ -1,0 +1,202 @@
+"""How the history of jobs is shown: as tables, as text like `seff`'s, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from phalanx.cli.table import amount, size, table
+from phalanx.compat.slurm.states import clock
+from phalanx.model.attempts import Attempt
+from phalanx.model.nearest import nearest
+from phalanx.observe.accounting.efficiency import Efficiency
+from phalanx.observe.accounting.questions import UsageRow
+from phalanx.observe.accounting.sums import HourSum, total_of
+
+UNKNOWN = "-"
+_HOUR_S = 3600
+HISTORY: Final[Mapping[str, Callable[[Attempt], str]]] = {
+    "job": lambda one: one.job,
+    "namespace": lambda one: one.namespace,
+    "member": lambda one: one.member,
+    "attempt": lambda one: str(one.attempt),
+    "user": lambda one: one.user or UNKNOWN,
+    "queue": lambda one: one.queue,
+    "state": lambda one: one.state,
+    "exit": lambda one: UNKNOWN if one.exit_code is None else str(one.exit_code),
+    "node": lambda one: one.node,
+    "cpus": lambda one: amount(one.cpus),
+    "memory": lambda one: size(one.memory) if one.memory else UNKNOWN,
+    "gpus": lambda one: amount(one.gpus),
+    "submitted": lambda one: clock(one.submitted),
+    "started": lambda one: clock(one.started),
+    "ended": lambda one: clock(one.ended),
+    "elapsed": lambda one: length(one.elapsed_s),
+    "waited": lambda one: UNKNOWN if one.waited_s is None else length(one.waited_s),
+    "cpu%": lambda one: part(_cpu(one)),
+    "mem%": lambda one: part(_memory(one)),
+    "gpu%": lambda one: part(one.used.gpu_mean if one.used and one.used.gpus else None),
+    "cpu-p95": lambda one: UNKNOWN if one.used is None else amount(round(one.used.cpu_p95, 2)),
+    "mem-max": lambda one: size(one.used.memory_max) if one.used else UNKNOWN,
+    "gpu-idle": lambda one: length(one.used.gpu_idle_s) if one.used and one.used.gpus else UNKNOWN,
+    "command": lambda one: one.command,
+    "reason": lambda one: one.reason,
+}
+"""Columns of `phalanx history` by name."""
+USUAL = "job,member,user,queue,state,exit,node,elapsed,cpu%,mem%,gpu%,ended"
+_RIGHT = {"attempt", "exit", "cpus", "memory", "gpus", "elapsed", "waited", "cpu%", "mem%", "gpu%",
+          "cpu-p95", "mem-max", "gpu-idle"}  # fmt: skip
+
+
+def columns_of(text: str) -> list[str]:
+    """The columns of a format. Raises ValueError for one that there is not."""
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in HISTORY and name != "all":
+            there = ", ".join(HISTORY)
+            raise ValueError(f"there is no column {name!r}{nearest(name, list(HISTORY))}; "
+                             f"there are {there}, and all")  # fmt: skip
+    if not names:
+        raise ValueError("--format names at least one column")
+    return list(HISTORY) if "all" in names else names
+
+
+def history_text(attempts: Sequence[Attempt], columns: Sequence[str]) -> str:
+    """A row an attempt."""
+    head = [name.upper() for name in columns]
+    rows = [[HISTORY[name](one) for name in columns] for one in attempts]
+    return table(head, rows, right={name.upper() for name in _RIGHT})
+
+
+def plain(attempt: Attempt) -> dict[str, Any]:
+    """For JSON; `used` is null where it is not known."""
+    found = msgspec.structs.asdict(attempt)
+    found["elapsed_s"] = attempt.elapsed_s
+    if attempt.used is not None:
+        found["used"] = msgspec.structs.asdict(attempt.used)
+    return found
+
+
+def efficiency_text(one: Efficiency, is_cut: bool) -> str:
+    """Lines as `seff` has them, with GPUs and the advice."""
+    code = UNKNOWN if one.exit_code is None else str(one.exit_code)
+    lines = [
+        f"Job: {one.job}",
+        f"User/Queue: {one.user or UNKNOWN}/{one.queue}",
+        f"State: {one.state} (exit code {code})",
+        f"Nodes: {one.nodes}",
+        f"Cores: {amount(one.cpus)}",
+        f"GPUs: {amount(one.gpus)}",
+        f"CPU Utilized: {length(one.cpu_s)}",
+        f"CPU Efficiency: {of(one.cpu, length(one.held_cpu_s) + ' core-walltime')}",
+        f"Job Wall-clock time: {length(one.elapsed_s)}",
+        "Memory Utilized: " + (UNKNOWN if one.memory_max is None else size(one.memory_max)),
+    ]
+    if one.member_memory:
+        lines.append(f"Memory Efficiency: {of(one.memory_part, size(one.member_memory))}")
+    if one.gpus:
+        lines.append(f"GPU Efficiency: {of(one.gpu, 'of the time')}")
+        idle = UNKNOWN if one.gpu_idle_s is None else length(one.gpu_idle_s)
+        lines.append(f"GPU Idle: {idle} device-time")
+        most = UNKNOWN if one.gpu_memory_max is None else size(one.gpu_memory_max)
+        lines.append(f"GPU Memory Utilized: {most} ({part(one.gpu_memory_part)})")
+    if one.attempts > 1:
+        lines.append(f"Attempts of members: {one.attempts}")
+    if one.unknown:
+        lines.append(f"Left out, as what they used is not known: {one.unknown}")
+    if is_cut:
+        lines.append("Left out: all attempts before the last 10,000")
+    return "\n".join([*lines, "", one.advice])
+
+
+USER, QUEUE, BOTH = "user", "queue", "both"
+
+
+def together(rows: Sequence[UsageRow], by: str) -> list[UsageRow]:
+    """Rows of the same user, or of the same queue, as one."""
+    found: dict[tuple[str, str], list[HourSum]] = {}
+    for row in rows:
+        key = ("" if by == QUEUE else row.user, "" if by == USER else row.queue)
+        found.setdefault(key, []).append(row.sum)
+    return [
+        UsageRow(user=user, queue=queue, sum=total_of(sums))
+        for (user, queue), sums in sorted(found.items())
+    ]
+
+
+def report_text(rows: Sequence[UsageRow], by: str) -> str:
+    """A row a user and queue, and a last one with all."""
+    kinds = {USER: ["USER"], QUEUE: ["QUEUE"], BOTH: ["USER", "QUEUE"]}[by]
+    numbers = ["ATTEMPTS", "DONE", "CPU-H", "CPU%", "GPU-H", "GPU%", "IDLE GPU-H", "WAIT p50",
+               "p90", "p99"]  # fmt: skip
+    total = UsageRow(user="all", queue="all", sum=total_of([row.sum for row in rows]))
+    cells = []
+    for row in [*rows, total]:
+        user = row.user or UNKNOWN
+        named = {USER: [user], QUEUE: [row.queue], BOTH: [user, row.queue]}[by]
+        cells.append(named + _sums(row.sum))
+    return table([*kinds, *numbers], cells, right=numbers)
+
+
+def _sums(one: HourSum) -> list[str]:
+    waits = [one.wait(p) for p in (0.5, 0.9, 0.99)]
+    return [
+        f"{one.attempts:,}",
+        part(one.completed / one.attempts if one.attempts else None),
+        f"{one.cpu_s / _HOUR_S:,.1f}",
+        part(one.cpu_used_s / one.cpu_known_s if one.cpu_known_s else None),
+        f"{one.gpu_s / _HOUR_S:,.1f}",
+        part(one.gpu_used_s / one.gpu_known_s if one.gpu_known_s else None),
+        f"{one.gpu_idle_s / _HOUR_S:,.1f}" if one.gpu_known_s else UNKNOWN,
+        *(UNKNOWN if wait is None else length(wait) for wait in waits),
+    ]
+
+
+def report_row(row: UsageRow) -> dict[str, Any]:
+    """For JSON: hours, and waits in seconds."""
+    one = row.sum
+    return {
+        "user": row.user,
+        "queue": row.queue,
+        "attempts": one.attempts,
+        "completed": one.completed,
+        "jobs_begun": sum(one.waits.values()),
+        **{
+            name.replace("_s", "_hours"): getattr(one, name) / _HOUR_S
+            for name in ("cpu_s", "cpu_used_s", "cpu_known_s", "cpu_idle_s", "gpu_s",
+                         "gpu_used_s", "gpu_known_s", "gpu_idle_s")
+        },
+        "memory_byte_hours": one.memory_s / _HOUR_S,
+        "wait_p50_s": one.wait(0.5),
+        "wait_p90_s": one.wait(0.9),
+        "wait_p99_s": one.wait(0.99),
+    }  # fmt: skip
+
+
+def length(seconds: float) -> str:
+    """[D-]HH:MM:SS."""
+    days, left = divmod(int(seconds), 86_400)
+    text = f"{left // 3_600:02d}:{left // 60 % 60:02d}:{left % 60:02d}"
+    return f"{days}-{text}" if days else text
+
+
+def part(value: float | None) -> str:
+    """A part as a percentage."""
+    return UNKNOWN if value is None else f"{value:.0%}"
+
+
+def of(value: float | None, whole: str) -> str:
+    """12.00% of a whole, as `seff` writes it."""
+    shown = UNKNOWN if value is None else f"{value:.2%}"
+    return f"{shown} {whole}" if whole.startswith("of") else f"{shown} of {whole}"
+
+
+def _cpu(one: Attempt) -> float | None:
+    held = one.cpus * one.elapsed_s
+    return None if one.used is None or not held else one.used.cpu_s / held
+
+
+def _memory(one: Attempt) -> float | None:
+    return one.used.memory_max / one.memory if one.used and one.memory else None

@@ -1,0 +1,157 @@
+"""The history of jobs, written and read in a thread: the head goes on meanwhile."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from phalanx.engines.system import say
+from phalanx.errors import HistoryUnavailableError
+from phalanx.head.accounting.ledger import Answered
+from phalanx.model.attempts import LedgerRow
+from phalanx.observe.accounting.questions import (
+    AttemptPage,
+    AttemptQuery,
+    UsageQuery,
+    UsageRow,
+)
+from phalanx.storage.errors import StorageError
+from phalanx.storage.ledger import HistoryLimits, SqliteLedger
+
+BATCH_ROWS = 1_000
+AGAIN_S = 5.0
+"""After what could not be written."""
+MAX_WAITING = 100_000
+"""Records that wait to be written, while the disk is full for instance; beyond that they stay in
+the store, until the head starts again."""
+MAX_QUESTIONS = 100
+"""That wait; more are refused."""
+_BAD = (sqlite3.Error, StorageError, OSError, msgspec.MsgspecError)
+
+
+class LedgerThread:
+    """See Ledger."""
+
+    def __init__(
+        self, path: str, limits: HistoryLimits, call: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """`call` has something done by the head's loop; it may be called in any thread."""
+        self._path = path
+        self._limits = limits
+        self._call = call
+        self._ledger: SqliteLedger | None = None
+        self._condition = threading.Condition()
+        self._rows: deque[tuple[LedgerRow, Callable[[], None] | None]] = deque()
+        self._questions: deque[tuple[Callable[[SqliteLedger], Any], Answered[Any]]] = deque()
+        self._failed_at: float | None = None
+        self._thread: threading.Thread | None = None
+
+    # ---- in the head's loop --------------------------------------------------------------------
+
+    def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
+        """See Ledger."""
+        with self._condition:
+            if len(self._rows) + len(rows) > MAX_WAITING:
+                return
+            for row in rows[:-1]:
+                self._rows.append((row, None))
+            self._rows.append((rows[-1], kept))
+            self._begin()
+
+    def attempts(self, query: AttemptQuery, answered: Answered[AttemptPage]) -> None:
+        """See Ledger."""
+        self._ask(lambda ledger: ledger.attempts(query), answered)
+
+    def usage(self, query: UsageQuery, answered: Answered[list[UsageRow]]) -> None:
+        """See Ledger."""
+        self._ask(lambda ledger: ledger.usage(query), answered)
+
+    def _ask(self, look: Callable[[SqliteLedger], Any], answered: Answered[Any]) -> None:
+        with self._condition:
+            if len(self._questions) < MAX_QUESTIONS:
+                self._questions.append((look, answered))
+                self._begin()
+                return
+        answered(HistoryUnavailableError(f"{MAX_QUESTIONS} questions wait already: ask later."))
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="ledger", daemon=True)
+            self._thread.start()
+        self._condition.notify()
+
+    # ---- in the thread -------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while True:
+            with self._condition:
+                self._condition.wait_for(self._has_work, self._rest_s())
+                question = self._questions.popleft() if self._questions else None
+                taken = [] if question else self._take()
+            if question is not None:
+                self._answer(*question)
+            elif taken:
+                self._write(taken)
+
+    def _has_work(self) -> bool:
+        return bool(self._questions) or (bool(self._rows) and not self._rest_s())
+
+    def _rest_s(self) -> float | None:
+        """How long nothing is written, as it failed; None: there is nothing to wait for."""
+        if self._failed_at is None:
+            return None
+        return max(self._failed_at + AGAIN_S - time.monotonic(), 0.0) or None
+
+    def _take(self) -> list[tuple[LedgerRow, Callable[[], None] | None]]:
+        if self._rest_s():
+            return []
+        return [self._rows.popleft() for _ in range(min(len(self._rows), BATCH_ROWS))]
+
+    def _write(self, taken: list[tuple[LedgerRow, Callable[[], None] | None]]) -> None:
+        try:
+            self._opened().add((row for row, _ in taken), time.time())
+        except _BAD as error:
+            if self._failed_at is None:
+                say(f"the history of jobs in {self._path} cannot be written ({error})")
+            self._failed_at = time.monotonic()
+            with self._condition:
+                self._rows.extendleft(reversed(taken))
+            return
+        self._failed_at = None
+        kept = [one for _, one in taken if one is not None]
+
+        def tell() -> None:
+            for one in kept:
+                one()
+
+        self._call(tell)
+
+    def _answer(self, look: Callable[[SqliteLedger], Any], answered: Answered[Any]) -> None:
+        answer: Any
+        try:
+            answer = look(self._opened())
+        except _BAD as error:
+            answer = HistoryUnavailableError(
+                f"The history of jobs in {self._path} cannot be read: {error}."
+            )
+        self._call(lambda: answered(answer))
+
+    def _opened(self) -> SqliteLedger:
+        if self._ledger is None:
+            try:
+                self._ledger = SqliteLedger(self._path, self._limits)
+            except sqlite3.DatabaseError as error:
+                if "not a database" not in str(error) and "malformed" not in str(error):
+                    raise
+                aside = f"{self._path}.damaged-{time.time():.0f}"
+                os.rename(self._path, aside)
+                say(f"the history of jobs was damaged ({error}): it is now {aside}")
+                self._ledger = SqliteLedger(self._path, self._limits)
+        return self._ledger

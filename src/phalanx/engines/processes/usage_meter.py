@@ -1,0 +1,107 @@
+"""Looks at what commands and devices use, in a thread of its own."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Collection
+from typing import Any
+
+from phalanx.engines.processes.process_tree import subtrees
+from phalanx.node.usage import Device, UsageSample
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_PARENT, _USER, _CHILDREN_SYSTEM, _RESIDENT, _SESSION = 1, 11, 14, 21, 3
+"""Fields of /proc/PID/stat, counted from the state, which follows the name (proc_pid_stat(5)): the
+times are those of the process in user and kernel mode, and of its children that are reaped."""
+
+
+class ThreadUsageMeter:
+    """See UsageMeter. A command leads a session of its own, and is a subreaper: all processes of
+    that session, and all below it, count. What they share counts once a process: a page that two
+    map counts twice."""
+
+    def __init__(self) -> None:
+        self._looking: threading.Thread | None = None
+        self._seen: UsageSample | None = None
+        self._devices = _Devices()
+
+    def ask(self, pids: Collection[int], devices: Collection[int]) -> None:
+        """See UsageMeter."""
+        if self._looking is None or not self._looking.is_alive():
+            args = (tuple(pids), tuple(devices))
+            self._looking = threading.Thread(target=self._look, args=args, daemon=True)
+            self._looking.start()
+
+    def answer(self) -> UsageSample | None:
+        """See UsageMeter."""
+        if self._looking is not None and self._looking.is_alive():
+            return None
+        seen, self._seen = self._seen, None
+        return seen
+
+    def _look(self, pids: Collection[int], devices: Collection[int]) -> None:
+        self._seen = UsageSample(look_at(pids), self._devices.look_at(devices))
+
+
+def look_at(commands: Collection[int]) -> dict[int, tuple[float, int]]:
+    """(CPU seconds, resident bytes) of each of these that lives, with all that is below it."""
+    processes: dict[int, list[bytes]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            fields = _stat(name)
+            if len(fields) > _RESIDENT:
+                processes[int(name)] = fields
+    below = subtrees(commands, {pid: int(f[_PARENT]) for pid, f in processes.items()})
+    found: dict[int, tuple[float, int]] = {pid: (0.0, 0) for pid in commands if pid in processes}
+    for pid, fields in processes.items():
+        command = below.get(pid, int(fields[_SESSION]))
+        if command in found:
+            cpu_s, memory = found[command]
+            ticks = sum(map(int, fields[_USER : _CHILDREN_SYSTEM + 1]))
+            found[command] = cpu_s + ticks * _TICK_S, memory + int(fields[_RESIDENT]) * _PAGE
+    return found
+
+
+def _stat(pid: str) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:  # it has ended
+        return []
+
+
+class _Devices:
+    """GPUs, by NVIDIA's management library; nothing is known of any without it."""
+
+    def __init__(self) -> None:
+        self._nvml: Any = None
+        self._is_there = True
+
+    def look_at(self, devices: Collection[int]) -> dict[int, Device]:
+        """Each of these of which something is known."""
+        found: dict[int, Device] = {}
+        if not devices or not self._begin():
+            return found
+        nvml = self._nvml
+        for number in devices:
+            try:
+                handle = nvml.nvmlDeviceGetHandleByIndex(number)
+                busy = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
+                memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+            except nvml.NVMLError:  # it fell off the bus, or is split into parts (MIG)
+                continue
+            found[number] = (busy, float(memory.used), float(memory.total))
+        return found
+
+    def _begin(self) -> bool:
+        if self._nvml is None and self._is_there:
+            nvml = importlib.import_module("pynvml")
+            try:
+                nvml.nvmlInit()
+                self._nvml = nvml
+            except nvml.NVMLError:
+                self._is_there = False
+        return self._nvml is not None

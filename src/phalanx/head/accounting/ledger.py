@@ -1,0 +1,28 @@
+"""What the head asks of who keeps the records of attempts. See `storage.ledger`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from phalanx.model.attempts import LedgerRow
+from phalanx.observe.accounting.questions import AttemptPage, AttemptQuery, UsageQuery, UsageRow
+
+T = TypeVar("T")
+Answered = Callable[[T | Exception], None]
+
+
+class Ledger(Protocol):
+    """Keeps records, and looks them up, while the head goes on. It calls back from its loop."""
+
+    def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
+        """Keep these, each once by its key; `kept` is called when that is durable."""
+        ...
+
+    def attempts(self, query: AttemptQuery, answered: Answered[AttemptPage]) -> None:
+        """Look up attempts, the last that ended first."""
+        ...
+
+    def usage(self, query: UsageQuery, answered: Answered[list[UsageRow]]) -> None:
+        """Look up sums."""
+        ...

@@ -1,0 +1,198 @@
+"""Writes a record of each attempt of a job's member that has ended.
+
+A record is a row of the store at first, put there with what else its end changes: so it is as
+durable as the end itself. From there it goes to the ledger, which keeps it once by its key, and is
+then deleted from the store. A head that dies between the two has the next one hand it over again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from phalanx.head.accounting.ledger import Ledger
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.state_store import StateStore
+from phalanx.model import attempts as at
+from phalanx.model.attempts import Attempt, AttemptRow, LedgerRow, Used, UsedRow
+from phalanx.model.exit_codes import TIMED_OUT
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import JobRecord, MemberRecord
+from phalanx.model.jobs.spec import JobSpec
+
+TABLE = "attempts"
+MAX_TEXT = 120
+"""Characters that are kept of a command and of a reason."""
+_ENDED_AS = {
+    st.TERMINATING: st.TERMINATED,
+    st.ABORTING: st.ABORTED,
+    st.RESTARTING: at.RESTARTED,
+    st.COMPLETING: at.MEMBER_COMPLETED,
+}
+"""Of a member that its job has ended: by the state of the job."""
+
+
+class AttemptRecords:
+    """Records on their way to the ledger."""
+
+    def __init__(
+        self,
+        state_store: StateStore,
+        ledger: Ledger | None,
+        host_of: Callable[[str], str],
+        job_of: Callable[[str], JobRecord | None],
+    ) -> None:
+        """`ledger`: None where no history is kept. `host_of`: the host name of a node, by its id.
+        `job_of`: a job by its uid."""
+        self._state_store = state_store
+        self._ledger = ledger
+        self._host_of = host_of
+        self._job_of = job_of
+
+    # ---- what happens to members ---------------------------------------------------------------
+
+    def ended(
+        self,
+        gang: Gang,
+        index: int,
+        job: JobRecord,
+        *,
+        code: int,
+        reason: str,
+        used: Used | None,
+        now: float,
+    ) -> None:
+        """The member's attempt has ended on its node, and its job does not know yet."""
+        member = self._member(gang, index, job, st.PENDING, st.RUNNING, st.TERMINATING)
+        if member is None or (member.state == st.PENDING and used is None):
+            return  # it never began
+        if member.state == st.TERMINATING:
+            state = job.ends_as or ("" if member.retires else _ENDED_AS.get(job.state, ""))
+            state = state if state in at.STATES else st.TERMINATED
+        elif code == TIMED_OUT and reason:
+            state = st.TIMED_OUT
+        else:
+            state = st.FAILED if code else at.MEMBER_COMPLETED
+        self._write(gang, index, job, member, state, reason or member.reason, code, used, now)
+
+    def lost(self, gang: Gang, index: int, job: JobRecord, reason: str, now: float) -> None:
+        """The member loses its place, and its job does not know yet; `reason`: why, where it was
+        not evicted."""
+        member = self._member(gang, index, job, st.RUNNING, st.TERMINATING)
+        if member is not None:
+            state = at.NODE_LOST if reason else at.PREEMPTED
+            self._write(gang, index, job, member, state, reason, None, None, now)
+
+    def used(self, gang: Gang, index: int, attempt: int, used: Used) -> None:
+        """What an attempt used that lost its place."""
+        key = _key(gang.group, index, attempt)
+        self._put(key + b"u", UsedRow(key=key, used=used))
+
+    def _member(self, gang: Gang, index: int, job: JobRecord, *states: str) -> MemberRecord | None:
+        """The member that has this place, if this attempt of it is the one that ends."""
+        place = gang.members[index]
+        member = job.member(place.of_group, place.index)
+        is_it = member is not None and place.attempt and member.attempt == place.attempt
+        return member if member is not None and is_it and member.state in states else None
+
+    # ---- writing -------------------------------------------------------------------------------
+
+    def _write(
+        self,
+        gang: Gang,
+        index: int,
+        job: JobRecord,
+        member: MemberRecord,
+        state: str,
+        reason: str,
+        code: int | None,
+        used: Used | None,
+        now: float,
+    ) -> None:
+        place, spec = gang.members[index], job.spec
+        key = _key(gang.group, index, place.attempt)
+        # How long it ran is known by its node, on a clock that never goes back.
+        since = member.started if member.started is not None else now
+        started = min(since, now) if used is None else now - used.ran_s
+        group = spec.group(place.of_group)
+        needs = {} if group is None else group.template.needs
+        attempt = Attempt(
+            job=spec.name,
+            namespace=spec.namespace,
+            title=dict(spec.annotations).get("slurm/name", "")[:MAX_TEXT],
+            member=f"{place.of_group}-{place.index}",
+            attempt=place.attempt,
+            user=user_of(spec),
+            queue=spec.queue,
+            command=_command(spec, place.of_group),
+            state=state,
+            reason=reason[:MAX_TEXT],
+            exit_code=code,
+            node=self._host_of(member.node or place.node),
+            cpus=needs.get("CPU", 0.0),
+            memory=needs.get("memory", 0.0),
+            gpus=needs.get("GPU", 0.0),
+            submitted=self._submitted(job),
+            started=started,
+            ended=now,
+            waited_s=self._waited_s(job, place.of_group, place.index, place.attempt, started),
+            used=used,
+        )
+        self._put(key, AttemptRow(key=key, attempt=attempt))
+
+    def _submitted(self, job: JobRecord) -> float:
+        element = job.spec.element
+        array = None if element is None else self._job_of(element.array)
+        return job.submitted if array is None else array.submitted
+
+    def _waited_s(
+        self, job: JobRecord, group: str, index: int, attempt: int, started: float
+    ) -> float | None:
+        """A job waits once, however many members it has and however often they start again."""
+        first = job.spec.groups[0].name if job.spec.groups else ""
+        if (group, index, attempt) != (first, 0, 1):
+            return None
+        element = job.spec.element
+        since = job.queued if job.queued is not None else job.submitted
+        return max(started - (since if element is None else element.since), 0.0)
+
+    def _put(self, key: bytes, row: LedgerRow) -> None:
+        if self._ledger is None:
+            return
+        self._state_store.keep(TABLE, key, row)
+        self._state_store.when_written(lambda: self._hand_over([(key, row)]))
+
+    def _hand_over(self, rows: list[tuple[bytes, LedgerRow]]) -> None:
+        def kept() -> None:
+            for key, _ in rows:
+                self._state_store.keep(TABLE, key, None)
+
+        assert self._ledger is not None
+        self._ledger.add([row for _, row in rows], kept)
+
+    def restore(self, values: Iterable[bytes]) -> None:
+        """An earlier head has written these, and did not hear that the ledger has them."""
+        decode = msgspec.msgpack.Decoder(AttemptRow | UsedRow).decode
+        rows = [(_stored_key(row), row) for row in map(decode, values)]
+        if rows and self._ledger is not None:
+            self._hand_over(sorted(rows, key=lambda pair: pair[0]))
+
+
+def user_of(spec: JobSpec) -> str:
+    """Who submitted a job, as far as that was said."""
+    return spec.user or dict(spec.annotations).get("slurm/user", "")
+
+
+def _stored_key(row: LedgerRow) -> bytes:
+    return row.key + (b"u" if isinstance(row, UsedRow) else b"")
+
+
+def _key(group: bytes, index: int, attempt: int) -> bytes:
+    return group + index.to_bytes(4, "big") + attempt.to_bytes(4, "big")
+
+
+def _command(spec: JobSpec, group: str) -> str:
+    found = spec.group(group)
+    processes = () if found is None else found.template.processes
+    return " ".join(processes[0].argv)[:MAX_TEXT] if processes else ""

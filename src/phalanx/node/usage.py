@@ -1,0 +1,148 @@
+"""What members of jobs use, from samples of their processes and devices: see `model.attempts.Used`.
+
+Pure: who measures is a `UsageMeter`, which is asked and answers at a later tick. Processes are
+sampled once in SAMPLE_EVERY_S, those of all members of a node with one look at the machine. The CPU
+time of a process that has ended is what the kernel says, however short it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
+
+from phalanx.model.attempts import Used
+from phalanx.observe.accounting.series import Series
+
+SAMPLE_EVERY_S = 5.0
+IDLE_PART = 0.05
+"""Of the CPUs that it asked for; who uses less is idle."""
+LEAST_PIECE_S = 1.0
+"""A shorter end of a run is no measure of CPUs: what the kernel adds at the end may be older."""
+Device = tuple[float, float, float]
+"""The part of time in which a device computed lately, its bytes in use, and those it has."""
+
+
+class UsageSample(NamedTuple):
+    """One look at the machine."""
+
+    processes: Mapping[int, tuple[float, int]]
+    """By pid, with all that is below it: CPU seconds since it began, and bytes of memory."""
+    devices: Mapping[int, Device]
+
+
+class UsageMeter(Protocol):
+    """Looks at processes and devices without making anybody wait."""
+
+    def ask(self, pids: Collection[int], devices: Collection[int]) -> None:
+        """Look at these, unless the look before is not over yet."""
+        ...
+
+    def answer(self) -> UsageSample | None:
+        """What was last asked for, once; None while it is not there."""
+        ...
+
+
+class NoUsageMeter:
+    """A node on which nothing is measured."""
+
+    def ask(self, pids: Collection[int], devices: Collection[int]) -> None:
+        """See UsageMeter."""
+
+    def answer(self) -> None:
+        """See UsageMeter."""
+        return
+
+
+class MemberUsage:
+    """Of one attempt of a member."""
+
+    def __init__(self, cpus: float, devices: Collection[int], now: float) -> None:
+        """`cpus`: what it asked for. `devices`: the numbers of its GPUs."""
+        self.devices = tuple(devices)
+        self._cpus = cpus
+        self._began_at = self._sampled_at = now
+        self._pids: dict[bytes, int] = {}
+        self._seen_s: dict[bytes, float] = {}
+        """CPU seconds of each process that lives, as last seen."""
+        self._ended_s = 0.0
+        """Those of processes that have ended."""
+        self._sampled_s = 0.0
+        """CPU seconds at the last sample."""
+        self._cpu, self._memory, self._gpu = Series(), Series(), Series()
+        self._gpu_memory = Series()
+        self._gpu_memory_total = 0.0
+        self._cpu_idle_s = self._gpu_idle_s = 0.0
+        self._samples = 0
+
+    @property
+    def pids(self) -> list[int]:
+        """Of its processes that live."""
+        return list(self._pids.values())
+
+    def began(self, process: bytes, pid: int) -> None:
+        """A process of it runs."""
+        self._pids[process] = pid
+
+    def exited(self, process: bytes, cpu_s: float, memory: float) -> None:
+        """A process has ended; its CPU seconds and the largest of its processes, as the kernel
+        counts them."""
+        self._pids.pop(process, None)
+        self._ended_s += max(cpu_s, self._seen_s.pop(process, 0.0))
+        self._memory.add(0.0, memory)
+
+    def sample(self, now: float, sample: UsageSample) -> None:
+        """A look at the machine."""
+        seen = {
+            p: sample.processes[pid] for p, pid in self._pids.items() if pid in sample.processes
+        }
+        if not seen:
+            return
+        for process, (cpu_s, _) in seen.items():
+            self._seen_s[process] = max(cpu_s, self._seen_s.get(process, 0.0))
+        length_s = self._count_cpu(now)
+        self._memory.add(length_s, sum(memory for _, memory in seen.values()))
+        devices = [sample.devices[one] for one in self.devices if one in sample.devices]
+        if devices and len(devices) == len(self.devices):
+            self._gpu.add(length_s, sum(busy for busy, _, _ in devices) / len(devices))
+            self._gpu_idle_s += length_s * sum(busy <= 0 for busy, _, _ in devices)
+            self._gpu_memory.add(length_s, sum(used for _, used, _ in devices))
+            self._gpu_memory_total = sum(total for _, _, total in devices)
+        self._samples += 1
+
+    def _count_cpu(self, now: float) -> float:
+        """What it used since the last sample, and how long that was."""
+        length_s = max(now - self._sampled_at, 0.0)
+        total_s = self._ended_s + sum(self._seen_s.values())
+        spent_s, self._sampled_s = max(total_s - self._sampled_s, 0.0), total_s
+        self._sampled_at = max(now, self._sampled_at)
+        if length_s > 0:
+            used = spent_s / length_s
+            self._cpu.add(length_s, used)
+            if used < IDLE_PART * self._cpus:
+                self._cpu_idle_s += length_s
+        return length_s
+
+    def total(self, now: float) -> Used:
+        """Now that it has ended."""
+        if not self._samples or now - self._sampled_at >= LEAST_PIECE_S:
+            self._count_cpu(now)
+        is_measured = self._gpu_memory_total > 0
+        return Used(
+            ran_s=max(now - self._began_at, 0.0),
+            cpu_s=self._ended_s + sum(self._seen_s.values()),
+            cpu_max=self._cpu.maximum,
+            cpu_p95=self._cpu.p95(),
+            cpu_idle_s=self._cpu_idle_s,
+            memory_mean=self._memory.mean,
+            memory_max=self._memory.maximum,
+            memory_p95=self._memory.p95(),
+            gpus=len(self.devices) if is_measured else 0,
+            gpu_mean=self._gpu.mean,
+            gpu_max=self._gpu.maximum,
+            gpu_p95=self._gpu.p95(),
+            gpu_idle_s=self._gpu_idle_s,
+            gpu_memory_mean=self._gpu_memory.mean,
+            gpu_memory_max=self._gpu_memory.maximum,
+            gpu_memory_total=self._gpu_memory_total,
+            samples=self._samples,
+        )

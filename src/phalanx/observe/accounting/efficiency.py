@@ -1,0 +1,136 @@
+"""How well a job used what it held, as `seff` has it, with GPUs and one sentence of advice.
+
+CPU = CPU seconds used / CPU seconds held. Memory = the largest member's peak / what it asked for.
+GPU = the mean part of time in which its devices computed. Attempts whose use is unknown are left
+out, and counted. Below five minutes of run there is no verdict: starting counts for too much. Below
+15 % of its GPUs or 65 % of its CPUs a job is said to use them badly: the thresholds of Princeton's
+jobstats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from phalanx.model.attempts import Attempt, Used
+
+VERDICT_S = 300.0
+LOW_GPU = 0.15
+LOW_CPU = 0.65
+LOW_MEMORY = 0.25
+HIGH_MEMORY = 0.95
+LEAST_MEMORY = 2**30
+"""Of memory that was asked for; of less nothing is said."""
+
+
+class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one job. Parts are 0 to 1; None: not known, or nothing of it was asked for."""
+
+    job: str
+    user: str
+    queue: str
+    state: str
+    exit_code: int | None
+    attempts: int
+    unknown: int
+    """Of these, those whose use nobody knows."""
+    nodes: int
+    cpus: float
+    """Held at a time, by all members; so are memory and GPUs."""
+    memory: float
+    gpus: float
+    elapsed_s: float
+    """From the first start to the last end."""
+    held_cpu_s: float
+    cpu_s: float
+    cpu: float | None
+    memory_max: float | None
+    """The peak of the member that used most, in bytes."""
+    member_memory: float
+    """What that member had asked for."""
+    memory_part: float | None
+    gpu: float | None
+    gpu_idle_s: float | None
+    """Device-seconds."""
+    gpu_memory_max: float | None
+    gpu_memory_part: float | None
+    advice: str
+
+
+def efficiency(attempts: Sequence[Attempt]) -> Efficiency:
+    """Of the attempts of one job, at least one."""
+    last = max(attempts, key=lambda one: one.ended)
+    worst = next((a for a in attempts if a.exit_code and a.ended == last.ended), last)
+    known = [(one, one.used) for one in attempts if one.used is not None]
+    held_cpu_s = sum(one.cpus * one.elapsed_s for one, _ in known)
+    cpu_s = sum(used.cpu_s for _, used in known)
+    sampled = [(one, used) for one, used in known if used.memory_max]
+    peak = max(sampled, key=lambda pair: pair[1].memory_max, default=None)
+    on_gpus = [(one, used) for one, used in known if used.gpus]
+    device_s = sum(used.gpus * one.elapsed_s for one, used in on_gpus)
+    gpu = _part(sum(u.gpu_mean * u.gpus * one.elapsed_s for one, u in on_gpus), device_s)
+    fullest = max((u for _, u in on_gpus), key=lambda used: used.gpu_memory_max, default=None)
+    latest: dict[str, Attempt] = {}
+    for one in sorted(attempts, key=lambda one: one.attempt):
+        latest[one.member] = one
+    memory_part = None if peak is None else _part(peak[1].memory_max, peak[0].memory)
+    cpu = _part(cpu_s, held_cpu_s)
+    return Efficiency(
+        job=last.job,
+        user=last.user,
+        queue=last.queue,
+        state=worst.state,
+        exit_code=worst.exit_code,
+        attempts=len(attempts),
+        unknown=len(attempts) - len(known),
+        nodes=len({one.node for one in attempts if one.node}),
+        cpus=sum(one.cpus for one in latest.values()),
+        memory=sum(one.memory for one in latest.values()),
+        gpus=sum(one.gpus for one in latest.values()),
+        elapsed_s=max(last.ended - min(one.started for one in attempts), 0.0),
+        held_cpu_s=held_cpu_s,
+        cpu_s=cpu_s,
+        cpu=cpu,
+        memory_max=None if peak is None else peak[1].memory_max,
+        member_memory=max(a.memory for a in attempts) if peak is None else peak[0].memory,
+        memory_part=memory_part,
+        gpu=gpu,
+        gpu_idle_s=sum(used.gpu_idle_s for _, used in on_gpus) if on_gpus else None,
+        gpu_memory_max=None if fullest is None else fullest.gpu_memory_max,
+        gpu_memory_part=(
+            None if fullest is None else _part(fullest.gpu_memory_max, fullest.gpu_memory_total)
+        ),
+        advice=_advice([one.elapsed_s for one, _ in known], cpu, peak, gpu),
+    )
+
+
+def _part(used: float, held: float) -> float | None:
+    return used / held if held > 0 else None
+
+
+def _advice(
+    lengths_s: Sequence[float],
+    cpu: float | None,
+    peak: tuple[Attempt, Used] | None,
+    gpu: float | None,
+) -> str:
+    """One sentence: what matters most comes first, and GPUs cost most."""
+    if not lengths_s:
+        return "What it used is not known: its nodes died, or its places were taken."
+    if max(lengths_s) < VERDICT_S:
+        return f"It ran less than {VERDICT_S / 60:g} minutes, too short for a verdict."
+    if gpu is not None and gpu < LOW_GPU:
+        return (
+            f"Its GPUs computed {gpu:.0%} of the time: look whether the program uses them at all, "
+            "waits for data, or needs fewer."
+        )
+    asked = 0.0 if peak is None else peak[0].memory
+    part = None if peak is None else _part(peak[1].memory_max, asked)
+    if part is not None and part > HIGH_MEMORY:
+        return f"It came to {part:.0%} of its memory: ask for a little more next time."
+    if cpu is not None and cpu < LOW_CPU and gpu is None:
+        return f"It used {cpu:.0%} of its CPUs: ask for fewer, or use more processes or threads."
+    if part is not None and part < LOW_MEMORY and asked > LEAST_MEMORY:
+        return f"It used {part:.0%} of its memory: less would let it start earlier."
+    return "It used well what it asked for."

@@ -1,0 +1,73 @@
+"""What is asked of the history of jobs, and what is answered."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.model.attempts import Attempt
+from phalanx.observe.accounting.sums import HourSum
+
+MAX_ATTEMPTS = 10_000
+"""In one answer."""
+MAX_NAMES = 100
+"""Of users, queues or states in a question."""
+
+
+class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """Which attempts: all conditions that are given hold, each with one of its values. Moments are
+    in seconds since the epoch; an attempt belongs to the moment of its end."""
+
+    since: float = 0.0
+    until: float | None = None
+    """Before that; None: without end."""
+    users: list[str] = []
+    queues: list[str] = []
+    states: list[str] = []
+    job: str = ""
+    """Of this job alone, `namespace/name`; of an array with all its elements."""
+    limit: int = 1000
+    """So many, the last that ended; at most MAX_ATTEMPTS."""
+
+
+class AttemptPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """Attempts, the last that ended first. `is_cut`: there are more than were asked for."""
+
+    attempts: list[Attempt]
+    is_cut: bool = False
+
+
+class UsageQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """Which sums: of the whole hours that begin in [since, until)."""
+
+    since: float = 0.0
+    until: float | None = None
+    users: list[str] = []
+    queues: list[str] = []
+
+
+class UsageRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """What a user's jobs of a queue came to."""
+
+    user: str
+    queue: str
+    sum: HourSum
+
+
+def check_attempts(query: AttemptQuery) -> None:
+    """Raises ValueError for a question that is none, with what is allowed."""
+    _check(query.since, query.until, users=query.users, queues=query.queues, states=query.states)
+    if not 1 <= query.limit <= MAX_ATTEMPTS:
+        raise ValueError(f"limit is 1 to {MAX_ATTEMPTS:,}, not {query.limit}")
+
+
+def check_usage(query: UsageQuery) -> None:
+    """Raises ValueError for a question that is none, with what is allowed."""
+    _check(query.since, query.until, users=query.users, queues=query.queues)
+
+
+def _check(since: float, until: float | None, **names: list[str]) -> None:
+    if not since >= 0 or (until is not None and not until > since):
+        raise ValueError(f"until ({until}) is after since ({since}), and since is 0 or more")
+    for name, values in names.items():
+        if len(values) > MAX_NAMES:
+            raise ValueError(f"{name} has {len(values)} values; {MAX_NAMES} are most")

@@ -1,0 +1,32 @@
+"""What the control store answers about what jobs used, from its history."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from phalanx.observe.accounting.questions import AttemptPage, AttemptQuery, UsageQuery, UsageRow
+from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
+
+
+class ListAttempts(Request[AttemptPage]):
+    """Attempts of jobs that have ended, the last first.
+
+    Raises ValueError for a question that is none, and HistoryUnavailableError where no history is
+    kept or its file cannot be read.
+    """
+
+    kind: ClassVar[int] = 116
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    query: AttemptQuery
+
+
+class GetUsage(Request[list[UsageRow]]):
+    """What users' jobs came to in a period, by user and queue. Raises as ListAttempts does."""
+
+    kind: ClassVar[int] = 117
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    query: UsageQuery

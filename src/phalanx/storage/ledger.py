@@ -1,0 +1,287 @@
+"""The history of jobs: attempts that have ended, and sums by hour, in an SQLite file of its own.
+
+An attempt is counted into the sums in the transaction that keeps it, once by its key. So the sums
+hold although attempts are forgotten first: see HistoryLimits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from phalanx.model.attempts import Attempt, AttemptRow, LedgerRow, Used, UsedRow
+from phalanx.observe.accounting.questions import (
+    AttemptPage,
+    AttemptQuery,
+    UsageQuery,
+    UsageRow,
+)
+from phalanx.observe.accounting.sums import HOUR_S, HourSum, hour_parts, use_parts
+from phalanx.storage.private_files import prepare_file
+
+ENDING = ".history"
+"""Of the file beside a store in a file."""
+_APPLICATION = 0x50484C48
+_DAY_S = 86_400
+FORGET_AT_ONCE = 5_000
+"""So many attempts are forgotten in one transaction, so that no writing takes long."""
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE attempts (
+    id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, ended REAL NOT NULL, user INTEGER NOT NULL,
+    queue INTEGER NOT NULL, state INTEGER NOT NULL, job TEXT NOT NULL, body BLOB NOT NULL,
+    used BLOB
+);
+CREATE INDEX attempts_ended ON attempts (ended);
+CREATE INDEX attempts_user ON attempts (user, ended);
+CREATE INDEX attempts_queue ON attempts (queue, ended);
+CREATE INDEX attempts_job ON attempts (job, ended);
+CREATE TABLE hours (
+    hour INTEGER NOT NULL, user INTEGER NOT NULL, queue INTEGER NOT NULL, sum BLOB NOT NULL,
+    PRIMARY KEY (hour, user, queue)
+) WITHOUT ROWID;
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = 1;
+COMMIT;
+"""
+_encode = msgspec.msgpack.Encoder().encode
+_attempt = msgspec.msgpack.Decoder(Attempt).decode
+_used = msgspec.msgpack.Decoder(Used).decode
+_sum = msgspec.msgpack.Decoder(HourSum).decode
+
+
+class HistoryLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the history is kept. Raises ValueError for what is below 1."""
+
+    days: float = 366
+    """Attempts that ended longer ago are forgotten."""
+    records: int = 5_000_000
+    """Attempts above this are forgotten, the oldest first."""
+    sum_days: float = 731
+    """Sums of hours longer ago are forgotten."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if not getattr(self, name) >= 1:
+                raise ValueError(f"history {name} is 1 or more, not {getattr(self, name)}")
+
+
+class SqliteLedger:
+    """One file; for one thread at a time."""
+
+    def __init__(self, path: str, limits: HistoryLimits | None = None) -> None:
+        """`path`: a file that is made, private, where it is not there. Raises StorageError for one
+        that others can read, and sqlite3.Error for one that is no ledger."""
+        self.path = prepare_file(path, beside=("-wal", "-shm"))
+        self._limits = limits or HistoryLimits()
+        self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        application = self._db.execute("PRAGMA application_id").fetchone()[0]
+        if version and (application, version) != (_APPLICATION, 1):
+            raise sqlite3.DatabaseError(f"{self.path} is no history that this version reads")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        # What is confirmed is deleted from the store, so it must outlive a power cut.
+        self._db.execute("PRAGMA synchronous = FULL")
+        if version == 0:
+            self._db.executescript(_SCHEMA)
+        self._names: dict[str, int] = {}
+        self._count: int = self._db.execute("SELECT count(*) FROM attempts").fetchone()[0]
+
+    def close(self) -> None:
+        """Nothing is lost without it."""
+        self._db.close()
+
+    # ---- keeping -----------------------------------------------------------------------------
+
+    def add(self, rows: Iterable[LedgerRow], now: float) -> None:
+        """Keep these, durably, and forget what is too old or too much."""
+        sums: dict[tuple[int, int, int], HourSum] = {}
+        added = forgotten = 0
+        known = dict(self._names)
+        try:
+            with self._transaction():
+                for row in rows:
+                    if isinstance(row, UsedRow):
+                        self._add_used(row, sums)
+                    else:
+                        added += self._add_attempt(row, sums)
+                self._add_sums(sums)
+                forgotten = self._forget(now, added)
+        except BaseException:
+            self._names = known  # what was named meanwhile is not there
+            raise
+        self._count += added - forgotten
+
+    def _add_attempt(self, row: AttemptRow, sums: dict[tuple[int, int, int], HourSum]) -> int:
+        one = row.attempt
+        user, queue = self._id_of(one.user), self._id_of(one.queue)
+        used = None if one.used is None else _encode(one.used)
+        body = _encode(msgspec.structs.replace(one, used=None))
+        done = self._db.execute(
+            "INSERT INTO attempts (key, ended, user, queue, state, job, body, used)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING",
+            (
+                row.key, one.ended, user, queue, self._id_of(one.state),
+                f"{one.namespace}/{one.job}", body, used,
+            ),
+        )  # fmt: skip
+        if done.rowcount:
+            _count(sums, user, queue, hour_parts(one))
+        return done.rowcount
+
+    def _add_used(self, row: UsedRow, sums: dict[tuple[int, int, int], HourSum]) -> None:
+        found = self._db.execute(
+            "SELECT user, queue, body FROM attempts WHERE key = ? AND used IS NULL", (row.key,)
+        ).fetchone()
+        if found is not None:
+            user, queue, body = found
+            self._db.execute(
+                "UPDATE attempts SET used = ? WHERE key = ?", (_encode(row.used), row.key)
+            )
+            _count(sums, user, queue, use_parts(_attempt(body), row.used))
+
+    def _add_sums(self, sums: dict[tuple[int, int, int], HourSum]) -> None:
+        for key, one in sums.items():
+            found = self._db.execute(
+                "SELECT sum FROM hours WHERE hour = ? AND user = ? AND queue = ?", key
+            ).fetchone()
+            if found is not None:
+                one.add(_sum(found[0]))
+            self._db.execute(
+                "INSERT OR REPLACE INTO hours VALUES (?, ?, ?, ?)", (*key, _encode(one))
+            )
+
+    def _forget(self, now: float, added: int) -> int:
+        over = min(max(self._count + added - self._limits.records, 0), FORGET_AT_ONCE)
+        old = (
+            "DELETE FROM attempts WHERE id IN"
+            " (SELECT id FROM attempts WHERE ended < ? ORDER BY ended LIMIT ?)"
+        )
+        before = now - self._limits.days * _DAY_S
+        gone = self._db.execute(old, (before, FORGET_AT_ONCE)).rowcount
+        if over > gone:
+            gone += self._db.execute(old, (float("inf"), over - gone)).rowcount
+        last = (now - self._limits.sum_days * _DAY_S) // HOUR_S
+        self._db.execute("DELETE FROM hours WHERE hour < ?", (last,))
+        return gone
+
+    def _id_of(self, name: str) -> int:
+        found = self._names.get(name)
+        if found is None:
+            self._db.execute("INSERT OR IGNORE INTO names (name) VALUES (?)", (name,))
+            found = self._known(name)
+            assert found is not None
+            self._names[name] = found
+        return found
+
+    def _known(self, name: str) -> int | None:
+        row = self._db.execute("SELECT id FROM names WHERE name = ?", (name,)).fetchone()
+        return None if row is None else int(row[0])
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            raise
+
+    # ---- looking up --------------------------------------------------------------------------
+
+    def attempts(self, query: AttemptQuery) -> AttemptPage:
+        """See Ledger."""
+        where, values = ["ended >= ?"], [query.since]
+        words: list[object] = [*values]
+        if query.until is not None:
+            where.append("ended < ?")
+            words.append(query.until)
+        for column, names in (
+            ("user", query.users), ("queue", query.queues), ("state", query.states),
+        ):  # fmt: skip
+            if names:
+                where.append(_among(column, self._ids(names), words))
+        if query.job:
+            where.append("(job = ? OR (job > ? AND job < ?))")
+            words += [query.job, f"{query.job}[", f"{query.job}\\"]  # \ follows [
+        found = self._db.execute(
+            f"SELECT body, used FROM attempts {_by(query)} WHERE {' AND '.join(where)}"
+            " ORDER BY ended DESC LIMIT ?",
+            (*words, query.limit + 1),
+        ).fetchall()
+        attempts = [_whole(body, used) for body, used in found[: query.limit]]
+        return AttemptPage(attempts=attempts, is_cut=len(found) > query.limit)
+
+    def usage(self, query: UsageQuery) -> list[UsageRow]:
+        """See Ledger; by user, then by queue."""
+        where, words = ["hour >= ?"], list[object]([-(-query.since // HOUR_S)])
+        if query.until is not None:
+            where.append("hour < ?")
+            words.append(-(-query.until // HOUR_S))
+        for column, names in (("user", query.users), ("queue", query.queues)):
+            if names:
+                where.append(_among(column, self._ids(names), words))
+        rows = self._db.execute(
+            f"SELECT user, queue, sum FROM hours WHERE {' AND '.join(where)}", words
+        )
+        totals: dict[tuple[int, int], HourSum] = {}
+        for user, queue, body in rows:
+            totals.setdefault((user, queue), HourSum()).add(_sum(body))
+        names_of = dict(self._db.execute("SELECT id, name FROM names"))
+        found = [
+            UsageRow(user=names_of[user], queue=names_of[queue], sum=total)
+            for (user, queue), total in totals.items()
+        ]
+        return sorted(found, key=lambda row: (row.user, row.queue))
+
+    def _ids(self, names: Sequence[str]) -> list[int]:
+        return [found for name in names if (found := self._known(name)) is not None]
+
+
+def _among(column: str, ids: list[int], words: list[object]) -> str:
+    words += ids
+    return f"{column} IN ({','.join('?' * len(ids))})"
+
+
+def _by(query: AttemptQuery) -> str:
+    """The index that reads least: SQLite does not know how many rows a name has."""
+    if query.job:
+        return ""
+    if len(query.users) == 1:
+        return "INDEXED BY attempts_user"
+    if len(query.queues) == 1 and not query.users:
+        return "INDEXED BY attempts_queue"
+    return "INDEXED BY attempts_ended"
+
+
+def _whole(body: bytes, used: bytes | None) -> Attempt:
+    attempt: Attempt = _attempt(body)
+    return attempt if used is None else msgspec.structs.replace(attempt, used=_used(used))
+
+
+def _count(
+    sums: dict[tuple[int, int, int], HourSum], user: int, queue: int, parts: dict[int, HourSum]
+) -> None:
+    for hour, part in parts.items():
+        sums.setdefault((hour, user, queue), HourSum()).add(part)
+
+
+def delete(path: str) -> None:
+    """Delete the history in this file, if there is any."""
+    for ending in ("-wal", "-shm", ""):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + ending)

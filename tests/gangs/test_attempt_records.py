@@ -1,0 +1,192 @@
+"""Records of attempts: one each, whatever the head dies of in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.head.making import make_control
+
+from phalanx.head.accounting.records import MAX_TEXT
+from phalanx.head.state_store import read_state
+from phalanx.model.attempts import Used, UsedRow
+from phalanx.model.jobs.spec import Process, TaskGroup, Template
+from phalanx.protocol.bundle_messages import MemberNews, MemberUsed, StartMember
+from phalanx.protocol.requests.jobs import CommandJob, DeleteJob, ListJobs
+from phalanx.storage.memory import MemoryShard
+from phalanx.storage.storage import Storage
+
+from .nodes_world import SlowJournal, StoredWorld
+
+USED = Used(ran_s=7.0, cpu_s=5.0)
+
+
+class Ledger:
+    """Keeps records by key, when the test says so; what it has it keeps."""
+
+    def __init__(self):
+        self.rows: dict[bytes, Any] = {}
+        self.used: dict[bytes, Used] = {}
+        self.waiting: list[Any] = []
+
+    def add(self, rows, kept):
+        self.waiting.append((list(rows), kept))
+
+    def keep(self):
+        waiting, self.waiting = self.waiting, []
+        for rows, kept in waiting:
+            for row in rows:
+                if isinstance(row, UsedRow):
+                    self.used[row.key] = row.used
+                else:
+                    self.rows.setdefault(row.key, row.attempt)
+            kept()
+
+
+class Accounted(StoredWorld):
+    """A head whose ledger outlives it."""
+
+    def __init__(self):
+        self.ledger = Ledger()
+        super().__init__()
+
+    def start(self):
+        self.ledger.waiting.clear()
+        storage = Storage([MemoryShard(self.disk)])
+        self.journal = SlowJournal(storage)
+        self.shell = make_control(
+            lambda prefix, message: self.told.append((prefix, message)),
+            lambda: self.now,
+            journal=self.journal,
+            stored=read_state(storage),
+            is_alone=True,
+            ledger=self.ledger,
+        )
+
+    def started(self):
+        """A job of one member runs; the order to start it."""
+        self.add("n")
+        process = Process(command=("train", "fast"), requests=(("CPU", 1.0),))
+        template = Template(processes=(process,), grace_s=1.0)
+        self.job(TaskGroup(name="a", template=template), user="ann")
+        self.run()
+        [order] = [m for _, m in self.told if isinstance(m, StartMember)]
+        self.hear("n", MemberNews(order.group, order.index, order.attempt))
+        self.run()
+        return order
+
+    def run(self):
+        for _ in range(4):
+            self.cycles()
+            self.write()
+            self.answer()
+
+    def records(self):
+        self.write()
+        self.ledger.keep()
+        self.write()
+        return list(self.ledger.rows.values())
+
+    def left(self):
+        """Rows that the store still keeps for the ledger."""
+        return list(self.journal.storage.load("attempts"))
+
+
+def ended(order, code=0, **fields):
+    return MemberNews(order.group, order.index, order.attempt, code, used=USED, **fields)
+
+
+def test_a_record_says_who_what_and_how():
+    world = Accounted()
+    order = world.started()
+    world.now += 7.0
+    world.hear("n", ended(order, 3, reason="why"))
+    [one] = world.records()
+    assert (one.job, one.namespace, one.member, one.attempt) == ("job", "default", "a-0", 1)
+    assert (one.user, one.queue, one.command) == ("ann", "default", "train fast")
+    assert (one.state, one.exit_code, one.reason) == ("Failed", 3, "why")
+    assert (one.cpus, one.memory, one.gpus) == (1.0, 0.0, 0.0)
+    assert one.ended == world.now and one.started == world.now - 7.0
+    assert one.waited_s == one.started - one.submitted
+    assert one.used == USED
+    assert not world.left(), "the ledger has it"
+
+
+@pytest.mark.parametrize("written", range(6))
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_head_that_dies_at_any_moment_loses_no_record_and_doubles_none(written, is_kept):
+    """It dies when so much of what follows from the end of a member is written, before or after
+    the ledger has got what was handed to it. Its node says all again that was not confirmed."""
+    world = Accounted()
+    order = world.started()
+    news = ended(order)
+    world.now += 7.0
+    world.hear("n", news)
+    for _ in range(min(written, len(world.journal.records))):
+        changes, durable = world.journal.records.pop(0)
+        world.journal.storage.apply(changes)
+        if durable is not None:
+            durable()
+    is_confirmed = not world.journal.records
+    if is_kept:
+        world.ledger.keep()
+    world.restart()
+    world.add("n")
+    world.now += 1.0
+    if not is_confirmed:
+        world.hear("n", news)
+    world.run()
+    assert [(one.state, one.attempt) for one in world.records()] == [("Completed", 1)]
+    assert not world.left()
+
+
+def test_long_texts_are_cut():
+    world = Accounted()
+    order = world.started()
+    world.hear("n", ended(order, 1, reason="why" * MAX_TEXT))
+    [one] = world.records()
+    assert len(one.reason) == MAX_TEXT
+
+
+def test_a_member_whose_node_died_has_a_record_without_use():
+    world = Accounted()
+    world.started()
+    world.now += 9.0
+    world.kill("n")
+    [one] = world.records()
+    assert (one.state, one.exit_code, one.used) == ("NodeLost", None, None)
+    assert one.elapsed_s > 0
+
+
+def test_what_an_evicted_member_used_comes_later():
+    world = Accounted()
+    order = world.started()
+    world.evict([0], world.of_job())
+    world.hear("n", MemberUsed(order.group, order.index, order.attempt, USED))
+    world.run()
+    [one] = world.records()
+    assert (one.state, one.used) == ("Preempted", None)
+    [key] = world.ledger.rows
+    assert world.ledger.used == {key: USED}
+    assert not world.left()
+
+
+def test_a_cancelled_job_and_its_deletion():
+    world = Accounted()
+    order = world.started()
+    world.ask(CommandJob("default/job", "cancel"))
+    world.hear("n", ended(order, 143))
+    world.run()
+    world.ask(DeleteJob("default/job"))
+    world.run()
+    assert world.ask(ListJobs()) == []
+    assert [one.state for one in world.records()] == ["Terminated"]
+
+
+def test_a_clock_that_is_set_back_makes_no_negative_times():
+    world = Accounted()
+    order = world.started()
+    world.now -= 50.0
+    world.hear("n", ended(order))
+    [one] = world.records()
+    assert one.elapsed_s == 7.0 and one.waited_s == 0.0
