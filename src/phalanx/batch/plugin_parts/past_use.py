@@ -23,7 +23,7 @@ class Use(NamedTuple):
 
     def left(self, now: float, half_life_s: float) -> float:
         """What is left of it at `now`."""
-        return self.amount * 2.0 ** (-max(now - self.at, 0.0) / half_life_s)
+        return self.amount * math.pow(2.0, -max(now - self.at, 0.0) / half_life_s)
 
 
 def accrued(rate: float, elapsed_s: float, half_life_s: float) -> float:
