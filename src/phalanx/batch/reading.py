@@ -215,7 +215,7 @@ def queue_of(at: Place) -> s.QueueSpec:
         "name", "weight", "priority", "state", "capability", "deserved", "guarantee",
         "reclaimable", "parent", "hierarchy_path", "hierarchy_weights", "affinity", "created",
         "cohort", "borrowing_limit", "lending_limit", "past_usage", "default_time_s", "max_time_s",
-        "annotations",
+        "annotations", "users",
     )  # fmt: skip
     return s.QueueSpec(
         name=at.need("name").text(),
@@ -238,7 +238,26 @@ def queue_of(at: Place) -> s.QueueSpec:
         default_time_s=_maybe_number(at, "default_time_s"),
         max_time_s=_maybe_number(at, "max_time_s"),
         annotations=labels_of(at.get("annotations")),
+        users=_users(at.get("users")),
     )
+
+
+def _users(at: Place) -> tuple[s.UserShare, ...]:
+    found: dict[str, s.UserShare] = {}
+    for row in at.items():
+        row.keys("name", "shares", "use", "at")
+        name = row.need("name").text()
+        if name in found:
+            row.fail(f"the user {name!r} stands here twice")
+        shares, use = row.get("shares").number(1.0), row.get("use").number(0.0)
+        for key, given in (("shares", shares), ("use", use)):
+            if given < 0:
+                row.fail(f"{key} of a user is 0 or more, not {given:g}")
+        when = _maybe_number(row, "at")
+        if use and when is None:
+            row.fail("use of a user needs the time 'at' for which it holds")
+        found[name] = s.UserShare(name=name, shares=shares, use=use, at=when)
+    return tuple(found.values())
 
 
 def _path(at: Place) -> str:

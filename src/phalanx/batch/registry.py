@@ -43,6 +43,7 @@ BUILT_IN: dict[str, str] = {
     "cdp": "cdp:Cooldown",
     "extender": "extender:Extender",
     "half-life": "half_life:HalfLife",
+    "fair-tree": "fair_tree:FairTree",
     "min-runtime": "min_runtime:MinRuntime",
     "limits": "limits:Limits",
     "cohort": "cohort:Cohort",

@@ -175,6 +175,16 @@ class GroupAffinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     anti_preferred: tuple[str, ...] = ()
 
 
+class UserShare(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A user's part in a queue, and what they have used of it (see plugins.fair_tree)."""
+
+    name: str
+    shares: float = 1.0
+    use: float = 0.0
+    """Billing units times seconds at the time `at`; nothing where `at` is None."""
+    at: float | None = None
+
+
 class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A queue and its quotas; an amount left out of `capability` is unlimited."""
 
@@ -201,6 +211,8 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How long a job of it may run that says nothing of it; None: as long as `max_time_s` lets."""
     max_time_s: float | None = None
     """How long a job of it may run at most."""
+    users: tuple[UserShare, ...] = ()
+    """Users with shares or use; who is not named has one share and no use."""
 
 
 class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from phalanx.cli.table import amount, size, table
+from phalanx.cli.table import table
 from phalanx.compat.slurm.states import clock
 from phalanx.model.attempts import Attempt
 from phalanx.model.nearest import nearest
+from phalanx.model.readable import amount, size
 from phalanx.observe.accounting.efficiency import Efficiency
 from phalanx.observe.accounting.questions import UsageRow
 from phalanx.observe.accounting.sums import HourSum, total_of

@@ -1,0 +1,82 @@
+"""Ranks of the users in a tree of shares, by the rule that Slurm documents as Fair Tree.
+
+Among siblings level fairshare = S / U: S is a member's part of its siblings' shares, U its part of
+what all of them used. The tree is walked depth first by falling level fairshare, so that all of a
+better account come before all of a worse one; ranks fall from the number of users, those without
+use among them. No use is infinite level fairshare. No shares are 0, with or without use.
+
+Ties: equal users share a rank; a user equal to an account shares the best rank in it; the members
+of equal accounts are ranked as if they were one account's.
+Source: Slurm's page "Fair Tree Fairshare Algorithm".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+
+class Member(NamedTuple):
+    """A user, or with `members` an account; an account's use is the sum of theirs."""
+
+    name: str
+    shares: float
+    use: float
+    members: tuple[Member, ...] | None = None
+
+
+class Standing(NamedTuple):
+    """A user's place: the highest rank is first, and equal ones are tied."""
+
+    level_fairshare: float
+    rank: int
+
+
+def level_fairshares(siblings: Sequence[Member]) -> list[float]:
+    """Level fairshare of each: S / U, 0 without shares, else infinite without use."""
+    shares = sum(one.shares for one in siblings)
+    used = sum(one.use for one in siblings)
+
+    def of(one: Member) -> float:
+        if one.shares <= 0:
+            return 0.0
+        part = one.use / used if used > 0 else 0.0
+        return one.shares / shares / part if part > 0 else math.inf
+
+    return [of(one) for one in siblings]
+
+
+def standings(siblings: Sequence[Member]) -> dict[str, Standing]:
+    """The standing of every user in and below `siblings`; names of users differ from each other."""
+    out: dict[str, Standing] = {}
+    _walk(_with_level(siblings), _count(siblings), None, out)
+    return out
+
+
+def _with_level(siblings: Sequence[Member]) -> list[tuple[float, Member]]:
+    return list(zip(level_fairshares(siblings), siblings, strict=True))
+
+
+def _count(siblings: Iterable[Member]) -> int:
+    return sum(1 if one.members is None else _count(one.members) for one in siblings)
+
+
+def _walk(
+    level: list[tuple[float, Member]], rank: int, best: int | None, out: dict[str, Standing]
+) -> None:
+    """Give out ranks from `rank` down; the first that are equal get `best` where it is given."""
+    level.sort(key=lambda row: -row[0])
+    for fairshare, equals in groupby(level, key=lambda row: row[0]):
+        tied = [one for _, one in equals]
+        users = [one for one in tied if one.members is None]
+        below = [row for one in tied if one.members is not None for row in _with_level(one.members)]
+        count = len(users) + _count(member for _, member in below)
+        shared = rank if best is None else best
+        out.update((one.name, Standing(fairshare, shared)) for one in users)
+        if below:
+            first = shared if users or best is not None else None
+            _walk(below, rank - len(users), first, out)
+        rank -= count
+        best = best if count == 0 else None
