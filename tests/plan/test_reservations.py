@@ -174,14 +174,15 @@ def intruders(snapshot: Snapshot, binds: dict[str, str]) -> list[str]:
         group = groups[f"default/{task.podgroup}"]
         node = task.node or binds.get(task.uid, "")
         if node:
-            begun = group.started if task.node and group.started is not None else snapshot.now
+            begun = snapshot.now if group.started is None else group.started
             ends = math.inf if group.run_time_s is None else max(begun + group.run_time_s, 0.0)
             stays.append((node, group, task, ends))
     out = []
     for task_uid, node in binds.items():
         task = next(t for t in snapshot.tasks if t.uid == task_uid)
         group = groups[f"default/{task.podgroup}"]
-        ends = math.inf if group.run_time_s is None else snapshot.now + group.run_time_s
+        begun = snapshot.now if group.started is None else group.started  # its gang's limit is one
+        ends = math.inf if group.run_time_s is None else begun + group.run_time_s
         own = kept.get(group.reservation)
         for time in sorted({w[0] for r in kept.values() for w in r.windows} | {snapshot.now}):
             if not snapshot.now <= time < ends:
