@@ -124,6 +124,7 @@ class Child:
 class Parent:
     def bear(self):
         self.child = Child.remote()
+        ray.get(self.child.ping.remote())
         return self.child
 
 
