@@ -458,7 +458,7 @@ task t g 1c 1G 1gpu
 
 use allocate | gang | licenses, calendar, predicates
 
-case reserved-time t 1 nodes are reserved for r from 1970-01-01 00:01:40 UTC, and it has no time limit {reservations: [{name: r, places: {n: {}}, windows: [{begin: 100, end: 200}]}]}
+case reserved-time t 1 node is reserved for r from 1970-01-01 00:01:40 UTC, and it has no time limit {reservations: [{name: r, places: {n: {}}, windows: [{begin: 100, end: 200}]}]}
 node n 9c 9G
 queue q
 gang g q min=1
@@ -494,7 +494,7 @@ queue q
 gang g q min=1 {reservation: r}
 task t g 1c 1G
 
-case outside-reservation t 1 nodes are not in its reservation r, or full there {reservations: [{name: r, places: {n: {cpu: 2, memory: 2.0e+9}}, windows: [{begin: 0}]}]}
+case outside-reservation t 1 node is not in its reservation r, or full there {reservations: [{name: r, places: {n: {cpu: 2, memory: 2.0e+9}}, windows: [{begin: 0}]}]}
 node n 9c 9G
 queue q
 gang g q min=1 {reservation: r}
