@@ -43,6 +43,7 @@ def names(words):
         ({"sort": "start"}, [EVIL, "next", "runs", "broke"]),
         ({"state": "alive", "sort": "name"}, sorted(["runs", EVIL, "next"])),
         ({"queue": EVIL}, [EVIL]),
+        ({"user": EVIL}, ["runs"]),
         ({"q": "ONERROR src"}, [EVIL, "broke"]),
         ({"q": "nothing of that kind"}, []),
         ({"state": "NoState"}, []),

@@ -98,7 +98,7 @@ def picture(**fields: Any) -> Picture:
             defects={"gang": DefectInfo(count=1, last=EVIL, at=NOW)},
         ),
         "jobs": [
-            job("runs"),
+            job("runs", user=EVIL, reservation="r", licenses={EVIL: 2}),
             job(EVIL, st.PENDING, reason=EVIL, position=2, expected_start=START, queue=EVIL),
             job("next", st.PENDING, position=1, submitted=NOW - 90),
             job("broke", st.FAILED, reason=EVIL, finished=NOW - 5),

@@ -19,6 +19,7 @@ _STATES = {state: place for place, state in enumerate(st.JOB)}
 COLUMNS: dict[str, Callable[[JobInfo], Any]] = {
     "name": lambda job: (job.namespace, job.name),
     "queue": lambda job: (job.queue, job.submitted),
+    "user": lambda job: (job.user, job.submitted),
     "state": lambda job: (_STATES.get(job.state, len(_STATES)), job.submitted),
     "age": lambda job: job.submitted,
     "ran": lambda job: job.ran_s,
@@ -43,7 +44,7 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
 
 def jobs(picture: Picture, words: Mapping[str, str]) -> JobList:
     """The jobs that an address asks for: by words in name, reason or command, queue and state."""
-    wanted = asked(words, ("q", "queue", "state"), _USUAL)
+    wanted = asked(words, ("q", "queue", "state", "user"), _USUAL)
     filters = wanted.filters
     others = [job for job in picture.jobs if _is_meant(job, wanted)]
     state = filters.get("state", "")
@@ -62,8 +63,8 @@ def _is_in(job: JobInfo, state: str) -> bool:
 
 
 def _is_meant(job: JobInfo, wanted: Asked) -> bool:
-    queue, words = wanted.filters.get("queue"), wanted.filters.get("q", "").lower().split()
-    if queue is not None and job.queue != queue:
+    filters, words = wanted.filters, wanted.filters.get("q", "").lower().split()
+    if filters.get("queue", job.queue) != job.queue or filters.get("user", job.user) != job.user:
         return False
     text = f"{job.namespace}/{job.name} {job.reason}".lower()
     return all(word in text for word in words)
