@@ -77,16 +77,17 @@ CALLED_BY_PYTHON = frozenset(
 )
 """Methods that the standard library calls: of protocols, importers, picklers and files."""
 
-CALLED_BY_TEMPLATES = frozenset(
+SHOWN = f"{PACKAGE}.dashboard."
+SHOWN_BY_TEMPLATES = frozenset(
     name
     for template in SRC.glob("phalanx/*/templates/*.html")
     for name in re.findall(r"\.([a-z_]+)", template.read_text())
 )
-"""What pages name of the data that they show."""
+"""What templates name of the data that pages show."""
 
 CALLED_BY_NOTEBOOKS = frozenset({"_repr_html_"})
 
-CALLED = CALLED_BY_PYTHON | CALLED_BY_RAYS_PROGRAMS | CALLED_BY_NOTEBOOKS | CALLED_BY_TEMPLATES
+CALLED = CALLED_BY_PYTHON | CALLED_BY_RAYS_PROGRAMS | CALLED_BY_NOTEBOOKS
 
 INERT = frozenset(
     {
@@ -145,7 +146,8 @@ class Program:
                 made.code = [node]
                 owner.code += node.decorator_list
                 is_called = any(_last_name(one) not in INERT for one in node.decorator_list)
-                if is_called or _is_dunder(node.name) or node.name in CALLED:
+                is_shown = f"{module.module}.".startswith(SHOWN) and node.name in SHOWN_BY_TEMPLATES
+                if is_called or is_shown or _is_dunder(node.name) or node.name in CALLED:
                     owner.called.append(made)
             elif isinstance(node, ast.ClassDef):
                 made = self._add(module, owner, node.name, node.lineno)

@@ -121,10 +121,11 @@ def test_a_server_ends_with_its_port_free_and_another_takes_over(started):
         "import sys\n"
         "from phalanx.compat.jobs import files\n"
         "from phalanx.compat.jobs.process import start_server, stop_servers\n"
-        "(first,) = files.servers()\n"
+        "from phalanx.engines.processes.serving import servers\n"
+        "(first,) = servers(files.directory())\n"
         "port = int(first.url.rpartition(':')[2])\n"
         "stop_servers()\n"
-        "assert files.servers() == []\n"
+        "assert servers(files.directory()) == []\n"
         "print(start_server(first.cluster, port=port).url == first.url)\n"
     )
     assert began.stdout == "True\n", began.stderr

@@ -189,7 +189,7 @@ def test_what_is_wrong_with_a_manifest_is_said_without_escapes() -> None:
 
 def test_status_prints_no_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Maker(random.Random(1)).value(StatusInfo)
-    strange = msgspec.structs.replace(found, address="\x1b[2J\ufeff")
+    strange = msgspec.structs.replace(found, address="\x1b[2J\ufeff", groups=[])
     monkeypatch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
     monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", lambda *asked: strange)
     done = CliRunner().invoke(app, ["status"])

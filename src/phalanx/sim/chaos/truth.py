@@ -130,12 +130,16 @@ class Truth:
         return False
 
     def _is_of_input(self, promise: Promise, error: BaseException) -> bool:
-        """An argument's failure is the failure of whoever takes it."""
-        kind = type(error)
+        """An argument's failure is the failure of whoever takes it; one of the system is a failure
+        of the task as well, which names the argument's as its cause."""
+        told = {type(one): one for one in (error, getattr(error, "cause", None)) if one is not None}
+        if promise.takes_put and any(map(is_lost_put, told.values())):
+            return True
         for key in promise.inputs:
             source = self._kept[key]
-            if source.outcome == kind.__name__ or self.is_true(source, error):
-                return True
+            for kind, one in told.items():
+                if source.outcome == kind.__name__ or self.is_true(source, one):
+                    return True
         return False
 
 

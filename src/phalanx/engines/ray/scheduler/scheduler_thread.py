@@ -54,7 +54,7 @@ NEVER = float("inf")
 JOB_BYTES = 4
 """The ids of processes end with those of Ray's jobs."""
 KV_NAMESPACE = b"phalanx-scheduler"
-RESERVATIONS = "reservations"
+RESERVATIONS = "ray_reservations"
 
 OnTakenIn = Callable[[bool], None]
 
