@@ -81,6 +81,8 @@ class Promises:
         """What each worker runs: one task, or the last call of an actor that began."""
         self._ended_under: dict[bytes, Key] = {}
         """What workers ran that have ended."""
+        self._results: dict[bytes, Key] = {}
+        """What the results are of that workers write: who asks them now to stop that is late."""
         self._to_stop: dict[tuple[bytes, Key], float] = {}
         """When the last Cancel has come for a task, by worker and task."""
         self._alive_as: dict[tuple[bytes, int], bytes] = {}
@@ -194,7 +196,8 @@ class Promises:
     def cancel_came(self, worker: Worker, owner: bytes, message: Cancel) -> None:
         """A worker is asked to stop a task or call, and perhaps what that has submitted."""
         key = self._key_of(owner, message.number)
-        self._to_stop[worker.worker_id, key] = self._kernel.now
+        if self._results.get(worker.worker_id) != key:
+            self._to_stop[worker.worker_id, key] = self._kernel.now
         is_running = self._running.get(worker.worker_id) == key
         if message.recursive and is_running:
             for child in self.kept[key].children:
@@ -212,9 +215,15 @@ class Promises:
         in_bundle = lease.group is not None
         self.usage.occupy(worker.prefix, worker.name, lease.resources, lease.devices, in_bundle)
 
+    def code_ended(self, worker: Worker, owner: bytes, number: int) -> None:
+        """The code of a task or call has ended; what it returned is still to be written, perhaps
+        once there is room."""
+        self._results[worker.worker_id] = self._key_of(owner, number)
+
     def task_ended(self, worker: Worker, is_done: bool) -> None:
         """It ran to its end, or stopped."""
         self.usage.vacate(worker.prefix, worker.name)
+        self._results.pop(worker.worker_id, None)
         key = self._running.pop(worker.worker_id, None)
         if key is None:
             return
@@ -373,6 +382,7 @@ class Promises:
     def worker_ended(self, worker: Worker) -> None:
         """A worker's process is gone, whatever it did."""
         self.usage.vacate(worker.prefix, worker.name)
+        self._results.pop(worker.worker_id, None)
         key = self._running.pop(worker.worker_id, None)
         if key is not None:
             self._ended_under[worker.worker_id] = key

@@ -262,6 +262,7 @@ class SimWorker(SimProcess):
             return Failed(number, b"", began, self.host.clock(), "cancelled")
         finally:
             self.interruptible.discard(context)
+        self.promises.code_ended(self, connection.peer, number)
         if end == DIES:
             return None
         ended = self.host.clock()
