@@ -211,7 +211,7 @@ def test_a_gang_that_waits_is_explained_and_runs_later(program, get, tmp_path):
     assert first.wait_started(PATIENCE_S)
     second = holds.gang(2).remote()
     said = eventually(lambda: phalanx.explain(second[0]))
-    assert "nvidia.com/gpu (needs 4, most free 0)" in said
+    assert "GPU (needs 4, most free 0)" in said
     stop.touch()
     assert get(list(first) + list(second)) == ["held"] * 5
 
