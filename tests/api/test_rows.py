@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from phalanx.model.rows.cluster import DriverInfo, HyperNodeInfo, NodeInfo, StatusInfo
-from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
+from phalanx.model.rows.explanation import (
+    AlikeTasks,
+    ExpectedStart,
+    Explanation,
+    Holder,
+    Holders,
+    Reason,
+)
 from phalanx.model.rows.plan import Basis
 from phalanx.model.rows.row import Row, Rows
 from phalanx.model.rows.work import CronInfo, FlowInfo, GangInfo, JobInfo, MemberInfo, QueueInfo
@@ -101,23 +108,34 @@ def test_an_explanation_in_words() -> None:
     full = Reason(
         reason="resource", count=2, detail={}, sentence="2 nodes lack GPU", change="add a node"
     )
+    behind = Reason(
+        reason="behind", count=1, detail={}, sentence="of queue lab 1 is ahead of it", change=""
+    )
+    held = Holders(
+        most=[
+            Holder(podgroup="default/b", queue="lab", resource="GPU", amount=8.0, ends_in_s=90.0),
+            Holder(podgroup="x/c", queue="lab", resource="memory", amount=64.0 * 2**30),
+        ],
+        others=3,
+    )
     answer = Explanation(
-        snapshot="", name="default/a", kind="podgroup", waits=True, reasons=[full], queue="lab",
+        snapshot="", name="default/a", kind="podgroup", waits=True, reasons=[full, behind],
+        queue="lab", because=[full], holders=held,
         expected_start=ExpectedStart(
             at_s=100.0, in_s=90.0, after_tasks=1, basis=Basis(by_limit=1), is_promised=False
         ),
-        tasks=[AlikeTasks(names=[f"t{n}" for n in range(5)], reasons=[full])], position=2,
+        tasks=[AlikeTasks(names=[f"t{n}" for n in range(5)], reasons=[full, behind])], position=2,
     )  # fmt: skip
     assert str(answer) == (
-        "podgroup default/a of queue lab waits\n"
+        "podgroup default/a of queue lab waits: 2 nodes lack GPU\n"
+        "  to change that: add a node\n"
         "  expected to start in 90 s (at 100), once 1 task has ended, if run times hold "
         "(limits of 1 job), and nobody fills in before it\n"
-        "  - 2 nodes lack GPU\n"
-        "    to change that: add a node\n"
+        "  it is number 2 of those that wait in its queue\n"
+        "  held by b (8 GPU, for 90 s at most), x/c (64.0 GiB memory), and 3 more\n"
+        "  - of queue lab 1 is ahead of it\n"
         "  tasks t0, t1, t2 and 2 more\n"
-        "    - 2 nodes lack GPU\n"
-        "      to change that: add a node\n"
-        "  it is number 2 of those that wait in its queue"
+        "    - of queue lab 1 is ahead of it"
     )
     by_clock = ExpectedStart(
         at_s=1.8e9, in_s=90.4, after_tasks=1, basis=Basis(by_limit=1), is_promised=True

@@ -73,7 +73,7 @@ queue q
 gang g nowhere min=1
 task t g 1c 1G
 
-case queue-capability g may use 1 of CPU, and would use 2
+case queue-capability g may use 1 CPU and uses 0; this asks for 2 more
 node n 9c 9G
 queue q cap=1c,9G
 gang g q min=1 res=2c,1G phase=Pending
@@ -230,7 +230,7 @@ gang g q min=1
 task r r 1c 1G @n
 task t g 1c 1G
 
-case queue-quota t queue q may hold 1 of CPU, and would hold 2
+case queue-quota t queue q may hold 1 CPU and holds
 node n 2c 2G
 queue q cap=1c,1G
 gang r q min=1 phase=Running
@@ -246,7 +246,7 @@ task t g 2c 1G
 
 use enqueue, allocate | gang | capacity(on=[allocatable, jobEnqueued, queueOrder, hierarchy])
 
-case queue-quota g queue p may hold 3 of CPU, and would hold 4
+case queue-quota g queue p may hold 3 CPU and holds
 node n 9c 9G
 queue root
 queue p parent=root cap=3c,9G
@@ -254,7 +254,7 @@ queue q parent=p
 gang g q min=2
 task t g 2c 1G x2
 
-case queue-quota g queue p may hold 5 of CPU, and would hold 6
+case queue-quota g queue p may hold 5 CPU and holds
 node n 9c 9G
 queue root
 queue p parent=root cap=5c,9G
@@ -296,7 +296,7 @@ task t g 1c 1G
 
 use enqueue, allocate | gang | limits(users={bob: {cpu: 3}})
 
-case user-limit g user bob may use 3 of CPU, and would use 4
+case user-limit g user bob may use 3 CPU, and would use 4
 node n 9c 9G
 queue q
 gang g q min=2 {user: bob}
@@ -304,7 +304,7 @@ task t g 2c 1G x2
 
 use enqueue, allocate | gang | resourcequota
 
-case namespace-quota g its namespace may use 1 of CPU, and would use 2
+case namespace-quota g its namespace may use 1 CPU, and would use 2
 node n 9c 9G
 queue q
 quota default 1c

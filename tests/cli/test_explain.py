@@ -49,9 +49,12 @@ def test_all_that_waits(file: Path) -> None:
     assert code == 0
     heads = [line for line in out.splitlines() if not line.startswith(" ")]
     assert heads == [
-        "podgroup default/wide of queue q waits",
-        "podgroup default/late of queue q waits",
-        "podgroup default/small of queue r waits",
+        "podgroup default/wide of queue q waits: queue q may hold 6 CPU and holds 4; this asks for "
+        "3 more; queue q may hold 5.6 GiB memory and holds 3.7 GiB; this asks for 2.8 GiB more",
+        "podgroup default/late of queue q waits: queue q may hold 6 CPU and holds 1; this asks for "
+        "9 more",
+        "podgroup default/small of queue r waits: queue r may hold 1 CPU and holds 0; this asks "
+        "for 2 more",
     ]
     assert "  tasks default/w-0, default/w-1, default/w-2" in out
 
@@ -60,15 +63,16 @@ def test_a_podgroup_its_members_and_its_position(file: Path) -> None:
     code, out = run(file, "late")
     assert code == 0
     assert "of queue q 1 is ahead of it" in out
-    assert "2 nodes lack CPU" in out or "no node, even empty, has 9 of CPU (largest 4)" in out
-    assert "to change that: ask for at most 4 of CPU" in out
+    assert "2 nodes lack CPU" in out or "no node, even empty, has 9 CPU (largest 4)" in out
+    assert "to change that: ask for at most 4 CPU" in out
 
 
 def test_a_quota(file: Path) -> None:
     code, out = run(file, "default/s")
     assert code == 0
-    assert out.splitlines()[0] == "task default/s waits"
-    assert "queue r may hold 1 of CPU, and would hold 2" in out
+    assert out.splitlines()[0] == (
+        "task default/s waits: queue r may hold 1 CPU and holds 0; this asks for 2 more"
+    )
     assert "raise what it may hold" in out
 
 

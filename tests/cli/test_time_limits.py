@@ -26,7 +26,7 @@ def test_run_ends_as_timeout_does(lab):
     row = lab.jobs()["long"]
     assert (row["state"], row["time_limit_s"]) == ("TimeOut", 1)
     listed = lab.done("jobs", "--state", "timeout")
-    assert re.search(r"long +default +TimeOut .* 00:00:01 .* its limit \(time\)", listed)
+    assert re.search(r"long +default +\S+ +TimeOut .* 00:00:01 .* its limit \(time\)", listed)
     assert re.search(r"ran 00:00:0\d of 00:00:01", lab.done("job", "long"))
 
 

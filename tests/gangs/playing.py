@@ -22,7 +22,8 @@ class Notes:
 
     def read(self):
         with open(self.path) as file:
-            return [json.loads(line) for line in file]
+            # What is being written just now may be seen in part.
+            return [json.loads(line) for line in file if line.endswith("\n")]
 
     def running(self):
         """Those that have begun, and did not end since, by their processes."""

@@ -60,12 +60,12 @@ def test_a_queue_at_its_cap_is_named_and_no_node(world):
     settle(world)
     world.job(group(), name="late", queue="team")
     world.cycles(2)
-    cap = "queue team may hold 1 of CPU, and would hold 2: it holds 1, and 1 more is asked"
+    cap = "queue team may hold 1 CPU and holds 1; this asks for 1 more"
     assert row(world, "late").reason == cap
     said = str(world.ask(Explain("late")))
     assert cap in said
     assert "node" not in said
-    assert "free 1 of CPU in queue team" in said
+    assert "free 1 CPU in queue team" in said
 
 
 def test_nothing_is_to_be_freed_by_less_than_nothing(world):

@@ -35,20 +35,19 @@ REASONS: dict[str, str] = {
     "queue-not-leaf": "queue {queue} has queues below it, and only those start work",
     "queue-tree": "the queues' parents are missing, go round in a circle, or hold work themselves",
     "queue-quota": (
-        "queue {queue} may hold {limit:g} of {resource}, and would hold {would_use:g}: "
-        "it holds {used:g}, and {asked:g} more is asked"
+        "queue {queue} may hold {limit:g} {resource} and holds {used:g}; "
+        "this asks for {asked:g} more"
     ),
     "queue-full": "its queue admits no more tasks like this",
     "queue-overused": "its queue holds all it deserves",
     "queue-capability": (
-        "queue {queue} may use {limit:g} of {resource}, and would use {would_use:g}: "
-        "it uses {used:g}, and {asked:g} more is asked"
+        "queue {queue} may use {limit:g} {resource} and uses {used:g}; this asks for {asked:g} more"
     ),
-    "cluster-overcommitted": "the cluster can promise {left:g} more of {resource}, {asked:g} asked",
-    "namespace-quota": "its namespace may use {limit:g} of {resource}, and would use {would_use:g}",
-    "user-limit": "{who} may use {limit:g} of {resource}, and would use {would_use:g}",
+    "cluster-overcommitted": "the cluster can promise {left:g} more {resource}, {asked:g} asked",
+    "namespace-quota": "its namespace may use {limit:g} {resource}, and would use {would_use:g}",
+    "user-limit": "{who} may use {limit:g} {resource}, and would use {would_use:g}",
     "resource": "{count} nodes lack {resource} (needs {asked:g}, most free {most:g})",
-    "never-fits": "no node, even empty, has {asked:g} of {resource} (largest {most:g})",
+    "never-fits": "no node, even empty, has {asked:g} {resource} (largest {most:g})",
     "no-single-node": "none of {count} nodes has all of that at once",
     "slots": "{count} nodes have no slot for another task",
     "unschedulable": "{count} nodes are closed to new tasks",
@@ -82,7 +81,7 @@ REASONS: dict[str, str] = {
         "{held} of {total} licences of {license} are held by {holders}, and it asks for {asked}"
     ),
     "license-none": "it asks for {asked} licences of {license}, and the cluster has {total}",
-    "promised": "places are promised to it, in {in_s} s at the latest",
+    "promised": "places are promised to it, in {in_s} at the latest",
     "no-room-yet": "all room is taken, or kept for those that were promised places",
     "extender": "{count} nodes were refused by the extender",
     "topology": "no network domain within its bound holds the gang",
@@ -99,6 +98,25 @@ OF_QUOTAS = frozenset(
     }
 )
 """What speaks against a task wherever there is room."""
+OF_ITSELF = frozenset(
+    {
+        *("podgroup-missing", "gang-tasks-missing", "gang-role-short", "gang-subgroups-short"),
+        *("reservation-begins", "reservation-over", "reservation-not-its-own"),
+        *("reservation-closed", "promised", "cluster-overcommitted"),
+    }
+)
+"""What speaks against a podgroup however much room there is now."""
+OF_OTHERS = frozenset({"fits-alone", "waiting-for-gang"})
+"""Said of tasks that wait for nothing of their own."""
+HINTS = frozenset(
+    {
+        *("behind", "gang-member", "gang-role", "gang-subgroup"),
+        *("not-let-in", "not-tried", "tried"),
+    }
+)
+"""What explains nothing by itself where something else is said."""
+MAIN = 3
+"""So many reasons are the main ones, at most."""
 
 
 def rejections(session: Session) -> dict[str, tuple[Rejection, ...]]:
@@ -279,10 +297,29 @@ def _lack(session: Session, ask: Ask, r: int, lacks: Flags) -> Rejection:
     )
 
 
-def main_reason(found: Sequence[Rejection]) -> str:
-    """The one reason to show where there is room for one: a quota before any node."""
-    of_quotas = [one for one in found if one.reason in OF_QUOTAS]
-    return sentence((of_quotas or found)[-1]) if found else ""
+def main_reasons(
+    of_group: Sequence[Rejection], of_tasks: Sequence[Rejection] = ()
+) -> tuple[Rejection, ...]:
+    """The few without which it would not wait: quotas before any node, what turned away all nodes
+    before what turned away some. `of_tasks`: of the first of its tasks that waits."""
+    both = (*of_group, *of_tasks)
+    for decisive in (OF_QUOTAS, OF_ITSELF):
+        found = [one for one in both if one.reason in decisive]
+        if found:
+            return _first(found)
+    if of_tasks and of_tasks[-1].reason not in OF_OTHERS:
+        own = _telling(of_tasks)
+        return _first([one for one in own if one.count == one.detail.get("of")] or own)
+    return _first(_telling(of_group) or of_tasks)
+
+
+def _telling(found: Sequence[Rejection]) -> Sequence[Rejection]:
+    return [one for one in found if one.reason not in HINTS] or found
+
+
+def _first(found: Sequence[Rejection]) -> tuple[Rejection, ...]:
+    once = [one for at, one in enumerate(found) if one not in found[:at]]
+    return tuple(once[:MAIN])
 
 
 def sentence(rejection: Rejection) -> str:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.model.readable import size
+from phalanx.model.readable import size, time_ahead
+from phalanx.model.rows.explanation import BYTES
 
 _NAMES = {"cpu": "CPU", "nvidia.com/gpu": "GPU"}
 """Resources by the names of tasks' options."""
-_BYTES = ("memory", "object_store_memory")
 _ONE = re.compile(r"\b1 nodes (\w+)")
 _AHEAD = re.compile(r"\b1 are ahead")
 _VERBS = {"lack": "lacks", "have": "has", "are": "is", "were": "was"}
@@ -23,12 +23,19 @@ class _Size(float):
         return size(float(self))
 
 
+def resource_name(name: str) -> str:
+    """A resource as people say it."""
+    return _NAMES.get(name, name)
+
+
 def written(template: str, detail: Mapping[str, Any]) -> str:
     """The template with the detail in it. Raises KeyError and ValueError where they do not fit."""
     resource = detail.get("resource")
-    said = {name: _said(value, resource in _BYTES) for name, value in detail.items()}
-    if resource in _NAMES:
-        said["resource"] = _NAMES[resource]
+    said = {name: _said(value, resource in BYTES) for name, value in detail.items()}
+    if resource is not None:
+        said["resource"] = resource_name(resource)
+    if "in_s" in said:
+        said["in_s"] = time_ahead(said["in_s"])
     text = _AHEAD.sub("1 is ahead", template.format(**said))
     return _ONE.sub(lambda found: f"1 node {_VERBS.get(found[1], found[1])}", text)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from phalanx.cli.table import safe, table
+from phalanx.model.jobs import states as st
 from phalanx.model.jobs.timing import LONGEST_S
 from phalanx.model.readable import age, amount
 from phalanx.model.rows.cluster import HyperNodeInfo
@@ -19,13 +20,14 @@ from phalanx.model.rows.work import (
 )
 
 _HEAD = (
-    "NAME", "QUEUE", "STATE", "KIND", "AGE", "TIME", "LIMIT", "REPLICAS", "MIN", "PENDING",
+    "NAME", "QUEUE", "USER", "STATE", "KIND", "AGE", "TIME", "LIMIT", "REPLICAS", "MIN", "PENDING",
     "RUNNING", "SUCCEEDED", "FAILED", "RETRIES", "POSITION", "START", "REASON",
 )  # fmt: skip
 _QUEUES = (
-    "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "GUARANTEE", "DESERVED",
-    "CAPABILITY", "TIME", "MAX TIME",
+    "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "USED", "ASKED",
+    "GUARANTEE", "DESERVED", "CAPABILITY", "TIME", "MAX TIME",
 )  # fmt: skip
+_AMOUNTS = ("allocated", "requested", "guarantee", "deserved", "capability")
 _ELEMENTS = ("NAME", "ELEMENTS", "STATE", "EXIT", "STARTS", "NODE", "REASON")
 _FLOWS = ("NAME", "STATE", "AGE", "STEPS", "REASON")
 _HYPERNODES = ("NAME", "TIER", "TIER NAME", "PARENT", "NODES")
@@ -41,6 +43,7 @@ def jobs_text(rows: Sequence[JobInfo]) -> str:
         [
             _full_name(row),
             row.queue,
+            row.user or "-",
             row.state,
             row.kind,
             age(row.age_s),
@@ -49,7 +52,7 @@ def jobs_text(rows: Sequence[JobInfo]) -> str:
             *(str(row[column]) for column in columns),
             "" if row.position is None else str(row.position),
             _start(row),
-            row.reason,
+            "" if row.state == st.RUNNING else row.reason,
         ]
         for row in rows
     ]
@@ -143,7 +146,7 @@ def queues_text(rows: Sequence[QueueInfo]) -> str:
             str(row.pending),
             str(row.running),
             str(row.members),
-            *(_amounts(row[what]) for what in ("guarantee", "deserved", "capability")),
+            *(_amounts(row[what]) for what in _AMOUNTS),
             length(row.default_time_s) or "-",
             length(row.max_time_s) or "-",
         ]

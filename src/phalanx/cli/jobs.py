@@ -28,7 +28,7 @@ from phalanx.model.jobs.spec import DEFAULT_GRACE_S
 from phalanx.model.jobs.timing import DEFAULT_REQUEUES, Requeue
 from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import AppliedInfo, JobDescription
-from phalanx.protocol.requests.gangs import TakeSnapshot
+from phalanx.protocol.requests.gangs import Explain, TakeSnapshot
 from phalanx.protocol.requests.jobs import (
     CommandJob,
     GetJob,
@@ -316,9 +316,14 @@ def _listed(
 
 
 def job(name: Name, address: Address = None, json: Json = False) -> None:
-    """Show one job: its members with their nodes and devices, and its history."""
+    """Show one job: its members with their nodes and devices, its history, and why it waits."""
     found = ask(address, GetJob(name))
-    typer.echo(rows_json(found) if json else job_text(found))
+    if json:
+        typer.echo(rows_json(found))
+        return
+    typer.echo(job_text(found))
+    if found.state == st.PENDING:
+        say(f"\n{ask(address, Explain(f'{found.namespace}/{found.name}'))}")
 
 
 def logs(

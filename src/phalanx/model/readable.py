@@ -25,3 +25,8 @@ def age(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds // length:.0f}{unit}"
     return f"{max(seconds, 0):.0f}s"
+
+
+def time_ahead(seconds: float) -> str:
+    """How long from now: seconds below ten minutes, then as ages."""
+    return f"{max(seconds, 0):.0f} s" if seconds < 600 else age(seconds)

@@ -8,12 +8,13 @@ import msgspec
 from msgspec import UNSET, structs
 
 from phalanx.batch.cycle import decide
-from phalanx.batch.explain import sentence
+from phalanx.batch.explain import main_reasons, sentence
 from phalanx.batch.plan import Plan, Rejection
 from phalanx.batch.remedies import remedy
 from phalanx.batch.specs import Snapshot
 from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import PlannedStart, TimePlan
+from phalanx.plan.holders import holders
 from phalanx.plan.planner import Planner, lent
 from phalanx.plan.run_times import LearntRunTimes
 
@@ -23,7 +24,8 @@ def explain_snapshot(
 ) -> list[Explanation]:
     """Decide a snapshot; an answer for `full` (namespace/name), or for each podgroup that waits
     and each task that waits without a podgroup. A podgroup's answer has those of its tasks."""
-    plan, starts = decide_and_expect(snapshot, learnt=learnt)
+    plan, ahead = _decided(snapshot, None, learnt)
+    starts = _starts(ahead)
     groups = {g.uid: g for g in snapshot.podgroups}
     members: dict[str, list[str]] = {uid: [] for uid in groups}
     alone = []
@@ -35,7 +37,7 @@ def explain_snapshot(
         waiting = [t for t in members[uid] if t in plan.rejections]
         start = starts.get(uid)
         return structs.replace(
-            _explanation(snapshot, plan, uid, "podgroup"),
+            _explanation(snapshot, plan, ahead, uid, "podgroup", next(iter(waiting), "")),
             expected_start=UNSET if start is None else start,
             queue=groups[uid].queue,
             tasks=_alike(plan, waiting),
@@ -44,11 +46,13 @@ def explain_snapshot(
     if full is not None:
         out = [of_group(full)] if full in groups else []
         return out + [
-            _explanation(snapshot, plan, t.uid, "task") for t in snapshot.tasks if t.uid == full
+            _explanation(snapshot, plan, ahead, t.uid, "task", t.uid)
+            for t in snapshot.tasks
+            if t.uid == full
         ]
     rejected = plan.rejections
     waiting = [u for u in groups if u in rejected or any(t in rejected for t in members[u])]
-    lone = [_explanation(snapshot, plan, t, "task") for t in alone if t in rejected]
+    lone = [_explanation(snapshot, plan, ahead, t, "task", t) for t in alone if t in rejected]
     return [of_group(u) for u in waiting] + lone
 
 
@@ -57,12 +61,23 @@ def decide_and_expect(
 ) -> tuple[Plan, dict[str, ExpectedStart]]:
     """Decide a snapshot; the plan, and when podgroups start that wait after it, of the first
     `most`."""
+    plan, ahead = _decided(snapshot, most, learnt)
+    return plan, _starts(ahead)
+
+
+def _decided(
+    snapshot: Snapshot, most: int | None, learnt: LearntRunTimes | None
+) -> tuple[Plan, TimePlan]:
     planner = Planner(learnt)
     session, plan = decide(snapshot, shells=lent(planner))
-    return plan, {
-        one.podgroup: _expected(one, session.now)
-        for one in planner.plan(session, most).starts
-        if one.at_s > session.now  # who might start now was turned away for what plans do not see
+    return plan, planner.plan(session, most)
+
+
+def _starts(ahead: TimePlan) -> dict[str, ExpectedStart]:
+    return {
+        one.podgroup: _expected(one, ahead.now)
+        for one in ahead.starts
+        if one.at_s > ahead.now  # who might start now was turned away for what plans do not see
     }
 
 
@@ -81,8 +96,14 @@ def names(snapshot: Snapshot) -> set[str]:
     return {g.uid for g in snapshot.podgroups} | {t.uid for t in snapshot.tasks}
 
 
-def _explanation(snapshot: Snapshot, plan: Plan, uid: str, kind: str) -> Explanation:
+def _explanation(
+    snapshot: Snapshot, plan: Plan, ahead: TimePlan, uid: str, kind: str, first: str
+) -> Explanation:
+    """`first`: the first of its tasks that wait, or itself."""
     found = plan.rejections.get(uid, ())
+    of_tasks = plan.rejections.get(first, ())
+    main = main_reasons(found if kind == "podgroup" else (), of_tasks)
+    held = holders(snapshot, uid, main, ahead.running)
     node = plan.binds.get(uid)
     if kind == "task" and node is None:
         node = next((t.node for t in snapshot.tasks if t.uid == uid and t.node), None)
@@ -92,6 +113,8 @@ def _explanation(snapshot: Snapshot, plan: Plan, uid: str, kind: str) -> Explana
         kind=kind,
         waits=bool(found),
         reasons=_reasons(found),
+        because=_reasons(main),
+        holders=UNSET if held is None else held,
         node=UNSET if node is None else node,
         evicted=True if uid in plan.evicted else UNSET,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from phalanx.batch.explain import main_reason
+from phalanx.batch.explain import main_reasons, sentence
 from phalanx.batch.specs import Snapshot
 from phalanx.batch.writing import as_data
 from phalanx.errors import JobNotFoundError
@@ -87,12 +87,10 @@ class Explanations:
                 found[gang.uid] = (_DEFECT + self._set_aside.errors[gang.group], position, None)
                 continue
             waiting = [gang.task(i) for i in gang.among(WAITING)]
-            rejections = plan.rejections.get(waiting[0], ())
-            if not rejections or rejections[-1].reason in ("fits-alone", "waiting-for-gang"):
-                # How far the gang came is the first thing that is said of it.
-                rejections = plan.rejections.get(gang.uid, ())[::-1]
             if self._registry.window.sees(gang):
-                reason = main_reason(rejections)
+                of_tasks = plan.rejections.get(waiting[0], ())
+                main = main_reasons(plan.rejections.get(gang.uid, ()), of_tasks)
+                reason = "; ".join(map(sentence, main))
             else:
                 reason = "others that ask for the same are ahead of it"
             found[gang.uid] = (reason, position, starts.get(gang.uid))
@@ -167,6 +165,7 @@ def _of_defect(gang: Gang, error: str) -> Explanation:
         waits=gang.waits,
         queue=gang.queue,
         reasons=[reason],
+        because=[reason],
     )
 
 

@@ -19,13 +19,15 @@ def explain_job(job: JobRecord) -> Explanation:
 
 def explain_held(job: JobRecord, why: HeldBack) -> Explanation:
     """Of a job of which nothing may start yet."""
+    reason = _reason(why.code, why.sentence, why.change)
     return Explanation(
         snapshot="",
         name=job.uid,
         kind="job",
         waits=True,
         queue=job.spec.queue,
-        reasons=[_reason(why.code, why.sentence, why.change)],
+        reasons=[reason],
+        because=[reason],
     )
 
 

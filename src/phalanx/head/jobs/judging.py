@@ -137,7 +137,7 @@ def verdict(job: JobRecord) -> tuple[str, str] | None:
     spec = job.spec
     succeeded = job.count(st.SUCCEEDED)
     if spec.min_success is not None and succeeded >= spec.min_success:
-        return st.COMPLETED, f"{succeeded} members succeeded, minSuccess is {spec.min_success}"
+        return st.COMPLETED, f"{members(succeeded)} succeeded, minSuccess is {spec.min_success}"
     if not any(job.groups.values()) or job.count(*LIVE):
         return None
     waiting = [name for name in job.groups if job.count(st.WAITING, group=name)]
@@ -147,14 +147,20 @@ def verdict(job: JobRecord) -> tuple[str, str] | None:
         for group in spec.groups:
             done = job.count(st.SUCCEEDED, group=group.name)
             if done < group.min_available:
-                reason = f"{done} members of {group.name} succeeded, of {group.min_available}"
-                return st.FAILED, f"{reason} that it needs{_first_failure(job)}"
+                of = f"of {group.min_available} that it needs"
+                reason = f"{members(done)} of {group.name} succeeded, {of}"
+                return st.FAILED, f"{reason}{_first_failure(job)}"
     why = _first_failure(job)
     if spec.min_success is not None:
-        return st.FAILED, f"{succeeded} members succeeded, minSuccess is {spec.min_success}{why}"
+        return st.FAILED, f"{members(succeeded)} succeeded, minSuccess is {spec.min_success}{why}"
     if succeeded >= spec.min_available:
-        return st.COMPLETED, f"{succeeded} members succeeded"
-    return st.FAILED, f"{succeeded} members succeeded, minAvailable is {spec.min_available}{why}"
+        return st.COMPLETED, f"{members(succeeded)} succeeded"
+    return st.FAILED, f"{members(succeeded)} succeeded, minAvailable is {spec.min_available}{why}"
+
+
+def members(count: int) -> str:
+    """So many members, in words."""
+    return "1 member" if count == 1 else f"{count} members"
 
 
 def _first_failure(job: JobRecord) -> str:

@@ -404,19 +404,14 @@ class JobTable:
         minimum = judging.gang_minimum(job)
         if job.state == st.PENDING and here >= minimum:
             job.started = now if job.started is None else job.started
-            self._actions.go(
-                job,
-                st.RUNNING,
-                f"{here} members run or have ended, of {minimum} that it needs",
-                now,
-            )
+            self._actions.go(job, st.RUNNING, _at_its_minimum(here, minimum), now)
             return True
         decided = judging.verdict(job)
         if decided is not None and (job.state == st.RUNNING or not job.count(*judging.LIVE)):
             self._actions.finish(job, *decided, now)
             return True
         if job.state == st.RUNNING and here + job.count(st.TERMINATING) < minimum:
-            reason = f"{here} members run or have ended, of {minimum} that it needs"
+            reason = _at_its_minimum(here, minimum)
             self._actions.go(job, st.PENDING, reason, now)
             return True
         return False
@@ -481,3 +476,7 @@ class JobTable:
 def _does(job: JobRecord) -> str:
     """Of a job, in a sentence: that it runs, or its state."""
     return "runs" if job.count(st.RUNNING) else f"is {job.state}"
+
+
+def _at_its_minimum(here: int, minimum: int) -> str:
+    return f"{judging.members(here)} run or have ended, of {minimum} that it needs"

@@ -8,8 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from phalanx.model.readable import amount, size, time_ahead
 from phalanx.model.rows.plan import Basis
 
+BYTES = ("memory", "object_store_memory")
+"""Resources that are counted in bytes."""
 _SHOWN = 3
 """So many names of tasks are written out."""
 _EPOCHS = 1e9
@@ -47,6 +50,34 @@ class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
     earliest_s: float | None = None
 
 
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """A podgroup that holds some of what another waits for, and in how many seconds it ends at the
+    latest (None: nobody knows)."""
+
+    podgroup: str
+    queue: str
+    resource: str
+    amount: float
+    ends_in_s: float | None = None
+
+    def __str__(self) -> str:
+        name = self.podgroup.removeprefix("default/")
+        until = "" if self.ends_in_s is None else f", for {time_ahead(self.ends_in_s)} at most"
+        much = size(self.amount) if self.resource in BYTES else amount(self.amount)
+        return f"{name} ({much} {self.resource}{until})"
+
+
+class Holders(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds what it waits for: those that hold most, and how many others."""
+
+    most: list[Holder]
+    others: int = 0
+
+    def __str__(self) -> str:
+        others = f", and {self.others} more" if self.others else ""
+        return ", ".join(map(str, self.most)) + others
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why a podgroup or task waits. Fields that do not apply are not set."""
 
@@ -67,23 +98,49 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Of a podgroup: those of its tasks that wait."""
     position: int | UnsetType = UNSET
     """1 for the first that waits in its queue."""
+    because: list[Reason] = []
+    """The few of all reasons without which it would not wait."""
+    holders: Holders | UnsetType = UNSET
+
+    @property
+    def main(self) -> str:
+        """Why it waits, in one sentence; "" where nobody says."""
+        return "; ".join(one.sentence for one in self.because)
+
+    @property
+    def further(self) -> list[Reason]:
+        """What else is said of it."""
+        return [one for one in self.reasons if one not in self.because]
+
+    @property
+    def apart(self) -> list[AlikeTasks]:
+        """Those of its tasks of which more is said than the main reasons."""
+        return [
+            AlikeTasks(names=alike.names, reasons=own)
+            for alike in self.tasks or ()
+            if (own := [one for one in alike.reasons if one not in self.because])
+        ]
 
     def lines(self, *, several: bool = False) -> list[str]:
         """In words; `several`: with the name of its snapshot."""
         where = f"{self.snapshot}: " if several and self.snapshot else ""
         of = f" of queue {self.queue}" if self.queue is not UNSET else ""
-        out = [f"{where}{self.kind} {self.name}{of} {self._state()}"]
+        why = f": {self.main}" if self.because else ""
+        out = [f"{where}{self.kind} {self.name}{of} {self._state()}{why}"]
+        out += [f"  to change that: {one.change}" for one in self.because if one.change]
         if self.expected_start is not UNSET:
             out.append(f"  {_when(self.expected_start)}")
-        out += _said(self.reasons)
-        for alike in self.tasks or ():
+        if self.position is not UNSET:
+            out.append(f"  it is number {self.position} of those that wait in its queue")
+        if self.holders is not UNSET:
+            out.append(f"  held by {self.holders}")
+        out += _said(self.further)
+        for alike in self.apart:
             names = alike.names
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             what = "tasks" if len(names) > 1 else "task"
             out.append(f"  {what} {', '.join(names[:_SHOWN])}{more}")
             out += _said(alike.reasons, 4)
-        if self.position is not UNSET:
-            out.append(f"  it is number {self.position} of those that wait in its queue")
         return out
 
     def __str__(self) -> str:
@@ -105,11 +162,11 @@ def _when(expected: ExpectedStart) -> str:
     early = ""
     if expected.earliest_s is not None:
         first_s = max(expected.in_s - (expected.at_s - expected.earliest_s), 0.0)
-        early = f"{first_s:.0f} to "
+        early = f"{time_ahead(first_s)} to "
     held = "" if expected.is_promised else ", and nobody fills in before it"
     at = f" (at {expected.at_s:g})" if expected.at_s < _EPOCHS else ""
     after = f", once {ends} ended, if run times hold ({expected.basis})" if count else ""
-    return f"expected to start in {early}{expected.in_s:.0f} s{at}{after}{held}"
+    return f"expected to start in {early}{time_ahead(expected.in_s)}{at}{after}{held}"
 
 
 def _said(reasons: Sequence[Reason], indent: int = 2) -> list[str]:
