@@ -294,6 +294,8 @@ TRIED: dict[str, list[Limit]] = {
 }
 
 ELSEWHERE = {
+    "head.gangs.rules.MAX_VALUES": "tests/gangs/test_rules.py",
+    "head.gangs.rules.MAX_BYTES": "tests/gangs/test_rules.py",
     "model.reservations.MAX_RESERVATIONS": "tests/head/test_reservations.py",
     "head.reservations.record.WINDOWS": "tests/head/test_reservations.py",
     "head.reservations.licenses.MAX_LICENSES": "tests/head/test_reservations.py",

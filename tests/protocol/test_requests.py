@@ -44,6 +44,7 @@ FOR_VISITORS = {
     *("ExplainActor", "ListActors", "ListGroups"),
     *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "RunStep"),
     *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),
+    *("GetRules", "SetRules"),
     *("SetLicense", "ListLicenses", "ListAttempts", "GetUsage"),
 }
 """What a command line may ask. The node and the head listen to nobody of another user."""

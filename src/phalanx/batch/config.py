@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from phalanx.batch.accepted import FLAG, WHOLE, Accepted, check_arguments
-from phalanx.batch.documents import Document, Place
+from phalanx.batch.documents import MAX_VALUES, Document, Place
 
 _EVICTING: Accepted = {"chargeRetries": FLAG}
 _OF_GANGS: Accepted = {"maxDomains": WHOLE, "allowWholeBundle": FLAG, **_EVICTING}
@@ -121,12 +121,14 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return self.action_arguments.get(action, {})
 
 
-def parse_volcano(text: str, known_plugins: Known, file: str = "") -> Configuration:
+def parse_volcano(
+    text: str, known_plugins: Known, file: str = "", most_values: int = MAX_VALUES
+) -> Configuration:
     """Volcano's YAML (`actions`, `tiers`, `configurations`) as a Configuration.
 
     Raises BatchFileError with file, line and reason.
     """
-    root = Document(text, file).root
+    root = Document(text, file, most_values).root
     root.keys("actions", "tiers", "configurations", "metrics")
     actions = _actions(root.need("actions"))
     tiers = tuple(

@@ -23,7 +23,9 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class Document:
     """A parsed text; `root` is the place to start reading from."""
 
-    def __init__(self, text: str, file: str = "") -> None:
+    def __init__(self, text: str, file: str = "", most_values: int = MAX_VALUES) -> None:
+        """Raises BatchFileError for what is neither YAML nor JSON, or has more values than that,
+        with what its aliases stand for."""
         self.text = text
         self.file = file
         try:
@@ -36,8 +38,8 @@ class Document:
             raise BatchFileError(f"this is not YAML: {e.problem or e}", file, line) from e
         except (yaml.YAMLError, ValueError, RecursionError) as e:
             raise BatchFileError(f"this is neither YAML nor JSON: {e}", file, 1) from e
-        if "*" in text and "&" in text and _values_beyond(self.value, MAX_VALUES):
-            reason = f"with what its aliases stand for, this is more than {MAX_VALUES} values"
+        if "*" in text and "&" in text and _values_beyond(self.value, most_values):
+            reason = f"with what its aliases stand for, this is more than {most_values} values"
             raise BatchFileError(reason, file, _first_alias(text))
 
     @property

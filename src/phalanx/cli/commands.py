@@ -20,6 +20,7 @@ from phalanx.cli import (
     queues,
     ray_command,
     reservations,
+    scheduler,
     state,
 )
 from phalanx.cli.cluster import drain, nodes, set_resource, status, undrain
@@ -166,6 +167,7 @@ app.command()(jobs.flows)
 app.command()(jobs.crons)
 app.command()(jobs.hypernodes)
 app.add_typer(queues.app)
+app.add_typer(scheduler.app)
 app.add_typer(metrics.app, name="metrics")
 app.add_typer(ray_command.compat)
 app.command()(simulate)

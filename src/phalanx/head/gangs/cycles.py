@@ -106,8 +106,14 @@ capacity takes it back for them: drf by itself stops one task before the shares 
 def configuration(
     placement: PlacementPolicy = DEFAULT_PLACEMENT, *, has_paths: bool = False
 ) -> Configuration:
-    """The scheduler's rules: where the selector is the cluster's policy, it chooses the nodes in
-    binpack's place. `has_paths`: queues have paths (`volcano.sh/hierarchy`)."""
+    """The rules that come with the cluster. `has_paths`: queues have paths
+    (`volcano.sh/hierarchy`)."""
+    return parse_volcano(default_text(placement, has_paths=has_paths), known_plugins())
+
+
+def default_text(placement: PlacementPolicy, *, has_paths: bool = False) -> str:
+    """The same as Volcano's scheduler configuration: where the selector is the cluster's policy,
+    it chooses the nodes in binpack's place."""
     text = CONFIGURATION
     if has_paths:
         text = text.replace("  - name: capacity\n", f"{BY_PATHS}  - name: capacity\n")
@@ -115,7 +121,7 @@ def configuration(
         settings = msgspec.json.encode(placement.selector).decode()  # JSON is YAML
         chosen = f"- name: selector\n    arguments: {settings}"
         text = text.replace("- name: binpack", chosen)
-    return parse_volcano(text, known_plugins())
+    return text
 
 
 class Cycles:

@@ -7,6 +7,7 @@ A gang is to nodes a placement group with a bundle a member: `cycles` decides wh
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,7 @@ from phalanx.head.accounting.requests import AccountingRequests
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
 from phalanx.head.gangs.bundle_orders import BundleOrders
-from phalanx.head.gangs.cycles import NEVER, Cycles, Pace, configuration
+from phalanx.head.gangs.cycles import NEVER, Cycles, Pace
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_events import Recorder
@@ -38,6 +39,7 @@ from phalanx.head.gangs.rendezvous import Rendezvous
 from phalanx.head.gangs.requests import GangRequests
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.gangs.room_claims import RoomClaims
+from phalanx.head.gangs.rules import Rules, RulesRow
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.control import GroupControl
@@ -61,6 +63,7 @@ from phalanx.manifests.hypernodes import HyperNode
 from phalanx.model.jobs.records import CronRecord, FlowRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
 from phalanx.observe.cluster_events import Event
+from phalanx.plan.planner import Planner, lent
 from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
@@ -124,9 +127,13 @@ class GangScheduler:
         )
         seen, member_of = registry.window.seen, registry.member_of
         self.set_aside = SetAside(lambda error, gang: defects.add("gang", error, gang.name))
+        self.rules = rules = Rules(
+            state_store, placement, defects, self._truth, self._rules_changed
+        )
+        shells: dict[str, Any] = {}
         self.cache = SchedulerCache(
-            configuration(placement), live, seen, member_of, self.set_aside,
-            with_paths=lambda: configuration(placement, has_paths=True),
+            lambda has_paths: rules.current(has_paths=has_paths),
+            live, seen, member_of, self.set_aside, shells,
             on_plugin_left_out=lambda name, error: defects.add("plugin", error, name),
         )  # fmt: skip
         self.cycles = Cycles(clock, registry, self.cache, live, self, Pace())
@@ -162,6 +169,7 @@ class GangScheduler:
             live.tried = self._refusals.of
         self.logs = Logs(outbox, nodes, self.jobs)
         past = PastJobs(self.jobs.table.get)
+        shells |= lent(Planner(past.learnt))
         self.explanations = Explanations(
             registry, self._picture, self.cycles.show_next, self.set_aside, past.learnt
         )
@@ -182,6 +190,7 @@ class GangScheduler:
             *self.job_requests.entries(),
             *self.gang_requests.entries(),
             *calendar.entries(),
+            *rules.entries(),
             *AccountingRequests(ledger).entries(),
             ReadJobLog.handled_by(self.logs.read),
             RunStep.handled_by(self.steps.run),
@@ -419,6 +428,13 @@ class GangScheduler:
             self._weights = weights
             self._outbox.broadcast(QueueWeights(weights))
 
+    def _rules_changed(self) -> None:
+        self.cache.rules_changed()
+        self.cycles.pace = msgspec.structs.replace(
+            self.cycles.pace, always_evicts=self.rules.always_evicts
+        )
+        self._request_cycle()
+
     # ---- pictures ----------------------------------------------------------------------------
 
     def _truth(self) -> Snapshot:
@@ -459,6 +475,7 @@ class GangScheduler:
     def restore(self, stored: Mapping[str, list[bytes]]) -> None:
         """Know again what an earlier head wrote (rows by table); nodes are restored before."""
         decode = msgspec.msgpack.decode
+        self.rules.load(decode(row, type=RulesRow) for row in stored["rules"])
         self.queues.table.restore([decode(row, type=QueueRecord) for row in stored["queues"]])
         self.jobs.load(
             (decode(row, type=JobRow) for row in stored["batch_jobs"]),

@@ -84,23 +84,22 @@ class SchedulerCache:
 
     def __init__(
         self,
-        config: Configuration,
+        rules: Callable[[bool], Configuration],
         source: ClusterSource,
         seen: Mapping[bytes, Gang],
         member_of: Mapping[str, tuple[Gang, int]],
         set_aside: SetAside,
         shells: Mapping[str, Any] | None = None,
-        with_paths: Callable[[], Configuration] | None = None,
         on_plugin_left_out: Callable[[str, Exception], None] = lambda name, error: None,
     ) -> None:
-        """`shells` lends the outside to plugins that need it. `with_paths` gives the configuration
-        for queues with paths (`volcano.sh/hierarchy`); None: the same. `on_plugin_left_out` hears
-        of a plugin that cycles do without from now on, and of its error."""
+        """`rules` says what cycles go by, and whether for queues with paths
+        (`volcano.sh/hierarchy`). `shells` lends the outside to plugins that need it.
+        `on_plugin_left_out` hears of a plugin that cycles do without from now on, and of its
+        error."""
         self._on_plugin_left_out = on_plugin_left_out
         self._left_out: set[str] = set()
         self._set_aside = set_aside
-        self._config = config
-        self._with_paths = with_paths or (lambda: config)
+        self._rules = rules
         self._source = source
         self._seen = seen
         self._member_of = member_of
@@ -143,6 +142,11 @@ class SchedulerCache:
     def queues_changed(self) -> None:
         """There are other queues, or they have other quotas or deserve something else."""
         self._have_queues_changed = True
+
+    def rules_changed(self) -> None:
+        """Cycles go by other rules: everything is read again, and every plugin has a new chance."""
+        self._kept = None
+        self._left_out.clear()
 
     # ---- cycles ------------------------------------------------------------------------------
 
@@ -359,7 +363,7 @@ class SchedulerCache:
 
     def _config_for(self, queues: Iterable[QueueSpec]) -> Configuration:
         has_paths = any(queue.hierarchy_path for queue in queues)
-        config = self._with_paths() if has_paths else self._config
+        config = self._rules(has_paths)
         return _without(config, self._left_out) if self._left_out else config
 
 

@@ -42,6 +42,22 @@ class QueueInfo(Row, frozen=True):
     completed: int
 
 
+class RulesInfo(Row, frozen=True):
+    """What the scheduler goes by."""
+
+    text: str
+    """Volcano's scheduler configuration."""
+    file: str
+    """Where an administrator had them from."""
+    is_own: bool
+    """They are an administrator's, and not those that come with the cluster."""
+    actions: list[str]
+    plugins: list[str]
+    """All that are on, those included that every cluster has."""
+    trouble: str = ""
+    """Why the cluster goes by those that come with it although there are own ones."""
+
+
 class GangInfo(Row, frozen=True):
     """A gang that has not ended."""
 

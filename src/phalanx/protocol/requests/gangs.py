@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.plan import TimePlan
-from phalanx.model.rows.work import GangInfo
+from phalanx.model.rows.work import GangInfo, RulesInfo
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
@@ -83,3 +83,22 @@ class ShowPlan(Request[TimePlan]):
     kind: ClassVar[int] = 65
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+
+class GetRules(Request[RulesInfo]):
+    """What the scheduler goes by."""
+
+    kind: ClassVar[int] = 107
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+
+class SetRules(Request[RulesInfo]):
+    """The scheduler goes by this from now on, in Volcano's form; None: by what comes with the
+    cluster. What it goes by then. Raises JobCommandError with `file`, line and reason."""
+
+    kind: ClassVar[int] = 108
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    text: str | None
+    file: str = ""

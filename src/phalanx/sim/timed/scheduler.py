@@ -73,7 +73,7 @@ class SimulatedScheduler:
         seen, member_of = registry.window.seen, registry.member_of
         set_aside = SetAside(lambda error, gang: self.report_defect(error))
         self._cache = SchedulerCache(
-            config,
+            lambda has_paths: config,
             source,
             seen,
             member_of,

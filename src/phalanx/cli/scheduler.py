@@ -1,0 +1,65 @@
+"""`phalanx scheduler ...`: by which rules the cluster decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phalanx.cli.jobs import Address, Json, rows_json
+from phalanx.cli.reach import USAGE, ask, fail
+from phalanx.cli.table import say
+from phalanx.model.rows.work import RulesInfo
+from phalanx.protocol.requests.gangs import GetRules, SetRules
+
+app = typer.Typer(
+    name="scheduler",
+    help="Show and change the rules by which gangs and jobs start.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+def show(address: Address = None, json: Json = False) -> None:
+    """Print the actions and plugins, as Volcano's scheduler configuration.
+
+    What it prints can be changed and given to `phalanx scheduler set`.
+    """
+    _print(ask(address, GetRules()), as_json=json)
+
+
+@app.command("set")
+def set_(
+    file: Annotated[Path, typer.Argument(help="Volcano's scheduler configuration, in YAML.")],
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Decide by these rules from now on, also after restarts of the head.
+
+    A cycle that nobody follows is run first: rules by which none could run are refused, and
+    nothing changes then.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        fail(f"{file}: {error.strerror}", USAGE)
+    except UnicodeDecodeError:
+        fail(f"{file}: this is no text in UTF-8", USAGE)
+    _print(ask(address, SetRules(text, str(file))), as_json=json)
+
+
+@app.command()
+def reset(address: Address = None, json: Json = False) -> None:
+    """Decide by the rules that come with the cluster again."""
+    _print(ask(address, SetRules(None)), as_json=json)
+
+
+def _print(rules: RulesInfo, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(rows_json(rules))
+        return
+    whose = f"set from {rules.file}" if rules.is_own else "those that come with the cluster"
+    if rules.trouble:
+        say(f"# not gone by: {rules.trouble}")
+    say(f"# {whose}; on are {', '.join(rules.plugins)}\n{rules.text.rstrip()}")

@@ -1,0 +1,153 @@
+"""The scheduler's rules on a running cluster: those that come with it, or an administrator's own.
+
+Own rules are Volcano's scheduler configuration. They are refused where gangs would start in parts,
+on nodes that cannot have them, or not at all; and what users may ask of every cluster, licences and
+reservations, is honoured whether the rules name it or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from phalanx.batch.config import Configuration, PluginOption, parse_volcano
+from phalanx.batch.cycle import run_cycle
+from phalanx.batch.registry import known_plugins
+from phalanx.batch.specs import Snapshot
+from phalanx.errors import BatchFileError, JobCommandError
+from phalanx.head.defects import Defects
+from phalanx.head.gangs.cycles import configuration, default_text
+from phalanx.head.state_store import StateStore
+from phalanx.model.rows.work import RulesInfo
+from phalanx.plan.planner import lent
+from phalanx.policies.placement_policy import PlacementPolicy
+from phalanx.protocol.requests.gangs import GetRules, SetRules
+from phalanx.protocol.requests.request import Handler, Request
+
+MAX_BYTES = 64 << 10
+"""So long a configuration may be."""
+MAX_VALUES = 10_000
+"""So many values it may have, what its aliases stand for included."""
+NEEDED = ("gang", "predicates")
+ADDED = ("licenses", "calendar")
+"""Plugins that are added where they are not named."""
+RESTLESS = frozenset({"shuffle", "consolidate"})
+"""Actions that take places away for others reasons than priority and queues."""
+_KEY = b"scheduler"
+
+
+class RulesRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Own rules, as stored."""
+
+    text: str
+    file: str
+
+
+class Rules:
+    """Which rules cycles go by."""
+
+    def __init__(
+        self,
+        state_store: StateStore,
+        placement: PlacementPolicy,
+        defects: Defects,
+        picture: Callable[[], Snapshot],
+        changed: Callable[[], None],
+    ) -> None:
+        """`picture`: everything that a cycle could look at, on which new rules are tried.
+        `changed`: there are others from now on."""
+        self._state_store = state_store
+        self._placement = placement
+        self._defects = defects
+        self._picture = picture
+        self._changed = changed
+        self._own: RulesRow | None = None
+        self._config: Configuration | None = None
+        self._trouble = ""
+
+    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+        """For RequestHandlers."""
+        return [
+            GetRules.handled_by(lambda _, request: self.row()),
+            SetRules.handled_by(lambda _, request: self.put(request.text, request.file)),
+        ]
+
+    def current(self, *, has_paths: bool = False) -> Configuration:
+        """`has_paths`: queues have paths, which own rules honour where they name a plugin that
+        does."""
+        if self._config is not None:
+            return self._config
+        return configuration(self._placement, has_paths=has_paths)
+
+    @property
+    def always_evicts(self) -> bool:
+        """Whether places may be taken away for others reasons than priority and queues."""
+        return not RESTLESS.isdisjoint(self.current().actions)
+
+    def row(self) -> RulesInfo:
+        """For people."""
+        config = self.current()
+        return RulesInfo(
+            text=default_text(self._placement) if self._own is None else self._own.text,
+            file="" if self._own is None else self._own.file,
+            is_own=self._own is not None,
+            actions=list(config.actions),
+            plugins=config.plugin_names(),
+            trouble=self._trouble,
+        )
+
+    def put(self, text: str | None, file: str) -> RulesInfo:
+        """Go by these from now on; None: by those that come with the cluster. Raises
+        JobCommandError for rules by which no cycle could run."""
+        own = None if text is None else RulesRow(text=text, file=file)
+        config = None if own is None else read_rules(own)
+        if config is not None:
+            self._try(config)
+        self._own, self._config, self._trouble = own, config, ""
+        self._state_store.keep("rules", _KEY, own)
+        self._changed()
+        return self.row()
+
+    def _try(self, config: Configuration) -> None:
+        """One cycle whose plan nobody follows."""
+        seen = msgspec.structs.replace(self._picture(), config=config)
+        try:
+            run_cycle(seen, shells=lent(), explains=False)
+        except Exception as error:
+            raise JobCommandError(
+                f"a cycle by these rules fails: {type(error).__name__}: {error}"
+            ) from error
+
+    def load(self, rows: Iterable[RulesRow]) -> None:
+        """Know them again; rules that cannot be read any more are kept, and gone by no more."""
+        for row in rows:
+            self._own = row
+            try:
+                self._config = read_rules(row)
+            except JobCommandError as error:
+                self._trouble = str(error)
+                self._defects.add("rules", error, row.file)
+            self._changed()
+
+
+def read_rules(row: RulesRow) -> Configuration:
+    """Own rules with what every cluster has. Raises JobCommandError with file, line and reason."""
+    size = len(row.text.encode())
+    if size > MAX_BYTES:
+        raise JobCommandError(f"rules may have {MAX_BYTES} bytes, and these have {size}")
+    try:
+        config = parse_volcano(row.text, known_plugins(), row.file, most_values=MAX_VALUES)
+    except BatchFileError as error:
+        raise JobCommandError(str(error)) from None
+    named = config.plugin_names()
+    missing = [f"plugin {name}" for name in NEEDED if name not in named]
+    missing += [] if "allocate" in config.actions else ["action allocate"]
+    if missing:
+        raise JobCommandError(
+            f"{row.file}: these rules lack {', '.join(missing)}: without, gangs would start in "
+            "parts, where they cannot run, or not at all"
+        )
+    added = tuple(PluginOption(name=name) for name in ADDED if name not in named)
+    return msgspec.structs.replace(config, tiers=(*config.tiers, added) if added else config.tiers)
