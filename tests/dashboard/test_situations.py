@@ -22,6 +22,7 @@ from phalanx.protocol.requests.queues import CreateQueue, QueueFields
 from phalanx.protocol.requests.reservations import Reserve
 
 from .test_app import served
+from .world import Head as DrawnHead
 
 
 class GpuWorld(World):
@@ -44,10 +45,11 @@ class GpuWorld(World):
         settle(self)
 
 
-class Head:
+class Head(DrawnHead):
     """What the page asks, answered by the control store."""
 
     def __init__(self, world):
+        super().__init__()
         self.world = world
 
     def ask(self, request):

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from phalanx.batch.accepted import FLAG, WHOLE, Accepted, check_arguments
-from phalanx.batch.documents import MAX_VALUES, Document, Place
+from phalanx.batch.documents import Document, Place
 
 _EVICTING: Accepted = {"chargeRetries": FLAG}
 _OF_GANGS: Accepted = {"maxDomains": WHOLE, "allowWholeBundle": FLAG, **_EVICTING}
@@ -122,7 +122,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_volcano(
-    text: str, known_plugins: Known, file: str = "", most_values: int = MAX_VALUES
+    text: str, known_plugins: Known, file: str = "", most_values: int | None = None
 ) -> Configuration:
     """Volcano's YAML (`actions`, `tiers`, `configurations`) as a Configuration.
 

@@ -23,9 +23,10 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class Document:
     """A parsed text; `root` is the place to start reading from."""
 
-    def __init__(self, text: str, file: str = "", most_values: int = MAX_VALUES) -> None:
+    def __init__(self, text: str, file: str = "", most_values: int | None = None) -> None:
         """Raises BatchFileError for what is neither YAML nor JSON, or has more values than that,
-        with what its aliases stand for."""
+        with what its aliases stand for; None: MAX_VALUES."""
+        most_values = MAX_VALUES if most_values is None else most_values
         self.text = text
         self.file = file
         try:
