@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from phalanx.cli import commands
-from phalanx.cli.jobs import _job_and_member
+from phalanx.cli.job_output import _split
 from phalanx.errors import JobNotFoundError
 from phalanx.model.jobs.spec import JobSpec
 
@@ -75,7 +75,7 @@ def test_what_no_node_could_hold_is_refused_at_the_call(option) -> None:
 )  # fmt: skip
 def test_names_of_jobs_may_have_dots(name, meant) -> None:
     known = {"default/a", "default/a.b", "s/a.b", "default/b", "default/b.worker-0"}
-    assert _job_and_member(name, known) == meant
+    assert _split(name, known) == meant
 
 
 @pytest.mark.parametrize("command", ["cancel", "suspend", "resume", "delete"])

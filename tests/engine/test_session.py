@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.engines.embedded.node import logs as worker_logs
 from phalanx.engines.processes import session as sessions
 
 
@@ -113,14 +112,3 @@ def test_a_process_is_known_by_its_start():
     assert me is not None
     assert me == sessions.started_at(os.getpid())
     assert sessions.started_at(2**30) is None
-
-
-def test_the_log_of_a_worker_is_two_files_at_most(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker_logs, "WORKER_LOG_BYTES", 1000)
-    logs = worker_logs.WorkerLogFiles(str(tmp_path))
-    for number in range(500):
-        logs.append(7, f"line {number:04}")
-    texts = [(tmp_path / name).read_text() for name in ("worker-7.log.1", "worker-7.log")]
-    assert all(len(text) <= 1010 for text in texts)
-    assert "".join(texts).endswith("line 0498\nline 0499\n")
-    assert sorted(os.listdir(tmp_path)) == ["worker-7.log", "worker-7.log.1"]

@@ -91,7 +91,7 @@ class Place:
                 know_addresses=lambda rows: None,
                 sweep=lambda: None,
                 report_defect=self.defects.append,
-                note=lambda text: None,
+                note=lambda text, **about: None,
                 **outside,
                 **files,
             ),

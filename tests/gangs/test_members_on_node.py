@@ -45,6 +45,7 @@ class Node:
             self,
             lambda size: len(self.processes).to_bytes(size, "big"),
             NoUsageMeter(),
+            lambda text, **about: None,
         )
 
     # ---- effects

@@ -46,6 +46,7 @@ FOR_VISITORS = {
     *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),
     *("GetRules", "SetRules"),
     *("SetLicense", "ListLicenses", "ListAttempts", "GetUsage"),
+    *("ReadProcessLog",),
 }
 """What a command line may ask. The node and the head listen to nobody of another user."""
 FOR_NODES = {"NewDriverJob", "GetViewChanges", "WatchGroup"}

@@ -25,6 +25,7 @@ from phalanx.cli import (
 )
 from phalanx.cli.cluster import drain, nodes, set_resource, status, undrain
 from phalanx.cli.dashboard import dashboard
+from phalanx.cli.logs import logs
 from phalanx.cli.planning import plan, what_if
 from phalanx.cli.reach import ask
 from phalanx.cli.simulate import simulate
@@ -149,7 +150,7 @@ app.command()(interactive.alloc)
 app.command()(interactive.forward)
 app.command()(jobs.jobs)
 app.command()(jobs.job)
-app.command()(jobs.logs)
+app.command()(logs)
 app.command()(job_changes.cancel)
 app.command()(job_changes.suspend)
 app.command()(job_changes.resume)

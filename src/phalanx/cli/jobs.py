@@ -1,18 +1,20 @@
-"""`phalanx submit`, `run`, `jobs`, `job`, `logs`, `flows`, ...: work of a running cluster."""
+"""`phalanx submit`, `run`, `jobs`, `job`, `flows`, ...: work of a running cluster."""
 
 from __future__ import annotations
 
 import json as json_module
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from phalanx.api.jobs import SETTLED
 from phalanx.cli.allocation import wait_until_running
 from phalanx.cli.interactive import run_at_terminal
+from phalanx.cli.job_output import JobOutput, follow
 from phalanx.cli.job_view import (
     crons_text,
     elements_text,
@@ -37,15 +39,12 @@ from phalanx.protocol.requests.jobs import (
     ListFlows,
     ListHyperNodes,
     ListJobs,
-    LogPart,
-    ReadJobLog,
 )
 
 _EVERY_S = 2.0
 _FOLLOW_S = 0.1
 _CLEAR = "\x1b[H\x1b[2J"
 TIMED_OUT = 124
-SETTLED = (*st.FINISHED, st.ABORTED)
 FLOW_SETTLED = ("Succeed", "Failed", "Terminating", "Deleted")
 WELL = ("Completed", "Succeed")
 
@@ -219,7 +218,7 @@ def run(
     except (ValueError, TypeError) as error:
         fail(str(error), USAGE)
     if pty:
-        raise typer.Exit(_code_of(run_at_terminal(address, job.spec(), detach, quiet)))
+        raise typer.Exit(code_of(run_at_terminal(address, job.spec(), detach, quiet)))
     ask(address, new_request([job_manifest(job.spec())]))
     if detach:
         say(str(job.name))
@@ -231,12 +230,12 @@ def run(
             wait_until_running(address, job.uid, quiet, any_member=True)
         elif not quiet:
             say(f"`phalanx logs '{job.name}[INDEX]'` prints what an element printed", err=True)
-        found = _follow(address, job.uid, None, is_run=True)
+        found = follow(JobOutput(address, job.uid, None, is_run=True))
     except KeyboardInterrupt:
         ask(address, CommandJob(job.uid, "cancel"))
         say(f"job {job.name} is cancelled", err=True)
         raise typer.Exit(130) from None
-    raise typer.Exit(_code_of(found))
+    raise typer.Exit(code_of(found))
 
 
 def _requeue(also: str | None, most: int, is_never: bool) -> dict[str, object] | None:
@@ -263,7 +262,7 @@ def _variables(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _code_of(job: JobDescription) -> int:
+def code_of(job: JobDescription) -> int:
     """The exit code of the first member that failed, else of the job; 124 where its time ran
     out."""
     if job.state == st.COMPLETED:
@@ -324,116 +323,6 @@ def job(name: Name, address: Address = None, json: Json = False) -> None:
     typer.echo(job_text(found))
     if found.state == st.PENDING:
         say(f"\n{ask(address, Explain(f'{found.namespace}/{found.name}'))}")
-
-
-def logs(
-    name: Annotated[str, typer.Argument(help="JOB, or JOB.MEMBER as in JOB.worker-0.")],
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the job is over; exit as it does.")
-    ] = False,
-    previous: Annotated[bool, typer.Option(help="Of the start before the last one.")] = False,
-    address: Address = None,
-) -> None:
-    """Print what a job's members have printed, each line with the member's name."""
-    job_name, member = name, ""
-    if "]." in name:
-        job_name, _, member = name.rpartition(".")
-    elif "." in name:
-        known = {f"{row.namespace}/{row.name}" for row in ask(address, ListJobs())}
-        job_name, member = _job_and_member(name, known)
-    if follow:
-        raise typer.Exit(_code_of(_follow(address, job_name, member or None)))
-    shown = _Shown(address, job_name, member or None, -2 if previous else -1)
-    shown.go_on(is_last=True)
-
-
-def _job_and_member(name: str, known: Collection[str]) -> tuple[str, str]:
-    """The job that JOB or JOB.MEMBER means, and the member ("" for all), where these jobs are known
-    (namespace/name). Names of jobs may have dots; names of members have none."""
-    full = name if "/" in name else f"default/{name}"
-    above, _, member = name.rpartition(".")
-    if full in known or full.rpartition(".")[0] not in known:
-        return name, ""
-    return above, member
-
-
-def _follow(
-    address: str | None, name: str, member: str | None, *, is_run: bool = False
-) -> JobDescription:
-    """Print what comes until the job is over; the job. Of an array that is run nothing comes."""
-    shown = _Shown(address, name, member, -1, is_run=is_run)
-    while True:
-        found = shown.go_on()
-        if found.state in SETTLED:
-            return shown.go_on(is_last=True)
-        time.sleep(_FOLLOW_S)
-
-
-class _Shown:
-    """What was printed of the output of a job's members so far."""
-
-    def __init__(
-        self,
-        address: str | None,
-        job: str,
-        member: str | None,
-        attempt: int,
-        *,
-        is_run: bool = False,
-    ) -> None:
-        self._address = address
-        self._job = job
-        self._member = member
-        self._attempt = attempt
-        self._is_run = is_run
-        self._read: dict[tuple[str, int], int] = {}
-        self._partial: dict[str, list[bytes]] = {}
-
-    def go_on(self, is_last: bool = False) -> JobDescription:
-        """Print what is new; the job."""
-        from phalanx.api.jobs import read_log
-
-        found = ask(self._address, GetJob(self._job))
-        if found.array and self._member is None and self._is_run:
-            return found  # its elements have their output
-        if found.array:
-            fail(f"Job {self._job} is an array: name an element, as '{self._job}[7]'.", 3)
-        if not found.members:
-            return found  # it has not begun
-        chosen = [m for m in found.members if self._member in (None, m.name)]
-        if not chosen:
-            there = ", ".join(m.name for m in found.members)
-            fail(f"Job {self._job} has no member {self._member!r}; it has {there}.", 3)
-        uid = f"{found.namespace}/{found.name}"
-        for member in chosen:
-            starts = len(member.logs)
-            attempt = starts + self._attempt
-            if attempt < 0:
-                continue
-            key = (member.name, attempt)
-            offset = self._read.get(key, 0)
-            prefix = f"{member.name} | ".encode() if len(found.members) > 1 else b""
-            for data, end in read_log(self._ask_for_log, uid, member.name, attempt, offset):
-                self._read[key] = end
-                self._print(member.name, data, prefix)
-            if is_last and self._partial.get(member.name):
-                self._print(member.name, b"\n", prefix)
-        sys.stdout.flush()
-        return found
-
-    def _ask_for_log(self, request: ReadJobLog) -> LogPart:
-        return ask(self._address, request)
-
-    def _print(self, member: str, data: bytes, prefix: bytes) -> None:
-        """Print whole lines; the rest waits for its end."""
-        partial = self._partial.setdefault(member, [])
-        whole, newline, rest = data.rpartition(b"\n")
-        if newline:
-            lines = b"".join((*partial, whole)).split(b"\n")
-            partial.clear()
-            sys.stdout.buffer.write(b"".join(prefix + line + b"\n" for line in lines))
-        if rest:
-            partial.append(rest)
 
 
 def snapshot(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import secrets
-import sys
 import time
 import traceback
+
+from phalanx.engines.daemon_log import LOG
+from phalanx.observe.log_lines import ERROR, INFO
 
 
 class SystemClock:
@@ -27,14 +28,12 @@ def unforeseeable() -> random.Random:
     return random.Random(secrets.randbits(64))
 
 
-def print_defect(error: Exception) -> None:
+def log_defect(error: BaseException) -> None:
     """Show an error of ours that must not end the process."""
-    with contextlib.suppress(OSError):
-        traceback.print_exception(error)
+    say("".join(traceback.format_exception(error)).rstrip(), level=ERROR)
 
 
-def say(text: str) -> None:
-    """Something that a person who reads the process's log wants to know. A log on a full disk, or
-    one that nobody reads any more, must not end the process."""
-    with contextlib.suppress(OSError):
-        print(f"phalanx: {text}", file=sys.stderr, flush=True)
+def say(text: str, *, level: str = INFO, job: str = "") -> None:
+    """Something that a person who reads the process's log wants to know; `job`: see LogRecord. A
+    log on a full disk, or one that nobody reads any more, must not end the process."""
+    LOG.write(text, level, job)

@@ -21,6 +21,7 @@ from phalanx.head.event_gathering import EventGathering
 from phalanx.head.gangs.not_in_use import GangEvents, GangsNotInUse
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.key_values import KeyValues
+from phalanx.head.log_reading import LogReading, ReadOwn
 from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.requests import ControlRequests
@@ -54,6 +55,7 @@ from phalanx.protocol.cluster_messages import (
     Joined,
     Leave,
     NodeDied,
+    NodeLogRead,
     NodeReport,
     ProcessEnded,
     Reported,
@@ -99,12 +101,13 @@ class ControlPlane:
         cluster: str = "",
         ledger: Ledger | None = None,
         report_defect: Callable[[Exception], None],
+        read_log: ReadOwn | None = None,
     ) -> None:
         """`state_store` keeps what must outlive the process, `stored` is what an earlier head kept
         there. `placement`: the policy by which work finds its nodes. `is_alone`: its only node is
         in the same process. `cluster` names it in its store; empty: nobody has to know it
         again. `ledger` keeps the history of jobs, if anybody does. `report_defect` shows an error
-        of ours; each harms one thing alone."""
+        of ours; each harms one thing alone. `read_log` reads the head's own log, if it has one."""
         self.outbox = outbox
         self.state_store = state_store
         self.clock = clock
@@ -148,6 +151,7 @@ class ControlPlane:
             self.group_table,
             self._gang_rows,
         )
+        self.logs = LogReading(outbox, clock, self.nodes, read_log)
         self._values = KeyValues(state_store)
         self.gangs: GangEvents = GangsNotInUse()
         self.gangs_if_used: GangScheduler | None = None
@@ -164,6 +168,7 @@ class ControlPlane:
             self.state,
             self._values,
             self.defects,
+            self.logs,
         )
         self.answering = Answering(
             outbox,
@@ -247,13 +252,14 @@ class ControlPlane:
         """A node's connection has ended. It may come back."""
         self.outbox.disconnect(prefix)
         self.events.node_gone(prefix)
+        self.logs.node_gone(prefix)
         node_id = self._node_id(prefix)
         self.nodes.disconnected(node_id, self.clock.now())
         self.gangs.node_away(node_id)
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
-        watching = (self.nodes, self.events, self.state)
+        watching = (self.nodes, self.events, self.state, self.logs)
         for part in (*watching, self.actor_table, self.group_table, self.gangs):
             with self.defects.kept_apart("tick"):
                 part.tick(now)
@@ -320,10 +326,8 @@ class ControlPlane:
                 attempts = self.group_table.attempts
                 attempts.committed(node, message.group, message.attempt, message.ok, now)
                 self.gangs.committed(node, message, now)
-            case StateReported():
-                self.state.reported(prefix, message)
-            case EventsReported():
-                self.events.reported(prefix, message)
+            case StateReported() | EventsReported() | NodeLogRead():
+                self._answered(prefix, message)
             case MemberNews() | MemberUsed():
                 self.gangs.member_news(self._node_id(prefix), message)
             case LogRead() | StepStarted():
@@ -332,6 +336,18 @@ class ControlPlane:
                 node = self._node_id(prefix)
                 self.group_table.returned(node, message.group, message.attempt)
                 self.gangs.returned(node, message, now)
+
+    def _answered(
+        self, prefix: bytes, message: StateReported | EventsReported | NodeLogRead
+    ) -> None:
+        """A node has what it was asked for."""
+        match message:
+            case StateReported():
+                self.state.reported(prefix, message)
+            case EventsReported():
+                self.events.reported(prefix, message)
+            case NodeLogRead():
+                self.logs.answered(prefix, message)
 
     def _gang_rows(self, kind: str) -> Sequence[Row]:
         """Gangs or jobs, for people."""

@@ -18,6 +18,7 @@ from phalanx.head.event_gathering import EventGathering
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.groups.record import Group
 from phalanx.head.key_values import KeyValues
+from phalanx.head.log_reading import LogReading
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_queries import StateQueries
@@ -63,6 +64,7 @@ from phalanx.protocol.requests.groups import (
     WatchGroup,
 )
 from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKeys, PutValue
+from phalanx.protocol.requests.logs import ReadProcessLog
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
 from phalanx.protocol.requests.state import QueryState
 from phalanx.protocol.wire_errors import to_wire
@@ -90,6 +92,7 @@ class ControlRequests:
         state: StateQueries,
         values: KeyValues,
         defects: Defects,
+        logs: LogReading,
     ) -> None:
         """`whereabouts` gives the addresses of the head and of its store, empty where there is
         none, and what is not well with them; `gang_counts` how many gangs there are of each kind,
@@ -116,6 +119,7 @@ class ControlRequests:
             ChangeTotals.handled_by(self._change_totals),
             ListClusterEvents.handled_by(self._list_cluster_events),
             QueryState.handled_by(state.answer),
+            ReadProcessLog.handled_by(logs.read),
             GetStatus.handled_by(self._get_status),
             RegisterActor.handled_by(self._register_actor),
             AnnounceActor.handled_by(self._announce_actor),

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from phalanx.node.job_members import CommandEffects, JobFiles, MemoryMeter
-from phalanx.node.local_processes import WorkerLogs
+from phalanx.node.local_processes import NodeLogs
 from phalanx.node.node_links import Connections
+from phalanx.node.notes import Note
 from phalanx.node.object_room import SpillFiles
 from phalanx.node.object_store import StoreFiles, Transfers
 from phalanx.node.usage import UsageMeter
@@ -55,7 +56,7 @@ class NodeEffects:
     store_files: StoreFiles
     spill_files: SpillFiles
     transfers: Transfers
-    logs: WorkerLogs
+    logs: NodeLogs
     is_port_free: Callable[[int], bool]
     """Whether a server could listen there, on any address of this machine."""
     drain_output: Callable[[Callable[[], None]], None]
@@ -66,5 +67,4 @@ class NodeEffects:
     """Deletes what a node that died has left on this machine."""
     report_defect: Callable[[Exception], None]
     """Shows an error of ours, which harmed one order or one part of a tick."""
-    note: Callable[[str], None]
-    """Something that a person who reads the node's log wants to know."""
+    note: Note

@@ -12,6 +12,7 @@ from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.control_link import ControlLink
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.notes import Note
 from phalanx.node.usage import SAMPLE_EVERY_S, MemberUsage, UsageMeter
 from phalanx.protocol.bundle_messages import (
     Command,
@@ -136,6 +137,7 @@ class JobMembers:
         memory: MemoryMeter,
         make_unique: Callable[[int], bytes],
         meter: UsageMeter,
+        note: Note,
     ) -> None:
         """`make_unique(count)`: so many bytes that are never the same twice."""
         self._clock = clock
@@ -146,6 +148,7 @@ class JobMembers:
         self._memory = memory
         self._make_unique = make_unique
         self._meter = meter
+        self._note = note
         self._members: dict[tuple[bytes, int], _Member] = {}
         self._of_process: dict[bytes, _Member] = {}
         self._over: dict[tuple[bytes, int], int] = {}
@@ -210,6 +213,7 @@ class JobMembers:
         if order.time_limit_s:
             member.limit_at = member.began_at + order.time_limit_s
         self._members[key] = member
+        self._note(f"member {order.name} begins, start {order.attempt}", job=order.job)
         self._go_on(member)
         self._report_running(member)
 
@@ -366,6 +370,8 @@ class JobMembers:
         del self._members[order.group, order.index]
         self._is_over((order.group, order.index), order.attempt)
         member.pool.release(member.held)
+        how = member.reason or f"exit code {member.code}"
+        self._note(f"member {order.name} has ended: {how}", job=order.job)
         about, used = (order.group, order.index, order.attempt), member.usage.total(self._clock())
         if member.is_evicted:
             self._control.notify(MemberUsed(*about, used))

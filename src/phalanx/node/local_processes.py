@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from phalanx.model.ids import worker_id_of
 from phalanx.node.borrowed_leases import BorrowedLeases
 from phalanx.node.control_link import ControlLink
+from phalanx.node.dispatch import MessageTable
 from phalanx.node.drivers import Drivers
 from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.lease import Lease
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import Connections, NodeLinks
+from phalanx.node.notes import Note
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import DRIVER, WORKER, Peer, Peers
 from phalanx.node.process_history import ProcessHistory
-from phalanx.node.worker_processes import WorkerProcesses
-from phalanx.protocol.cluster_messages import ActorLost, ProcessEnded
+from phalanx.node.worker_processes import OUT_OF_MEMORY, WorkerProcesses
+from phalanx.observe.log_lines import WARNING, LogPiece
+from phalanx.protocol.cluster_messages import ActorLost, NodeLogRead, ProcessEnded, ReadNodeLog
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import PREEMPTED, LogLine, WorkerDied
 
@@ -26,11 +30,15 @@ HOLD_STARTS_S = 1.0
 CRASHED = "crashed"
 
 
-class WorkerLogs(Protocol):
-    """Keeps what workers print."""
+class NodeLogs(Protocol):
+    """Keeps what workers print, and what this node says. Workers are named as listings do."""
 
-    def append(self, pid: int, line: str) -> None:
+    def append(self, worker: str, line: LogLine) -> None:
         """A worker has printed this line."""
+        ...
+
+    def read(self, worker: str, file: int, offset: int, limit: int) -> LogPiece:
+        """A part of a worker's log; of the node's own one where `worker` is empty. See LogPiece."""
         ...
 
 
@@ -51,11 +59,10 @@ class LocalProcesses:
         borrowed: BorrowedLeases,
         store: ObjectStore,
         control: ControlLink,
-        logs: WorkerLogs,
-        note: Callable[[str], None],
+        logs: NodeLogs,
+        note: Note,
         history: ProcessHistory,
     ) -> None:
-        """`note`: something that a person who reads the node's log wants to know."""
         self._clock = clock
         self._connections = connections
         self._peers = peers
@@ -71,6 +78,14 @@ class LocalProcesses:
         self._logs = logs
         self._note = note
         self._history = history
+
+    def handle_in(self, table: MessageTable) -> None:
+        """Take the head's questions for logs."""
+        table.on(ReadNodeLog, self._read_log)
+
+    def _read_log(self, message: ReadNodeLog) -> None:
+        piece = self._logs.read(message.worker, message.file, message.offset, message.limit)
+        self._control.report(NodeLogRead(message.number, piece))
 
     # ---- coming ------------------------------------------------------------------------------
 
@@ -95,7 +110,7 @@ class LocalProcesses:
         worker = next((w for w in self._leases.workers.all() if w.pid == message.pid), None)
         if worker is None:
             return
-        self._logs.append(message.pid, message.line)
+        self._logs.append(worker_id_of(worker.worker_id), message)
         job = self._jobs.get(worker.job)
         if job is not None and job.log_to_driver:
             driver = self._peers.get(job.driver)
@@ -129,7 +144,7 @@ class LocalProcesses:
         """No process could be started for a worker. It is tried again a little later."""
         now = self._clock()
         if self._leases.hold_starts(now, now + HOLD_STARTS_S):
-            self._note(f"a worker is wanted, and {reason}")
+            self._note(f"a worker is wanted, and {reason}", level=WARNING)
         self._ended(worker, *(self._workers.take_reason(worker) or (reason, CRASHED)))
 
     def exited(self, worker: bytes, how: str) -> None:
@@ -147,6 +162,8 @@ class LocalProcesses:
         if not is_known:
             return
         self._history.ended(worker, kind.upper(), reason)
+        if kind in (CRASHED, OUT_OF_MEMORY):
+            self._note(f"{worker_id_of(worker)}: {reason}", level=WARNING, job=worker[12:].hex())
         died = WorkerDied(worker, reason, kind)
         holder = self._report_to_holder(lease, died)
         self._process_ended(worker)

@@ -160,6 +160,7 @@ class Node(Generic[M_co]):
             effects.memory,
             effects.make_unique,
             effects.usage,
+            effects.note,
         )
         self.status = NodeStatus(
             setup.node_id,
@@ -292,6 +293,7 @@ class Node(Generic[M_co]):
         self.actors.handle_in(table, self.from_processes)
         self.groups.handle_in(table)
         self.members.handle_in(table)
+        self.processes.handle_in(table)
         self.drivers.handle_in(table)
         self.others.handle_in(table)
         table.on(Via, self._pass_on)

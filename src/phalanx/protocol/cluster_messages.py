@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.observe.log_lines import LogPiece
 from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundleInventory, BundleMessage
@@ -328,6 +329,25 @@ class StateReported(msgspec.Struct, array_like=True, tag=114):
     """Of a listing of tasks: the living workers here, by the hex of their ids."""
 
 
+class ReadNodeLog(msgspec.Struct, array_like=True, tag=118):
+    """Control to node: what stands in its log, or in a worker's, behind `offset` in `file` (see
+    LogPiece); answered by NodeLogRead."""
+
+    number: int
+    worker: str
+    """The worker's id as listings have it; empty: the node's own log."""
+    file: int
+    offset: int
+    limit: int
+
+
+class NodeLogRead(msgspec.Struct, array_like=True, tag=119):
+    """Node to control: a part of a log."""
+
+    number: int
+    piece: LogPiece
+
+
 ClusterMessage = (
     Via
     | ForwardedAsk
@@ -360,5 +380,7 @@ ClusterMessage = (
     | QueueWeights
     | GatherState
     | StateReported
+    | ReadNodeLog
+    | NodeLogRead
     | BundleMessage
 )

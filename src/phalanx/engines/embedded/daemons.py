@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.engines.daemon_log import plain
 from phalanx.engines.embedded import cluster_token
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, daemons
 from phalanx.engines.processes import session as sessions
@@ -32,6 +33,7 @@ from phalanx.resources.ports import parse_ports
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 KEEP_LOGS = 50
+_SHOWN_LINES = 20
 PRIVATE_ADDRESS = "PHALANX_PRIVATE_ADDRESS"
 """The variable that names the private cluster which "auto" finds: the program's last."""
 
@@ -198,7 +200,7 @@ def _start(
 ) -> Daemon:
     ready_read, ready_write = os.pipe()
     config["ready_fd"], config["parent_fd"] = ready_write, parent_fd
-    log_path = _log_of(session)
+    config["log"] = log_path = _log_of(session)
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         process = subprocess.Popen(
@@ -265,7 +267,8 @@ def _wait_ready(fd: int, log_path: str) -> Announcement:
 
 def _tail(path: str) -> str:
     with contextlib.suppress(OSError), open(path, errors="replace") as file:
-        return file.read()[-2000:].strip()
+        lines = file.read().splitlines()[-_SHOWN_LINES:]
+        return "\n".join(map(plain, lines)).strip()[-2000:]
     return "it left no log"
 
 

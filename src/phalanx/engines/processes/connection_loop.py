@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from phalanx.engines.processes.connection import Connection, same_user
 from phalanx.engines.processes.loop import Loop
-from phalanx.engines.system import print_defect, say
+from phalanx.engines.system import log_defect, say
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.objects.stand_ins import stand_in
 from phalanx.protocol.frames import Unsendable
@@ -44,7 +44,7 @@ class ConnectionLoop:
         handler: Handler,
         listener: socket.socket,
         own: Connection | None = None,
-        report_defect: Callable[[Exception], None] = print_defect,
+        report_defect: Callable[[Exception], None] = log_defect,
     ) -> None:
         """`own`: a connection to a helper of this process, which is kept whatever it sends.
         `report_defect` gets what handling a message raised."""

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from phalanx.engines.system import print_defect
+from phalanx.engines.system import log_defect
 
 TICK_S = 0.05
 
@@ -94,7 +94,7 @@ class Loop:
                     try:
                         ready(mask)
                     except Exception as error:
-                        print_defect(error)
+                        log_defect(error)
             for _ in range(len(self._inbox)):
                 self._step(self._inbox.popleft())
             now = time.monotonic()
@@ -107,4 +107,4 @@ class Loop:
         try:
             step(*args)
         except Exception as error:
-            print_defect(error)
+            log_defect(error)

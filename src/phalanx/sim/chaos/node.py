@@ -11,6 +11,7 @@ from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.peers import Peer
 from phalanx.node.usage import NoUsageMeter
+from phalanx.observe.log_lines import INFO
 from phalanx.protocol.bundle_messages import CommitBundles, PrepareBundles
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.resources.instances import NodeResources
@@ -195,8 +196,8 @@ class SimNode:
     def joined(self, cluster: str) -> None:
         """See HeadEffects."""
 
-    def note(self, text: str) -> None:
-        """See HeadEffects."""
+    def note(self, text: str, *, level: str = INFO, job: str = "") -> None:
+        """See HeadEffects and Note."""
         self.host.kernel.log(self.name, text)
 
     def end(self, reason: str, is_about_token: bool) -> None:

@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from phalanx.observe.log_lines import LogPiece
+from phalanx.protocol.node_messages import LogLine
 from phalanx.sim.chaos.hosts import Host
 from phalanx.sim.chaos.worker import SimWorker
 
@@ -65,7 +67,11 @@ class SimWorkers:
 
 
 class NoLogs:
-    """See local_processes.WorkerLogs. Simulated workers print nothing."""
+    """See local_processes.NodeLogs. Simulated workers print nothing."""
 
-    def append(self, pid: int, line: str) -> None:
-        """See WorkerLogs."""
+    def append(self, worker: str, line: LogLine) -> None:
+        """See NodeLogs."""
+
+    def read(self, worker: str, file: int, offset: int, limit: int) -> LogPiece:
+        """See NodeLogs."""
+        return LogPiece()

@@ -9,10 +9,10 @@ import os
 import resource
 import signal
 import socket
-import sys
 import traceback
 from typing import Any, NoReturn
 
+from phalanx.engines.daemon_log import LOG
 from phalanx.engines.embedded import cluster_token
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.delivery import Delivery
@@ -30,7 +30,9 @@ from phalanx.engines.embedded.gateway.transfers import Transfers
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.connection import listen as listen_unix
 from phalanx.engines.processes.session import Session
+from phalanx.engines.system import say
 from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.observe.log_lines import ERROR
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import (
     AddressBook,
@@ -53,13 +55,13 @@ _MAX_FILES = 1 << 20
 def run(channel_socket: socket.socket, session: Session, config: GatewayConfig) -> NoReturn:
     """Serve until the other end of the channel closes. Called in a forked child; never returns."""
     code = 1
+    LOG.become("gateway")
     try:
         _harden(channel_socket)
         asyncio.run(Gateway(channel_socket, session, config).serve())
         code = 0
     except BaseException:
-        sys.stderr.write(cluster_token.redact(traceback.format_exc()))
-        sys.stderr.flush()
+        say(cluster_token.redact(traceback.format_exc()), level=ERROR)
     finally:
         os._exit(code)
 

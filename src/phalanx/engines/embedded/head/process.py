@@ -9,12 +9,12 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import msgspec
 
+from phalanx.engines.daemon_log import LOG
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
 from phalanx.engines.embedded.gateway.config import GatewayConfig
 from phalanx.engines.embedded.gateway.starting import start_gateway
@@ -24,7 +24,7 @@ from phalanx.engines.probing import ThreadProber
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection, listen
 from phalanx.engines.processes.connection_loop import ConnectionLoop
-from phalanx.engines.system import SystemClock, print_defect, say, unforeseeable
+from phalanx.engines.system import SystemClock, log_defect, say, unforeseeable
 from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.outbox import Outbox
@@ -67,6 +67,8 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     """Where the head says that it serves, or why it cannot."""
     parent_fd: int = -1
     """The head ends when the other end of this pipe closes."""
+    log: str
+    """The file that it writes to what people may want to know."""
     is_private: bool = False
     """Whether `init(address="auto")` passes it over."""
 
@@ -102,7 +104,8 @@ class HeadProcess:
             placement=config.placement,
             cluster="" if storage is None else storage.cluster,
             ledger=LedgerThread(history, config.history_limits, self._loop.call),
-            report_defect=print_defect,
+            report_defect=log_defect,
+            read_log=LOG.read,
         )
         self._warming = Warming()
         if self._journal is not None:
@@ -236,6 +239,7 @@ def main() -> NoReturn:
     """Read the configuration from standard input, fork the gateway, serve."""
     os.umask(0o077)
     config = msgspec.convert(json.loads(sys.stdin.readline()), HeadConfig)
+    LOG.keep(config.log, "head")
     sessions.own(config.session, os.getpid())
     code = 1
     try:
@@ -252,7 +256,7 @@ def main() -> NoReturn:
         HeadProcess(config, gateway).serve()
         code = 0
     except BaseException as error:
-        traceback.print_exc()
+        log_defect(error)
         with contextlib.suppress(OSError):
             announce(config.session, config.ready_fd, Failure(str(error)))
     finally:

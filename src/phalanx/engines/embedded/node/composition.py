@@ -13,14 +13,13 @@ import signal
 import socket
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.engines.declared_topology import read_topology
 from phalanx.engines.embedded.node.config import NodeConfig
-from phalanx.engines.embedded.node.logs import WorkerLogFiles
+from phalanx.engines.embedded.node.logs import NodeLogFiles
 from phalanx.engines.embedded.node.object_files import SessionFiles, ThreadedSpill
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection, listen
@@ -30,7 +29,7 @@ from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.engines.processes.memory_use import SessionMemory
 from phalanx.engines.processes.ports import is_port_free
 from phalanx.engines.processes.usage_meter import ThreadUsageMeter
-from phalanx.engines.system import say
+from phalanx.engines.system import log_defect, say
 from phalanx.errors import ProtocolError
 from phalanx.node.borrowed_leases import LeaseInquiries
 from phalanx.node.effects import NodeEffects, NodeSetup
@@ -114,12 +113,12 @@ class EmbeddedNode:
             store_files=SessionFiles(session),
             spill_files=ThreadedSpill(session, loop.call),
             transfers=reach,
-            logs=WorkerLogFiles(session.logs),
+            logs=NodeLogFiles(session.logs, time.time),
             is_port_free=is_port_free,
             drain_output=forks.drain_output,
             know_addresses=reach.know_addresses,
             sweep=_sweeping(os.path.dirname(session.directory)),
-            report_defect=traceback.print_exception,
+            report_defect=log_defect,
             note=say,
         )
 
@@ -248,7 +247,7 @@ def _single(
 
     def make_head(send: Callable[[bytes, Any], None]) -> LocalHead:
         from phalanx.engines.probing import ThreadProber
-        from phalanx.engines.system import SystemClock, print_defect, unforeseeable
+        from phalanx.engines.system import SystemClock, unforeseeable
         from phalanx.head.control_plane import ControlPlane
         from phalanx.head.outbox import Outbox
         from phalanx.head.state_store import StateStore
@@ -262,7 +261,7 @@ def _single(
             ThreadProber(),
             placement=spilling.placement,
             is_alone=True,
-            report_defect=print_defect,
+            report_defect=log_defect,
         )
 
     def make_spilling(inquiries: LeaseInquiries, places: GroupPlaces) -> Spills:

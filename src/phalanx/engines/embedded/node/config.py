@@ -50,5 +50,8 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     """Where a daemon says that it has joined, or why it cannot."""
     parent_fd: int = -1
     """The node ends when the other end of this pipe closes."""
+    log: str = ""
+    """The file that it writes to what people may want to know; empty: one that goes with the
+    session, and its standard error."""
     is_private: bool = False
     """Whether `init(address="auto")` passes it over."""

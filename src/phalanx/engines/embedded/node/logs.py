@@ -1,31 +1,70 @@
-"""The logs of a node's workers."""
+"""The logs of a node: its own, and those of its workers."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+import msgspec
+
+from phalanx.engines.daemon_log import LOG, time_text
+from phalanx.engines.processes import log_files
+from phalanx.observe.log_lines import LogPiece, LogRecord
+from phalanx.protocol.node_messages import LogLine
 
 WORKER_LOG_BYTES = 16 << 20
 """Of each of a worker's two files."""
+ALL_LOGS_BYTES = 1 << 30
+"""Of all workers of a node together."""
 
 
-class WorkerLogFiles:
-    """See local_processes.WorkerLogs. A file for each worker in `directory`, with mode 0600, and
-    behind it one with what was printed before, once that is too much."""
+class NodeLogFiles:
+    """See local_processes.NodeLogs. A log for each worker in `directory`, named by its id."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, wall: Callable[[], float]) -> None:
         self._directory = directory
+        self._wall = wall
+        self._written: dict[str, int] = {}
+        """Bytes on the disk at most, by worker; the one whose log is the oldest first."""
+        self._total = 0
 
-    def append(self, pid: int, line: str) -> None:
-        """See WorkerLogs."""
-        path = os.path.join(self._directory, f"worker-{pid}.log")
+    def append(self, worker: str, line: LogLine) -> None:
+        """See NodeLogs."""
+        record = LogRecord(
+            time=time_text(datetime.fromtimestamp(self._wall(), timezone.utc)),
+            stream="stderr" if line.is_error else "stdout",
+            name=line.name,
+            text=line.line,
+        )
+        data = msgspec.json.encode(record) + b"\n"
         with contextlib.suppress(OSError):  # a full disk; drivers get the line all the same
-            with open(path, "a", opener=_private) as file:
-                file.write(line + "\n")
-                is_full = file.tell() > WORKER_LOG_BYTES
-            if is_full:
-                os.replace(path, path + ".1")
+            log_files.append(self._path(worker), data, WORKER_LOG_BYTES)
+        self._count(worker, len(data))
 
+    def read(self, worker: str, file: int, offset: int, limit: int) -> LogPiece:
+        """See NodeLogs."""
+        if not worker:
+            return LOG.read(file, offset, limit)
+        if not worker.isalnum():  # it comes from afar, and becomes a part of a path
+            return LogPiece()
+        return log_files.read_on(self._path(worker), file, offset, limit)
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    def _path(self, worker: str) -> str:
+        return os.path.join(self._directory, f"worker-{worker}.log")
+
+    def _count(self, worker: str, size: int) -> None:
+        before = self._written.get(worker, 0)
+        after = min(before + size, 2 * WORKER_LOG_BYTES)
+        self._written[worker] = after
+        self._total += after - before
+        while self._total > ALL_LOGS_BYTES and len(self._written) > 1:
+            oldest = next(iter(self._written))
+            if oldest == worker:
+                self._written[worker] = self._written.pop(worker)
+                continue
+            self._total -= self._written.pop(oldest)
+            for suffix in ("", log_files.OLDER):
+                with contextlib.suppress(OSError):
+                    os.unlink(self._path(oldest) + suffix)

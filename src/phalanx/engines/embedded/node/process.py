@@ -8,16 +8,17 @@ import secrets
 import signal
 import socket
 import sys
-import traceback
 from typing import NoReturn
 
 import msgspec
 
+from phalanx.engines.daemon_log import LOG
 from phalanx.engines.embedded.node.config import NodeConfig
 from phalanx.engines.embedded.worker import fork_server
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.process_tree import end_orphans, keep_descendants
+from phalanx.engines.system import log_defect
 from phalanx.policies.labels import NODE_LABEL
 
 
@@ -27,12 +28,16 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver_fd = int(sys.argv[1])
     config = msgspec.convert(json.loads(sys.stdin.readline()), NodeConfig)
+    is_aloud = not config.log
+    path = config.log or os.path.join(config.session.logs, "node.log")
+    LOG.keep(path, "node", config.node_id, is_aloud=is_aloud)
     node_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     if os.fork() == 0:
         node_end.close()
         for fd in (driver_fd, config.ready_fd, config.parent_fd):
             if fd >= 0:
                 os.close(fd)
+        LOG.become("fork server")
         fork_server.run(server_end, config.session, config.preload)
     server_end.close()
     keep_descendants()  # of the fork server, should it be killed
@@ -50,8 +55,8 @@ def main() -> NoReturn:
             sessions.own(config.session, os.getpid())
             signal.signal(signal.SIGTERM, lambda *_: node.loop.stop())
         node.serve(driver)
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        log_defect(error)
         code = 1
     finally:
         if node is not None and node.has_lost_fork_server:

@@ -22,6 +22,8 @@ from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import wait_for
 from phalanx.engines.processes.fork_server import Child, ForkServer
 from phalanx.engines.processes.process_tree import end_with_parent, keep_descendants
+from phalanx.engines.system import say
+from phalanx.observe.log_lines import WARNING
 from phalanx.protocol.fork_messages import Fork, OutputRead, ReadOutput
 from phalanx.protocol.node_messages import LogLine
 
@@ -35,8 +37,10 @@ def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> N
     """Serve the node until its socket closes; never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in preload:
-        with contextlib.suppress(Exception):
+        try:
             __import__(module)
+        except Exception as error:  # a task that needs it gets the error
+            say(f"{module} could not be imported beforehand: {error}", level=WARNING)
     # Warm for the children.
     import phalanx.engines.embedded.worker.actor_host
     import phalanx.engines.embedded.worker.process  # noqa: F401

@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.engines.probing import ThreadProber
 from phalanx.engines.ray.scheduler.reservation import Whole
-from phalanx.engines.system import SystemClock, print_defect, unforeseeable
+from phalanx.engines.system import SystemClock, log_defect, unforeseeable
 from phalanx.head.control_plane import ControlPlane
 from phalanx.head.gangs.member_states import HOLDING
 from phalanx.head.nodes import HealthLimits, NodeRecord
@@ -87,7 +87,7 @@ class RayControl(ControlPlane):
             stored=stored,
             limits=limits,
             placement=placement,
-            report_defect=print_defect,
+            report_defect=log_defect,
         )
 
     @property

@@ -15,6 +15,7 @@ from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.engines.processes.memory_use import SessionMemory
 from phalanx.engines.processes.ports import is_port_free
 from phalanx.engines.ray.scheduler.gang_workers import GangWorkers
+from phalanx.engines.system import say
 from phalanx.model.ids import node_prefix, node_process_id
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.control_link import RemoteControl
@@ -73,6 +74,7 @@ class NodeMachines:
             SessionMemory(),
             token_bytes,
             NoUsageMeter(),
+            say,
         )
         self._groups = NodeGroups(
             node_process_id(self.prefix),

@@ -1,0 +1,180 @@
+"""The logs of daemons, workers and actors, as they grow."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
+from phalanx.cli.state import query_state
+from phalanx.cli.table import safe
+from phalanx.observe.log_lines import LogRecord
+from phalanx.observe.state.columns import Row
+from phalanx.observe.state.query import MAX_LIMIT, StateQuery, Value
+from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.logs import ReadProcessLog
+
+_FOLLOW_S = 0.25
+MAX_TAIL = 100_000
+_PID_DIGITS = 7
+
+
+@dataclass(frozen=True)
+class Source:
+    """Whose log it is."""
+
+    node: str
+    """Its id; empty: the head."""
+    worker: str = ""
+    """Its id; empty: the daemon."""
+
+
+def node_source(address: str | None, name: str) -> Source:
+    """The node with this host name, or whose id begins so. Ends the command unless it is one."""
+    rows = [row.as_dict() for row in ask(address, GetStatus(), with_programs=True).nodes]
+    found = [row for row in rows if name in (row["hostname"], row["host"])]
+    alive = [row for row in found if row["state"] != "DEAD"]
+    found = alive or found or [row for row in rows if row["node_id"].startswith(name)]
+    return Source(_only(found, "node", name)["node_id"])
+
+
+def worker_source(address: str | None, name: str) -> Source:
+    """The worker with this pid, or whose id begins so."""
+    if name.isdecimal() and len(name) <= _PID_DIGITS:
+        rows = _rows(address, "workers", [("pid", "=", int(name))])
+        rows = [row for row in rows if row["is_alive"]] or rows
+        if rows:
+            return _of_worker(_only(rows, "worker", name))
+    rows = _rows(address, "workers", [])
+    found = [row for row in rows if str(row["worker_id"]).startswith(name)]
+    return _of_worker(_only(found, "worker", name))
+
+
+def actor_source(address: str | None, name: str) -> Source:
+    """The worker of the actor with this name, or whose id begins so."""
+    rows = _rows(address, "actors", [])
+    named = [row for row in rows if row["name"] == name]
+    found = [row for row in named if row["state"] != "DEAD"] or named[-1:]
+    found = found or [row for row in rows if str(row["actor_id"]).startswith(name)]
+    row = _only(found, "actor", name)
+    if not row["worker_id"]:
+        fail(f"actor {name} has no worker yet: it is {row['state']}.", NOT_FOUND)
+    return _of_worker(row)
+
+
+def _of_worker(row: Row) -> Source:
+    if row.get("worker_type") == "DRIVER":
+        fail(
+            "That is a driver: what it prints goes where it was started. Of one that was submitted "
+            "as a job, `phalanx logs JOB` prints it.",
+            NOT_FOUND,
+        )
+    return Source(str(row["node_id"]), str(row["worker_id"]))
+
+
+def _rows(address: str | None, kind: str, filters: list[tuple[str, str, Value]]) -> list[Row]:
+    return query_state(address, StateQuery(kind, filters, MAX_LIMIT, True)).part.rows
+
+
+def _only(found: list[Row], kind: str, name: str) -> Row:
+    if not found:
+        fail(f"{kind} {name!r} does not exist: `phalanx list {kind}s` shows them.", NOT_FOUND)
+    if len(found) > 1:
+        ids = ", ".join(str(row[f"{kind}_id"]) for row in found[:5])
+        fail(f"{len(found)} {kind}s are meant by {name!r}: {ids}. Name one by its id.", USAGE)
+    return found[0]
+
+
+def show(
+    address: str | None,
+    source: Source,
+    *,
+    follow: bool,
+    tail: int | None,
+    since: float,
+    timestamps: bool,
+    as_json: bool,
+) -> None:
+    """Print a log, of lines since that time (seconds since the epoch) the last ones."""
+    reading = _Reading(address, source, since)
+    kept: deque[bytes] = deque(maxlen=tail)
+    if tail is not None:
+        kept.extend(reading.lines())
+    for line in kept if tail is not None else reading.lines():
+        _print(line, timestamps, as_json)
+    sys.stdout.flush()
+    while follow:
+        time.sleep(_FOLLOW_S)
+        for line in reading.lines():
+            _print(line, timestamps, as_json)
+        sys.stdout.flush()
+
+
+class _Reading:
+    """How far a log was read."""
+
+    def __init__(self, address: str | None, source: Source, since: float) -> None:
+        self._address = address
+        self._source = source
+        self._since = since
+        self._file = self._offset = 0
+        self._at = 0.0
+        """When the last line was written that has a time; those behind it that have none go with
+        it."""
+
+    def lines(self) -> Iterator[bytes]:
+        """Those that were not given yet, without their ends; a part of the log at a time is in
+        memory."""
+        while True:
+            request = ReadProcessLog(
+                self._source.node, self._source.worker, self._file, self._offset
+            )
+            piece = ask(self._address, request, with_programs=True)
+            self._file, self._offset = piece.file, piece.offset
+            for line in piece.data.splitlines():
+                self._at = _time_of(line) or self._at
+                if self._at >= self._since:
+                    yield line
+            if piece.is_end:
+                return
+
+
+def _record(line: bytes) -> LogRecord | None:
+    """The line; None for one that the interpreter printed, and not the daemon."""
+    try:
+        return msgspec.json.decode(line, type=LogRecord)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _time_of(line: bytes) -> float:
+    record = _record(line)
+    if record is None:
+        return 0.0
+    return datetime.fromisoformat(record.time.replace("Z", "+00:00")).timestamp()
+
+
+def _print(line: bytes, timestamps: bool, as_json: bool) -> None:
+    record = _record(line)
+    if as_json:
+        sys.stdout.buffer.write(
+            line + b"\n"
+            if record is not None
+            else msgspec.json.encode({"text": line.decode(errors="replace")}) + b"\n"
+        )
+        return
+    if record is None:
+        text = line.decode(errors="replace")
+    elif record.stream:
+        text = f"{record.time} {record.text}" if timestamps else record.text
+    else:
+        about = f" job={record.job}" if record.job else ""
+        text = f"{record.time} {record.level} {record.process}{about}: {record.text}"
+    lines = [safe(one) for one in text.split("\n")] if record is None or record.level else [text]
+    sys.stdout.buffer.write("\n".join(lines).encode(errors="replace") + b"\n")

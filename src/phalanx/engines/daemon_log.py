@@ -1,0 +1,91 @@
+"""What a daemon says to people: lines of JSON in its log, or plain ones on its standard error where
+it has none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from datetime import datetime, timezone
+
+import msgspec
+
+from phalanx.engines.processes import log_files
+from phalanx.observe.log_lines import INFO, LogPiece, LogRecord
+
+DAEMON_LOG_BYTES = 16 << 20
+"""Of each of a daemon's two files."""
+
+
+class DaemonLog:
+    """The log of the daemon that this process is, or belongs to."""
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._process = ""
+        self._node = ""
+        self._is_aloud = True
+
+    def keep(self, path: str, process: str, node: str = "", *, is_aloud: bool = False) -> None:
+        """From now on it is written to this file. `node`: the id of the node whose daemon it is.
+        `is_aloud`: its person sees it on the standard error, too."""
+        self._path, self._process, self._node = path, process, node
+        self._is_aloud = is_aloud
+
+    def become(self, process: str) -> None:
+        """This is a child of the daemon, and writes to the same log under a name of its own."""
+        self._process = process
+
+    def write(self, text: str, level: str = INFO, job: str = "") -> None:
+        """A line. One that cannot be written, as the disk is full, ends nothing."""
+        with contextlib.suppress(OSError):
+            if self._is_aloud:
+                print(f"phalanx: {text}", file=sys.stderr, flush=True)
+        if not self._path:
+            return
+        record = LogRecord(
+            time=time_text(datetime.now(timezone.utc)),
+            level=level,
+            process=self._process,
+            pid=os.getpid(),
+            node=self._node,
+            job=job,
+            text=text,
+        )
+        with contextlib.suppress(OSError):
+            line = msgspec.json.encode(record) + b"\n"
+            log_files.append(self._path, line, DAEMON_LOG_BYTES)
+            if not self._is_aloud:
+                self._follow()
+
+    def read(self, file: int, offset: int, limit: int) -> LogPiece:
+        """See `log_files.read_on`."""
+        return log_files.read_on(self._path, file, offset, limit) if self._path else LogPiece()
+
+    def _follow(self) -> None:
+        """What others print here, the interpreter at a crash for one, goes where the log goes on
+        after it was turned over."""
+        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            if not os.path.samestat(os.fstat(fd), os.fstat(2)):
+                os.dup2(fd, 1)
+                os.dup2(fd, 2)
+        finally:
+            os.close(fd)
+
+
+def time_text(at: datetime) -> str:
+    """See LogRecord.time."""
+    return f"{at:%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+def plain(line: str) -> str:
+    """What a line of a log says; one that is no record, as the interpreter printed it, itself."""
+    try:
+        return msgspec.json.decode(line, type=LogRecord).text
+    except msgspec.MsgspecError:
+        return line
+
+
+LOG = DaemonLog()
+"""Of this process."""

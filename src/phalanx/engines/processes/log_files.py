@@ -1,0 +1,73 @@
+"""A log of two files: one that is written to, and behind it what was written before.
+
+Several processes may write to it. Each line begins with the time that it was written at, so the
+first bytes of a file tell it from every other, also when the system gives its number away again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import zlib
+
+from phalanx.observe.log_lines import LogPiece
+
+OLDER = ".1"
+_MARK_BYTES = 34
+"""Of a file's beginning: `{"time":"` and a time with microseconds."""
+
+
+def append(path: str, data: bytes, limit_bytes: int) -> int:
+    """Write to the log at `path`, mode 0600; when it is larger than so much after that, it is the
+    older file from then on. The bytes that it has. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(fd, data)
+        size = os.fstat(fd).st_size
+        if size > limit_bytes:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            with contextlib.suppress(FileNotFoundError):  # somebody else was first
+                if os.path.samestat(os.fstat(fd), os.stat(path)):
+                    os.replace(path, path + OLDER)
+        return size
+    finally:
+        os.close(fd)
+
+
+def read_on(path: str, file: int, offset: int, limit: int) -> LogPiece:
+    """What stands behind `offset` in that file of the log at `path`, or in the one after it; from
+    the oldest on where it is not there any more. At most so many bytes."""
+    fds = _opened(path)
+    try:
+        marks = [_mark(fd) for fd in fds]
+        at = marks.index(file) if file in marks else 0
+        offset = offset if file in marks else 0
+        for fd, mark in list(zip(fds, marks, strict=True))[at:]:
+            data = os.pread(fd, limit, offset)
+            data = data[: data.rfind(b"\n") + 1] or (data if len(data) == limit else b"")
+            is_last = fd == fds[-1]
+            if data or is_last:
+                end = offset + len(data)
+                return LogPiece(data, mark, end, is_last and end >= os.fstat(fd).st_size)
+            offset = 0
+        return LogPiece()
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def _opened(path: str) -> list[int]:
+    """The older file and the newer one, as far as they are there. The newer one is opened first:
+    what becomes the older one meanwhile is not missed."""
+    fds: list[int] = []
+    for name in (path, path + OLDER):
+        with contextlib.suppress(FileNotFoundError):
+            fds.insert(0, os.open(name, os.O_RDONLY | os.O_NOFOLLOW))
+    if len(fds) > 1 and os.path.samestat(os.fstat(fds[0]), os.fstat(fds[1])):
+        os.close(fds.pop())
+    return fds
+
+
+def _mark(fd: int) -> int:
+    return zlib.crc32(os.pread(fd, _MARK_BYTES, 0)) or 1

@@ -1,0 +1,83 @@
+"""Parts of the logs of daemons and workers, which the head has nodes read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.errors import StateQueryError
+from phalanx.head.clock import Clock
+from phalanx.head.nodes import NodeDirectory
+from phalanx.head.outbox import Outbox
+from phalanx.observe.log_lines import LogPiece
+from phalanx.observe.state.gathering import Gathering
+from phalanx.protocol.cluster_messages import NodeLogRead, ReadNodeLog
+from phalanx.protocol.requests.logs import ReadProcessLog
+from phalanx.protocol.requests.request import LATER, Asker, Later
+
+PART_BYTES = 1 << 20
+PATIENCE_S = 5.0
+MAX_READING = 256
+"""Parts that are being read at once; further ones are refused."""
+ReadOwn = Callable[[int, int, int], LogPiece]
+"""(file, offset, bytes) -> a part of the head's own log."""
+
+
+class LogReading:
+    """The handler of ReadProcessLog."""
+
+    def __init__(
+        self, outbox: Outbox, clock: Clock, nodes: NodeDirectory, read_own: ReadOwn | None
+    ) -> None:
+        """`read_own` None: the head has no log but that of the only node."""
+        self._outbox = outbox
+        self._clock = clock
+        self._nodes = nodes
+        self._read_own = read_own
+        self._rounds: Gathering[LogPiece] = Gathering()
+
+    def read(self, asker: Asker[LogPiece], request: ReadProcessLog) -> LogPiece | Later:
+        """Reply now, or when the node has read."""
+        file, offset = request.file, max(request.offset, 0)
+        if not request.node and not request.worker and self._read_own is not None:
+            return self._read_own(file, offset, PART_BYTES)
+        if len(self._rounds) >= MAX_READING:
+            raise StateQueryError(f"{MAX_READING} logs are being read: ask again a bit later.")
+        prefix = self._prefix_of(request.node)
+
+        def finish(answers: dict[bytes, LogPiece], silent: list[bytes]) -> None:
+            if prefix in answers:
+                asker.reply(answers[prefix])
+            else:
+                asker.fail(StateQueryError(f"node {request.node} gives no answer."))
+
+        self._rounds.begin(
+            [prefix],
+            self._clock.now() + PATIENCE_S,
+            lambda number: self._outbox.send(
+                prefix, ReadNodeLog(number, request.worker, file, offset, PART_BYTES)
+            ),
+            finish,
+        )
+        return LATER
+
+    def _prefix_of(self, node_id: str) -> bytes:
+        if not node_id and self._outbox.connected:
+            return next(iter(self._outbox.connected))  # the only one
+        record = self._nodes.get(node_id)
+        if record is None:
+            raise ValueError(f"node {node_id!r} does not exist")
+        if not self._outbox.is_connected(record.prefix):
+            raise StateQueryError(f"node {node_id} ({record.hostname}) is not connected.")
+        return record.prefix
+
+    def answered(self, prefix: bytes, message: NodeLogRead) -> None:
+        """A node has read."""
+        self._rounds.answered(prefix, message.number, message.piece)
+
+    def node_gone(self, prefix: bytes) -> None:
+        """A node will not answer."""
+        self._rounds.gone(prefix)
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self._rounds.tick(now)
