@@ -81,7 +81,7 @@ def test_a_job_more_as_data(ask, manifest):
     ("arguments", "complaint"),
     [
         ([], "what if what? Give --add-nodes"),
-        (["--add-nodes", "x"], "--add-nodes 'x': COUNT:NODE (as that one)"),
+        (["--add-nodes", "x"], "nodes to add 'x': COUNT:NODE (as that one)"),
         (["--add-nodes", "1:CPU=-3"], "'CPU=-3' is no NAME=AMOUNT of at least 0"),
         (["--add-nodes", "1:CPU=many"], "an amount is a number like 2"),
         (["--add-nodes", "99999:a"], "1 to 10,000 nodes can be added, not 99,999"),

@@ -15,10 +15,13 @@ import pytest
 
 from phalanx.dashboard.app import ACTIONS, Dashboard
 from phalanx.dashboard.login import Login, make_code
+from phalanx.dashboard.pages.what_if import MAX_MANIFEST
+from phalanx.dashboard.supposing import Supposing
 from phalanx.dashboard.watch import Watch
+from phalanx.head.jobs.supposing import Supposition
 from phalanx.model.jobs import states as st
 
-from .world import EVIL, NOW, Head, job, node, picture
+from .world import EVIL, NOW, SNAPSHOT, Head, job, node, picture
 
 SECRET = b"s" * 32
 HOST = "http://127.0.0.1:8266"
@@ -26,7 +29,8 @@ OWN = {"sec-fetch-site": "same-origin"}
 PAGES = [
     "/", "/?span=24h", "/jobs", "/jobs?state=Pending&sort=-start", "/jobs/default/runs",
     "/jobs/default/next", "/nodes", f"/nodes/{node(1).node_id}", "/queues", "/queues/lab",
-    "/plan", "/work",
+    "/plan", "/work", "/objects", "/history", "/history?period=30d&by=user&user=a", "/what-if",
+    "/what-if?add_nodes=1:n1",
 ]  # fmt: skip
 
 
@@ -334,5 +338,65 @@ def test_a_wrong_code_is_refused(words, monkeypatch):
             answer = await client.post("/login", content=words, headers=form)
             assert answer.status_code == 401
             assert "set-cookie" not in answer.headers
+
+    run(look())
+
+
+def test_what_is_supposed_is_worked_out_beside_and_nothing_is_applied():
+    async def look():
+        head = Head()
+        async with served(head) as (client, _):
+
+            async def changes(words):
+                answer = await client.get(f"/api/v1/what-if?{words}")
+                page = answer.json()["page"]
+                return page["starts"], page["wrong"]
+
+            (one,), wrong = await changes("add_nodes=1:n1")
+            assert (one["before"], one["after"], one["change"], wrong) == ("-", "now", "starts", "")
+            assert await changes("") == (None, "")
+            for words, said in (
+                ("add_nodes=x", "nodes to add 'x': COUNT:NODE"),
+                ("weight=lab", "it is QUEUE=N"),
+                ("weight=nobody=2", "there is no queue 'nobody'"),
+                ("manifest=%00", "the manifest"),
+                ("manifest=" + "a" * (MAX_MANIFEST + 1), f"here it may have {MAX_MANIFEST}"),
+            ):
+                starts, wrong = await changes(words)
+                assert starts is None
+                assert said in wrong
+            page = (await client.get("/what-if?add_nodes=1:n1&weight=lab%3D2")).text
+            assert "phalanx what-if --add-nodes 1:n1 --weight lab=2" in page
+            assert 'data-live="no"' in page
+            assert (await client.get("/live/what-if?add_nodes=1:n1")).status_code == 404
+            assert head.commands == []
+
+    run(look())
+
+
+def test_what_takes_too_long_or_comes_too_often_is_told_so(monkeypatch):
+    async def look():
+        supposing = Supposing()
+        supposed = Supposition(add_nodes=("1:n1",))
+        monkeypatch.setattr("phalanx.dashboard.supposing.PATIENCE_S", 0.0)
+        with pytest.raises(TimeoutError, match="takes longer than 0 s"):
+            await supposing.ask(SNAPSHOT, supposed)
+        monkeypatch.setattr("phalanx.dashboard.supposing.AT_ONCE", 0)
+        with pytest.raises(TimeoutError, match="0 such questions are being worked out"):
+            await supposing.ask(SNAPSHOT, supposed)
+
+    run(look())
+
+
+def test_the_history_is_asked_for_as_the_address_says():
+    async def look():
+        async with served(Head()) as (client, _):
+            page = (await client.get("/history?period=30d&by=user&user=a%20b&queue=lab")).text
+            assert "phalanx report --since 30d --by user --user &#39;a b&#39; --queue lab" in page
+            used = (await client.get("/api/v1/history?by=queue")).json()["page"]["rows"][0]
+            assert (used["user"], used["queue"], used["gpu_h"]) == ("", "lab", 1.0)
+            assert (used["gpu"], used["gpu_idle_h"]) == (0.25, 0.5)
+            odd = (await client.get("/api/v1/history?by=nobody&period=ever")).json()["page"]
+            assert (odd["asked"]["by"], odd["asked"]["period"]) == ("both", "7d")
 
     run(look())

@@ -19,6 +19,7 @@ from tests.cli.conftest import Machine
 from tests.polling import eventually
 
 from phalanx.dashboard import wire
+from phalanx.dashboard.views import NAV
 from phalanx.engines.processes.session import started_at
 
 
@@ -79,7 +80,7 @@ def test_the_page_shows_a_job_what_it_prints_and_ends_it(machine, browser):
     assert [one["name"] for one in members] == ["worker-0"]
     browser.post("/jobs/default/talks/cancel")
     eventually(lambda: machine.jobs()["talks"]["state"] == "Terminated")
-    for path in ("/", "/nodes", "/queues", "/queues/default", "/plan", "/work"):
+    for path in [path for path, _ in NAV] + ["/queues/default"]:
         assert "<h1>" in browser.get(path)
 
 

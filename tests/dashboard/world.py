@@ -3,9 +3,11 @@ queues."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from phalanx.dashboard.watch import Picture
+from phalanx.model.attempts import Attempt
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.cluster import DefectInfo, NodeInfo, StatusInfo
 from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
@@ -19,9 +21,12 @@ from phalanx.model.rows.work import (
     QueueInfo,
     TransitionInfo,
 )
+from phalanx.observe.accounting.questions import AttemptPage, UsageRow
+from phalanx.observe.accounting.sums import HourSum
 from phalanx.observe.state.query import StateAnswer, StatePart
+from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 from phalanx.protocol.requests.cluster import GetStatus
-from phalanx.protocol.requests.gangs import Explain, ShowPlan
+from phalanx.protocol.requests.gangs import Explain, ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.jobs import CommandJob, GetJob, LogPart, ReadJobLog
 from phalanx.protocol.requests.news import ClusterNews, GetNews, ListWaiting, Since, WaitInfo
 from phalanx.protocol.requests.state import QueryState
@@ -146,6 +151,7 @@ PLAN = TimePlan(
 WHY = Explanation(
     snapshot="", name=EVIL, kind="podgroup", waits=True, position=2, expected_start=START,
     reasons=[Reason(reason="quota", count=1, detail={}, sentence=EVIL, change=EVIL)],
+    because=[Reason(reason="guarantee", count=1, detail={}, sentence=EVIL, change=EVIL)],
 )  # fmt: skip
 PRINTED = b"\x1b[31mred\x1b[0m <b>one</b>\n" + b" 1%\r 50%\r100%\n" + b"\x1b]0;title\x07end\n"
 
@@ -153,6 +159,39 @@ PRINTED = b"\x1b[31mred\x1b[0m <b>one</b>\n" + b" 1%\r 50%\r100%\n" + b"\x1b]0;t
 def name_of(row: JobInfo) -> str:
     """NAMESPACE/NAME."""
     return f"{row.namespace}/{row.name}"
+
+
+SNAPSHOT = json.dumps(
+    {
+        "format": "phalanx-snapshot/1",
+        "now": NOW,
+        "config": {
+            "actions": ["allocate"],
+            "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}]}],
+        },
+        "nodes": [{"name": "n1", "capacity": {"cpu": 4, "memory": 8e9, "pods": 100}}],
+        "queues": [{"name": "lab"}],
+        "podgroups": [{"name": EVIL, "queue": "lab", "minMember": 2}],
+        "tasks": [
+            {"name": f"{EVIL}-{n}", "podgroup": EVIL, "request": {"cpu": 3}} for n in range(2)
+        ],
+    }
+).encode()
+"""Two members of three CPUs each wait for a node of four."""
+ATTEMPT = Attempt(
+    job=EVIL, namespace="default", member="a-0", attempt=1, user=EVIL, queue="lab", command=EVIL,
+    state="Failed", reason=EVIL, exit_code=3, node=EVIL, submitted=NOW - 60, started=NOW - 50,
+    ended=NOW - 10,
+)  # fmt: skip
+STORE = {
+    "node_id": f"{1:056x}", "objects": 3, "shared_bytes": 3 * GIB, "capacity_bytes": 4 * GIB,
+    "spilled_objects": 1, "spilled_bytes": GIB,
+}  # fmt: skip
+OBJECT = {
+    "object_id": "ab" * 28, "object_size": GIB, "reference_type": "LOCAL_REFERENCE",
+    "type": "Driver", "pid": 7, "node_id": f"{1:056x}", "task_status": "FINISHED",
+    "call_site": EVIL,
+}  # fmt: skip
 
 
 class Head:
@@ -186,6 +225,18 @@ class Head:
                 return WHY
             case ShowPlan():
                 return PLAN
+            case TakeSnapshot():
+                return SNAPSHOT
+            case GetUsage():
+                return [UsageRow(user=EVIL, queue="lab", sum=HourSum(attempts=3, completed=2,
+                                 cpu_s=7200.0, gpu_s=3600.0, gpu_known_s=3600.0,
+                                 gpu_used_s=900.0, gpu_idle_s=1800.0))]  # fmt: skip
+            case ListAttempts():
+                return AttemptPage(attempts=[ATTEMPT])
+            case QueryState(query) if query.kind == "stores":
+                return StateAnswer(StatePart([STORE], 1, 1), [])
+            case QueryState(query) if query.kind == "objects" and not query.count_by:
+                return StateAnswer(StatePart([OBJECT], 1, 1), [EVIL])
             case QueryState(query):
                 counts: Any = [([EVIL, EVIL, "RUNNING"][-len(query.count_by) :], 3, 0.0)]
                 return StateAnswer(StatePart([], 3, 3, counts), [EVIL])

@@ -294,6 +294,9 @@ TRIED: dict[str, list[Limit]] = {
 }
 
 ELSEWHERE = {
+    "dashboard.pages.what_if.MAX_MANIFEST": "tests/dashboard/test_app.py",
+    "dashboard.supposing.AT_ONCE": "tests/dashboard/test_app.py",
+    "dashboard.supposing.PATIENCE_S": "tests/dashboard/test_app.py",
     "head.gangs.rules.MAX_VALUES": "tests/gangs/test_rules.py",
     "head.gangs.rules.MAX_BYTES": "tests/gangs/test_rules.py",
     "model.reservations.MAX_RESERVATIONS": "tests/head/test_reservations.py",
@@ -336,6 +339,7 @@ _CLOCK = "a time after which something happens, not an amount that is asked for"
 _PER_PROCESS = "the end is the kernel's limit on a process, reached only with as many files"
 _LATER = "nothing is refused above it: those behind are told less, or later"
 NOT_TRIED = {
+    "dashboard.supposing.MEMORY_BYTES": _MACHINE,
     "plan.lines.EXACT": _OTHER_WAY,
     "storage.ledger.HistoryLimits.records": _OLDEST_GO,
     "storage.ledger.HistoryLimits.days": _OLDEST_GO,

@@ -13,7 +13,7 @@ from phalanx.model.attempts import Attempt
 from phalanx.model.nearest import nearest
 from phalanx.model.readable import amount, size
 from phalanx.observe.accounting.efficiency import Efficiency
-from phalanx.observe.accounting.questions import UsageRow
+from phalanx.observe.accounting.questions import BOTH, QUEUE, USER, UsageRow
 from phalanx.observe.accounting.sums import HourSum, total_of
 
 UNKNOWN = "-"
@@ -110,21 +110,6 @@ def efficiency_text(one: Efficiency, is_cut: bool) -> str:
     if is_cut:
         lines.append("Left out: all attempts before the last 10,000")
     return "\n".join([*lines, "", one.advice])
-
-
-USER, QUEUE, BOTH = "user", "queue", "both"
-
-
-def together(rows: Sequence[UsageRow], by: str) -> list[UsageRow]:
-    """Rows of the same user, or of the same queue, as one."""
-    found: dict[tuple[str, str], list[HourSum]] = {}
-    for row in rows:
-        key = ("" if by == QUEUE else row.user, "" if by == USER else row.queue)
-        found.setdefault(key, []).append(row.sum)
-    return [
-        UsageRow(user=user, queue=queue, sum=total_of(sums))
-        for (user, queue), sums in sorted(found.items())
-    ]
 
 
 def report_text(rows: Sequence[UsageRow], by: str) -> str:

@@ -19,9 +19,13 @@ from phalanx.model.attempts import STATES
 from phalanx.model.nearest import nearest
 from phalanx.observe.accounting.efficiency import Efficiency, efficiency
 from phalanx.observe.accounting.questions import (
+    BOTH,
     MAX_ATTEMPTS,
+    QUEUE,
+    USER,
     AttemptQuery,
     UsageQuery,
+    together,
 )
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 
@@ -116,7 +120,7 @@ def report(
     until: Until = None,
     user: Users = None,
     queue: Queues = None,
-    by: Annotated[str, typer.Option(help="A row for each: user, queue or both.")] = view.BOTH,
+    by: Annotated[str, typer.Option(help="A row for each: user, queue or both.")] = BOTH,
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -124,14 +128,14 @@ def report(
 
     Whole hours of the period count. Attempts count once they have ended.
     """
-    if by not in (view.USER, view.QUEUE, view.BOTH):
+    if by not in (USER, QUEUE, BOTH):
         fail(f"--by is user, queue or both, not {by!r}.", USAGE)
     begin, end = _period(since, until)
     hour = 3600.0
     query = UsageQuery(since=begin // hour * hour, until=end, users=_names(user),
                        queues=_names(queue))  # fmt: skip
     found = ask(address, GetUsage(query), ANSWER_S)
-    rows = view.together(found, by)
+    rows = together(found, by)
     if json:
         typer.echo(json_module.dumps([view.report_row(row) for row in rows], indent=1))
     elif rows:

@@ -26,7 +26,7 @@ from phalanx.dashboard.metrics import CONTENT_TYPE, Metrics
 from phalanx.dashboard.output import first_offset, part_data
 from phalanx.dashboard.pages.nodes import Grid, grid
 from phalanx.dashboard.rendering import Pieces, Renderer
-from phalanx.dashboard.views import NAV, NoSuchPageError, View, Views
+from phalanx.dashboard.views import NAV, STILL, NoSuchPageError, View, Views
 from phalanx.dashboard.watch import Picture, Watch
 from phalanx.errors import JobNotFoundError, PhalanxError
 from phalanx.protocol.requests.jobs import Command, CommandJob, ReadJobLog
@@ -246,7 +246,7 @@ class Dashboard:
             title=view.title,
             page=view.page,
             trouble=picture.trouble,
-            live=str(picture.version),
+            live="no" if path in STILL else str(picture.version),
             may_act=self._may_act,
             **self._frame(path, view.command),
             **view.more,
@@ -262,6 +262,8 @@ class Dashboard:
 
     async def _live(self, request: Request) -> Response:
         path = request.path_params["path"] or "/"
+        if path in STILL:
+            return Response("This page does not change by itself.\n", 404, _NO_STORE, "text/plain")
         return StreamingResponse(
             self._changes(request, path), media_type="text/event-stream", headers=_NO_STORE
         )

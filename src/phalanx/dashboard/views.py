@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
-from phalanx.dashboard.pages import jobs, nodes, overview, plan, queues, work
+from phalanx.dashboard.pages import (
+    history,
+    jobs,
+    nodes,
+    objects,
+    overview,
+    plan,
+    queues,
+    what_if,
+    work,
+)
 from phalanx.dashboard.pages.numbers import SPANS_S
+from phalanx.dashboard.supposing import Supposing
 from phalanx.dashboard.watch import Picture, Watch
 from phalanx.errors import JobNotFoundError
 from phalanx.model.jobs import states as st
-from phalanx.protocol.requests.gangs import Explain, ShowPlan
+from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
+from phalanx.protocol.requests.gangs import Explain, ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.jobs import GetJob
 from phalanx.protocol.requests.state import QueryState
 
@@ -21,8 +34,13 @@ NAV = (
     ("/queues", "Queues"),
     ("/jobs", "Jobs"),
     ("/plan", "Plan"),
+    ("/what-if", "What if"),
     ("/work", "Tasks and actors"),
+    ("/objects", "Objects"),
+    ("/history", "History"),
 )
+STILL = frozenset({"/what-if", "/history"})
+"""What these pages show costs too much to follow the cluster."""
 
 
 class NoSuchPageError(LookupError):
@@ -50,6 +68,7 @@ class Views:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
+        self._supposing = Supposing()
 
     async def build(self, path: str, words: Mapping[str, str], picture: Picture) -> View:
         """The page at a path. Raises NoSuchPageError, and what the head's answers raise."""
@@ -136,6 +155,46 @@ class Views:
         page = work.work(tasks, actors)
         return View("work.html", "Tasks and actors", "phalanx summary tasks", page, {})
 
+    async def _objects(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        queries = (objects.OBJECTS, objects.STORES, objects.SITES)
+        found = [await self._watch.shared(QueryState(one), picture.version) for one in queries]
+        page = objects.objects(*found)
+        return View("objects.html", "Objects", "phalanx memory", page, {"names": _names(picture)})
+
+    async def _history(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        asked = history.asked(words)
+        usage = GetUsage(asked.usage(picture.at))
+        found = await self._watch.shared(usage, picture.version)
+        last = ListAttempts(asked.attempts(picture.at))
+        attempts = await self._watch.shared(last, picture.version)
+        page = history.history(asked, found, attempts)
+        said = "".join(
+            f" --{name} {shlex.quote(value)}"
+            for name, value in (("user", asked.user), ("queue", asked.queue))
+            if value
+        )
+        command = f"phalanx report --since {asked.period} --by {asked.by}{said}"
+        return View("history.html", "History", command, page, {"periods": list(history.DAYS)})
+
+    async def _what_if(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        found, wrong = None, ""
+        try:
+            supposed = what_if.supposition(words)
+            if not supposed.is_empty:
+                snapshot = await self._watch.shared(TakeSnapshot(True), picture.version)
+                found = await self._supposing.ask(snapshot, supposed)
+        except (ValueError, TimeoutError) as error:
+            wrong = str(error)
+        page = what_if.what_if(picture, words, found, wrong)
+        more = {"most": what_if.MAX_MANIFEST}
+        return View("what_if.html", "What if", what_if.command(words), page, more)
+
 
 def _names(picture: Picture) -> dict[str, str]:
     return {row.node_id: row.hostname or row.host for row in picture.status.nodes}
@@ -151,4 +210,7 @@ _PAGES: tuple[tuple[str, Build], ...] = (
     (r"/queues/(?P<queue>[^/]+)", Views._queue),
     (r"/plan", Views._plan),
     (r"/work", Views._work),
+    (r"/objects", Views._objects),
+    (r"/history", Views._history),
+    (r"/what-if", Views._what_if),
 )

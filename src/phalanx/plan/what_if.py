@@ -5,12 +5,13 @@ Nothing is applied anywhere. Both plans look at as many podgroups, in their own 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from phalanx.batch.specs import Amounts, NodeSpec, PodGroupSpec, Snapshot, TaskSpec
+from phalanx.model.readable import age
 from phalanx.plan.inquiry import plan_snapshot
 
 PLANNED = 500
@@ -54,6 +55,29 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     starts: tuple[Start, ...]
     stopped: tuple[str, ...] = ()
     """Podgroups that run on nodes that would be taken away."""
+
+
+def start_words(in_s: float | None) -> str:
+    """When, as people say it."""
+    if in_s is None:
+        return "-"
+    return "now" if in_s <= 0 else f"in {age(in_s)}"
+
+
+def change_words(one: Start, stopped: Collection[str]) -> str:
+    """What the changes do to a podgroup; `stopped` as in Comparison."""
+    if one.podgroup in stopped:
+        return "stopped"
+    if one.is_new:
+        return "new"
+    if one.before_s is None:
+        if one.after_s is None:
+            return ""
+        return "starts at all" if one.after_s else "starts"
+    if one.after_s is None:
+        return "does not start"
+    gain = one.gain_s or 0.0
+    return f"{age(abs(gain))} {'earlier' if gain > 0 else 'later'}" if abs(gain) >= 1 else "same"
 
 
 def compare(

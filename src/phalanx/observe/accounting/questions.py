@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from phalanx.model.attempts import Attempt
-from phalanx.observe.accounting.sums import HourSum
+from phalanx.observe.accounting.sums import HourSum, total_of
 
 MAX_ATTEMPTS = 10_000
 """In one answer."""
 MAX_NAMES = 100
 """Of users, queues or states in a question."""
+USER, QUEUE, BOTH = "user", "queue", "both"
+"""What sums have a row for."""
 
 
 class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
@@ -51,6 +55,18 @@ class UsageRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     user: str
     queue: str
     sum: HourSum
+
+
+def together(rows: Sequence[UsageRow], by: str) -> list[UsageRow]:
+    """Rows of the same user, or of the same queue, as one; by BOTH: as they are, in order."""
+    found: dict[tuple[str, str], list[HourSum]] = {}
+    for row in rows:
+        key = ("" if by == QUEUE else row.user, "" if by == USER else row.queue)
+        found.setdefault(key, []).append(row.sum)
+    return [
+        UsageRow(user=user, queue=queue, sum=total_of(sums))
+        for (user, queue), sums in sorted(found.items())
+    ]
 
 
 def check_attempts(query: AttemptQuery) -> None:

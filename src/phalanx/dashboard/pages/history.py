@@ -1,0 +1,121 @@
+"""Who used what, how well, and how long did they wait?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from phalanx.model.attempts import Attempt
+from phalanx.observe.accounting.questions import (
+    BOTH,
+    QUEUE,
+    USER,
+    AttemptPage,
+    AttemptQuery,
+    UsageQuery,
+    UsageRow,
+    together,
+)
+from phalanx.observe.accounting.sums import HourSum, total_of
+
+DAYS = {"1d": 1, "7d": 7, "30d": 30, "365d": 365}
+USUAL = "7d"
+SHOWN = 200
+ATTEMPTS = 50
+_DAY_S = 86_400.0
+_HOUR_S = 3_600.0
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The period, what has a row, and whose."""
+
+    period: str
+    by: str
+    user: str
+    queue: str
+
+    def usage(self, now: float) -> UsageQuery:
+        """The question for sums: whole hours."""
+        since = (now - DAYS[self.period] * _DAY_S) // _HOUR_S * _HOUR_S
+        return UsageQuery(since=max(since, 0.0), users=self._users(), queues=self._queues())
+
+    def attempts(self, now: float) -> AttemptQuery:
+        """The question for the last attempts."""
+        since = max(now - DAYS[self.period] * _DAY_S, 0.0) // _HOUR_S * _HOUR_S
+        return AttemptQuery(since=since, users=self._users(), queues=self._queues(), limit=ATTEMPTS)
+
+    def _users(self) -> list[str]:
+        return [self.user] if self.user else []
+
+    def _queues(self) -> list[str]:
+        return [self.queue] if self.queue else []
+
+
+def asked(words: Mapping[str, str]) -> Asked:
+    """From the words of an address; what it says that there is not counts as not said."""
+    period, by = words.get("period", USUAL), words.get("by", BOTH)
+    return Asked(
+        period=period if period in DAYS else USUAL,
+        by=by if by in (USER, QUEUE, BOTH) else BOTH,
+        user=words.get("user", "")[:200],
+        queue=words.get("queue", "")[:253],
+    )
+
+
+class Used(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user's or a queue's jobs came to: hours, parts from 0 to 1, waits in seconds; None
+    where that is not known."""
+
+    user: str
+    queue: str
+    attempts: int
+    completed: float | None
+    cpu_h: float
+    cpu: float | None
+    gpu_h: float
+    gpu: float | None
+    gpu_idle_h: float | None
+    waits_s: list[float | None]
+
+
+class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums, and the last attempts that ended."""
+
+    asked: Asked
+    rows: list[Used]
+    in_all: int
+    total: Used
+    attempts: list[Attempt]
+
+
+def history(asked: Asked, usage: list[UsageRow], last: AttemptPage) -> HistoryPage:
+    """Those who held most GPUs first, then most CPUs."""
+    rows = [_used(row.user, row.queue, row.sum) for row in together(usage, asked.by)]
+    rows.sort(key=lambda row: (-row.gpu_h, -row.cpu_h, row.user, row.queue))
+    return HistoryPage(
+        asked=asked,
+        rows=rows[:SHOWN],
+        in_all=len(rows),
+        total=_used("", "", total_of([row.sum for row in usage])),
+        attempts=last.attempts,
+    )
+
+
+def _used(user: str, queue: str, one: HourSum) -> Used:
+    return Used(
+        user=user,
+        queue=queue,
+        attempts=one.attempts,
+        completed=_part(one.completed, one.attempts),
+        cpu_h=one.cpu_s / _HOUR_S,
+        cpu=_part(one.cpu_used_s, one.cpu_known_s),
+        gpu_h=one.gpu_s / _HOUR_S,
+        gpu=_part(one.gpu_used_s, one.gpu_known_s),
+        gpu_idle_h=one.gpu_idle_s / _HOUR_S if one.gpu_known_s else None,
+        waits_s=[one.wait(part) for part in (0.5, 0.9, 0.99)],
+    )
+
+
+def _part(some: float, of: float) -> float | None:
+    return some / of if of else None

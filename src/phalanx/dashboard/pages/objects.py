@@ -1,0 +1,81 @@
+"""What fills the memory of nodes, and who holds it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from phalanx.observe.state.columns import Row
+from phalanx.observe.state.query import StateAnswer, StateQuery
+
+SHOWN = 100
+OBJECTS = StateQuery("objects", [], SHOWN, True, timeout_s=3.0)
+STORES = StateQuery("stores", [], 1_000, False, timeout_s=3.0)
+SITES = StateQuery(
+    "objects", [], 0, True, count_by=["call_site"], sum_of="object_size", timeout_s=3.0
+)
+
+
+class Store(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node keeps: in shared memory, and on disk for want of room. Bytes."""
+
+    node: str
+    objects: int
+    bytes: float
+    capacity_bytes: float
+    spilled: int
+    spilled_bytes: float
+
+    @property
+    def percent(self) -> float:
+        """Of its capacity."""
+        return 100 * self.bytes / self.capacity_bytes if self.capacity_bytes else 0.0
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """References to objects that one place of the programs has made."""
+
+    call_site: str
+    references: int
+    bytes: float
+
+
+class ObjectsPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes, the places where objects are made, and the largest objects."""
+
+    stores: list[Store]
+    sites: list[Site]
+    objects: list[Row]
+    references: int
+    silent: list[str]
+
+
+def objects(listed: StateAnswer, stores: StateAnswer, sites: StateAnswer) -> ObjectsPage:
+    """From the answers to `OBJECTS`, `STORES` and `SITES`."""
+    found = [
+        Site(call_site=_text(values[0]), references=rows, bytes=total)
+        for values, rows, total in sites.part.counts
+    ]
+    return ObjectsPage(
+        stores=sorted((_store(row) for row in stores.part.rows), key=lambda one: -one.percent),
+        sites=sorted(found, key=lambda one: (-one.bytes, one.call_site))[:SHOWN],
+        objects=listed.part.rows,
+        references=listed.part.total,
+        silent=sorted({*listed.silent, *stores.silent, *sites.silent}),
+    )
+
+
+def _store(row: Row) -> Store:
+    return Store(
+        node=str(row["node_id"]),
+        objects=int(row["objects"]),
+        bytes=float(row["shared_bytes"]),
+        capacity_bytes=float(row["capacity_bytes"]),
+        spilled=int(row["spilled_objects"]),
+        spilled_bytes=float(row["spilled_bytes"]),
+    )
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,110 @@
+"""What somebody supposes of a cluster, as people write it, and what would follow from that."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.batch.specs import Snapshot, TaskSpec
+from phalanx.head.jobs.podgroup import podgroup_of
+from phalanx.manifests.findings import ManifestError
+from phalanx.manifests.quantities import batch_amounts, quantity
+from phalanx.manifests.reading import read_checked
+from phalanx.manifests.shapes import shape_of
+from phalanx.model.jobs.records import new_job
+from phalanx.model.jobs.spec import JobSpec
+from phalanx.plan.what_if import (
+    Comparison,
+    Submission,
+    compare,
+    with_nodes,
+    with_nodes_of,
+    with_weight,
+    without_nodes,
+)
+
+NODES = "COUNT:NODE (as that one), or COUNT:CPU=64,GPU=8,memory=512Gi"
+
+
+class Supposition(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes that are all made together."""
+
+    add_nodes: tuple[str, ...] = ()
+    """Each COUNT:NODE or COUNT:NAME=AMOUNT,..."""
+    remove_nodes: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    """Each QUEUE=N."""
+    manifests: tuple[tuple[str, bytes], ...] = ()
+    """(what to call it in errors, its text), whose jobs would wait, too."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is supposed."""
+        return not (self.add_nodes or self.remove_nodes or self.weights or self.manifests)
+
+
+def suppose(snapshot: Snapshot, supposed: Supposition) -> Comparison:
+    """Starts before and after. Raises ValueError for what is wrong, in words."""
+    after = without_nodes(snapshot, supposed.remove_nodes)
+    for one in supposed.add_nodes:
+        after = _with_nodes(after, one)
+    for one in supposed.weights:
+        queue, _, number = one.rpartition("=")
+        if not queue or not number.lstrip("-").isdecimal() or len(number) > 12:
+            raise ValueError(f"weight {one!r}: it is QUEUE=N, as research=5")
+        after = with_weight(after, queue, int(number))
+    submissions = [job for name, text in supposed.manifests for job in _jobs(after, name, text)]
+    return compare(snapshot, after, submissions)
+
+
+def _with_nodes(snapshot: Snapshot, written: str) -> Snapshot:
+    """Raises ValueError for what is neither of the two forms."""
+    count, _, what = written.partition(":")
+    if not count.isdecimal() or len(count) > 12 or not what:
+        raise ValueError(f"nodes to add {written!r}: {NODES}")
+    if "=" not in what:
+        return with_nodes(snapshot, int(count), what)
+    amounts = {}
+    for part in what.split(","):
+        name, _, amount = part.partition("=")
+        if not name.strip() or quantity(amount) < 0:
+            raise ValueError(f"nodes to add {written!r}: {part!r} is no NAME=AMOUNT of at least 0")
+        amounts[name.strip()] = quantity(amount)
+    return with_nodes_of(snapshot, int(count), batch_amounts(amounts))
+
+
+def _jobs(snapshot: Snapshot, name: str, text: bytes) -> list[Submission]:
+    """The jobs of a manifest as they would wait. Raises ValueError for a queue that is not there.
+
+    A priority class is known to the cluster alone: a job has the priority that it names itself.
+    """
+    try:
+        manifests, _ = read_checked(text, name)
+    except ManifestError as error:
+        raise ValueError(str(error)) from None
+    jobs = [one.spec for one in manifests if isinstance(one.spec, JobSpec)]
+    if not jobs:
+        raise ValueError(f"{name}: it holds no job")
+    queues = {queue.name for queue in snapshot.queues}
+    known = {group.uid for group in snapshot.podgroups}
+    for job in jobs:
+        if job.queue not in queues:
+            raise ValueError(f"{name}: job {job.name} names the queue {job.queue!r}, which is not")
+        if f"{job.namespace}/{job.name}" in known:
+            raise ValueError(f"{name}: there is a job {job.namespace}/{job.name} already")
+    return [_submission(job, snapshot.now) for job in jobs]
+
+
+def _submission(job: JobSpec, now: float) -> Submission:
+    tasks = [
+        TaskSpec(
+            name=f"{job.name}-{group.name}-{index}",
+            podgroup=job.name,
+            shape=shape_of(job, group, index // group.partition.size if group.partition else None),
+            priority=job.priority,
+            created=now,
+        )
+        for group in job.groups
+        for index in range(group.replicas)
+    ]
+    podgroup = podgroup_of(new_job(job, now), job.priority)
+    return Submission(podgroup=podgroup, tasks=tuple(tasks))
