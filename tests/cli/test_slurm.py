@@ -125,10 +125,25 @@ def test_elements_of_an_array_know_who_they_are_and_another_job_waits_for_them(s
     assert found == {f"fit-{number}-{i}-{number}_{i}.out": f"{number}/{i} of 2\n" for i in (2, 4)}
 
 
+def test_shares_and_places_are_listed(slurm):
+    number = slurm("sbatch", "--parsable", "-H", "--wrap", "true").stdout.strip()
+    waits = slurm("sbatch", "--parsable", "-n", "8", "--wrap", "sleep 100").stdout.strip()
+    last = slurm("sbatch", "--parsable", "-n", "8", "--wrap", "true").stdout.strip()
+    slurm.machine.done("set-shares", "default", "alice=3")
+    rows = slurm("sshare", "-n", "-P", "-u", "alice", "-o", "Account,User,RawShares,LevelFS")
+    assert rows.stdout == "default|alice|3|inf\n"
+    head, *lines = slurm("sprio", "-o", "%i %r %F").stdout.splitlines()
+    assert head.split() == ["JOBID", "PARTITION", "FAIRSHARE"]
+    assert [last, "default"] in [line.split()[:2] for line in lines]
+    refused = slurm("sprio", "-j", "999999")
+    assert (refused.returncode, "none of these jobs waits" in refused.stderr) == (1, True)
+    for option in ("-w", "-n"):
+        assert slurm("sprio", option).returncode == 1
+    for one in (number, waits, last):
+        slurm("scancel", one)
+
+
 def test_what_is_not_there_is_said(slurm):
-    for command in ("sprio", "sshare"):
-        done = slurm(command)
-        assert (done.returncode, "this cannot be told" in done.stderr) == (1, True)
     done = slurm("sbatch", given="#!/bin/sh\n#SBATCH --nonsense=1\n")
     assert "option --nonsense not recognized" in done.stderr
     assert slurm("scancel", "999999").returncode == 1

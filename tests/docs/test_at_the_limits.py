@@ -294,6 +294,8 @@ TRIED: dict[str, list[Limit]] = {
 }
 
 ELSEWHERE = {
+    "head.shares.books.MAX_BOOKS": "tests/head/test_shares.py",
+    "head.shares.control.MAX_SHARES": "tests/head/test_shares.py",
     "dashboard.pages.what_if.MAX_MANIFEST": "tests/dashboard/test_app.py",
     "dashboard.supposing.AT_ONCE": "tests/dashboard/test_app.py",
     "dashboard.supposing.PATIENCE_S": "tests/dashboard/test_app.py",

@@ -44,7 +44,7 @@ FOR_VISITORS = {
     *("ExplainActor", "ListActors", "ListGroups"),
     *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "RunStep"),
     *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),
-    *("GetRules", "SetRules"),
+    *("GetRules", "SetRules", "GetShares", "SetShares"),
     *("SetLicense", "ListLicenses", "ListAttempts", "GetUsage"),
     *("ReadProcessLog",),
 }

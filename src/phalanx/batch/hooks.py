@@ -53,6 +53,7 @@ HOOKS: dict[str, Hook] = {
         ("job_valid", "(Job) -> Rejection | None", None, Rule.FIRST_NO),
         ("held_back", "(Job) -> Rejection | None", None, Rule.FIRST_NO),
         ("job_order", "(Job) -> key", "jobOrder", Rule.KEY),
+        ("factors", "(Job) -> numbers by name", None, Rule.COLLECT),
         ("queue_order", "(queue, queue) -> int", "queueOrder", Rule.COMPARE),
         ("victim_queue_order", "(queue, queue, for_queue) -> int", None, Rule.COMPARE),
         ("victim_order", "(Job) -> key", None, Rule.KEY),

@@ -44,6 +44,7 @@ BUILT_IN: dict[str, str] = {
     "extender": "extender:Extender",
     "half-life": "half_life:HalfLife",
     "fair-tree": "fair_tree:FairTree",
+    "multifactor": "multifactor:Multifactor",
     "min-runtime": "min_runtime:MinRuntime",
     "limits": "limits:Limits",
     "cohort": "cohort:Cohort",

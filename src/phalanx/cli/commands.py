@@ -21,6 +21,7 @@ from phalanx.cli import (
     ray_command,
     reservations,
     scheduler,
+    shares,
     state,
 )
 from phalanx.cli.cluster import drain, nodes, set_resource, status, undrain
@@ -135,6 +136,9 @@ app.command()(reservations.unreserve)
 app.command()(reservations.reservations)
 app.command("set-license")(reservations.set_license)
 app.command()(reservations.licenses)
+app.command()(shares.shares)
+app.command("set-shares")(shares.set_shares)
+app.command()(shares.priority)
 app.command("set-resource")(set_resource)
 app.command("list")(state.list_)
 app.command()(state.get)

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from phalanx.batch.reading import read_snapshots
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import Snapshot
-from phalanx.cli.reach import USAGE, ask, fail
+from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.snapshots import one_snapshot
 from phalanx.cli.table import table
-from phalanx.errors import BatchFileError
 from phalanx.head.jobs.supposing import Supposition, suppose
 from phalanx.plan.what_if import Comparison, Start, change_words, start_words
-from phalanx.protocol.requests.gangs import TakeSnapshot
 
 
 def compared(
@@ -26,7 +22,7 @@ def compared(
     submit: Iterable[Path],
 ) -> Comparison:
     """What the options of the command mean, compared. Ends the command for what is wrong."""
-    before = _snapshot(snapshot, address)
+    before = one_snapshot(snapshot, address)
     supposed = Supposition(
         add_nodes=tuple(add_nodes),
         remove_nodes=tuple(remove_nodes),
@@ -63,21 +59,3 @@ def _row(one: Start, stopped: Collection[str]) -> list[str]:
     is_stopped = one.podgroup in stopped
     before = "runs" if is_stopped else start_words(one.before_s)
     return [one.podgroup, one.queue, before, start_words(one.after_s), change_words(one, stopped)]
-
-
-def _snapshot(file: Path | None, address: str | None) -> Snapshot:
-    try:
-        if file is None:
-            text = ask(address, TakeSnapshot(has_past_runs=True)).decode()
-        else:
-            text = file.read_text(encoding="utf-8")
-        found = read_snapshots(text, known_plugins(), str(file or "the cluster"))
-    except OSError as error:
-        fail(f"{file}: cannot be read: {error.strerror}", USAGE)
-    except UnicodeDecodeError as error:
-        fail(f"{file}: cannot be read: it is no text: {error}", USAGE)
-    except BatchFileError as error:
-        fail(str(error), USAGE)
-    if len(found) != 1:
-        fail(f"{file}: it holds {len(found)} snapshots, and one is compared at a time", USAGE)
-    return found[0]

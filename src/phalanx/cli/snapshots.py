@@ -15,11 +15,13 @@ from phalanx.batch.reading import holds_list, read_snapshots
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.replay import Outcome, as_data, replay
 from phalanx.batch.specs import Snapshot
+from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.errors import BatchFileError
 from phalanx.model.rows.plan import TimePlan
 from phalanx.plan.inquiry import explain_snapshot, names, plan_snapshot
 from phalanx.plan.planner import lent
+from phalanx.protocol.requests.gangs import TakeSnapshot
 
 UNUSABLE = 2
 NOT_IN_FILE = 3
@@ -104,3 +106,23 @@ def _lines(outcome: Outcome) -> list[str]:
 
 def _complain(text: str) -> None:
     say(text, err=True)
+
+
+def one_snapshot(file: Path | None, address: str | None) -> Snapshot:
+    """The one of a file, or of the cluster with how long such jobs ran. Ends the command where
+    there is none."""
+    try:
+        if file is None:
+            text = ask(address, TakeSnapshot(has_past_runs=True)).decode()
+        else:
+            text = file.read_text(encoding="utf-8")
+        found = read_snapshots(text, known_plugins(), str(file or "the cluster"))
+    except OSError as error:
+        fail(f"{file}: cannot be read: {error.strerror}", USAGE)
+    except UnicodeDecodeError as error:
+        fail(f"{file}: cannot be read: it is no text: {error}", USAGE)
+    except BatchFileError as error:
+        fail(str(error), USAGE)
+    if len(found) != 1:
+        fail(f"{file}: it holds {len(found)} snapshots, and one is looked at at a time", USAGE)
+    return found[0]

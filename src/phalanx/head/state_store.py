@@ -23,7 +23,7 @@ from phalanx.protocol.cluster_messages import JobKnown
 GANG_TABLES = (
     "queues", "gangs", "batch_jobs", "flows", "crons", "templates", "priorities",
     "hypernodes", "elements", "reservations", "licenses", "attempts",
-    "rules",
+    "rules", "shares",
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -7,7 +7,7 @@ import msgspec
 from phalanx.manifests.arrays import array_faults
 from phalanx.manifests.dependencies import dependency_faults
 from phalanx.manifests.licenses import license_faults
-from phalanx.manifests.names import MAX_SUBDOMAIN, member_fault, object_fault, shown
+from phalanx.manifests.names import free_fault, member_fault, object_fault
 from phalanx.manifests.queue_rules import Fault
 from phalanx.manifests.timing import timing_faults
 from phalanx.model.jobs.spec import JobSpec
@@ -43,10 +43,8 @@ def job_faults(job: JobSpec) -> list[Fault]:
     faults += array_faults(job.array)
     faults += license_faults(job.licenses)
     for field in ("user", "reservation"):
-        name = getattr(job, field)
-        if len(name) > MAX_SUBDOMAIN or not name.isprintable():
-            reason = f"{field} is a name of at most {MAX_SUBDOMAIN} characters, not {shown(name)}"
-            faults.append(Fault(("spec", field), f"{field}_invalid", reason))
+        if (fault := free_fault(field, getattr(job, field))) is not None:
+            faults.append(Fault(("spec", field), f"{field}_invalid", fault))
     if job.element is not None:
         reason = "the elements of an array are made by the head; give a job an array instead"
         faults.append(Fault(("spec",), "element_invalid", reason))

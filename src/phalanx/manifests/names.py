@@ -45,6 +45,13 @@ def subdomain_fault(name: str) -> str | None:
     return None
 
 
+def free_fault(field: str, name: str) -> str | None:
+    """Why `name` cannot be what somebody calls a user or a reservation, or None."""
+    if len(name) > MAX_SUBDOMAIN or not name.isprintable():
+        return f"{field} is a name of at most {MAX_SUBDOMAIN} characters, not {shown(name)}"
+    return None
+
+
 def object_fault(kind: str, name: str, namespace: str = "") -> str | None:
     """Why there can be no object of this kind with these names, or None."""
     if kind in CLUSTER_WIDE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET, structs
@@ -11,7 +12,9 @@ from phalanx.batch.cycle import decide
 from phalanx.batch.explain import main_reasons, sentence
 from phalanx.batch.plan import Plan, Rejection
 from phalanx.batch.remedies import remedy
+from phalanx.batch.session import Session
 from phalanx.batch.specs import Snapshot
+from phalanx.batch.waiting import waiting_order
 from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import PlannedStart, TimePlan
 from phalanx.plan.holders import holders
@@ -19,13 +22,22 @@ from phalanx.plan.planner import Planner, lent
 from phalanx.plan.run_times import LearntRunTimes
 
 
+class Expectation(NamedTuple):
+    """A decided snapshot: the plan; when podgroups start that wait after it; and who is next, as
+    positions of podgroups in their queues, from 1."""
+
+    plan: Plan
+    starts: dict[str, ExpectedStart]
+    order: dict[str, int]
+
+
 def explain_snapshot(
     snapshot: Snapshot, full: str | None = None, learnt: LearntRunTimes | None = None
 ) -> list[Explanation]:
     """Decide a snapshot; an answer for `full` (namespace/name), or for each podgroup that waits
     and each task that waits without a podgroup. A podgroup's answer has those of its tasks."""
-    plan, ahead = _decided(snapshot, None, learnt)
-    starts = _starts(ahead)
+    session, plan, ahead = _decided(snapshot, None, learnt)
+    starts, order = _starts(ahead), waiting_order(session)
     groups = {g.uid: g for g in snapshot.podgroups}
     members: dict[str, list[str]] = {uid: [] for uid in groups}
     alone = []
@@ -40,6 +52,7 @@ def explain_snapshot(
             _explanation(snapshot, plan, ahead, uid, "podgroup", next(iter(waiting), "")),
             expected_start=UNSET if start is None else start,
             queue=groups[uid].queue,
+            position=order.get(uid, UNSET),
             tasks=_alike(plan, waiting),
         )
 
@@ -58,19 +71,18 @@ def explain_snapshot(
 
 def decide_and_expect(
     snapshot: Snapshot, most: int | None = None, learnt: LearntRunTimes | None = None
-) -> tuple[Plan, dict[str, ExpectedStart]]:
-    """Decide a snapshot; the plan, and when podgroups start that wait after it, of the first
-    `most`."""
-    plan, ahead = _decided(snapshot, most, learnt)
-    return plan, _starts(ahead)
+) -> Expectation:
+    """Decide a snapshot; starts of the first `most`."""
+    session, plan, ahead = _decided(snapshot, most, learnt)
+    return Expectation(plan, _starts(ahead), waiting_order(session))
 
 
 def _decided(
     snapshot: Snapshot, most: int | None, learnt: LearntRunTimes | None
-) -> tuple[Plan, TimePlan]:
+) -> tuple[Session, Plan, TimePlan]:
     planner = Planner(learnt)
     session, plan = decide(snapshot, shells=lent(planner))
-    return plan, planner.plan(session, most)
+    return session, plan, planner.plan(session, most)
 
 
 def _starts(ahead: TimePlan) -> dict[str, ExpectedStart]:

@@ -1,4 +1,4 @@
-"""`scancel` and `scontrol`, `seff`, and what cannot be told: `sprio`, `sshare`."""
+"""`scancel`, `scontrol` and `seff`."""
 
 from __future__ import annotations
 
@@ -236,23 +236,6 @@ def _update(operands: Sequence[str]) -> None:
     ask(address(), UpdateJob(pairs["jobid"], pairs.get("partition"), priority, limit))
 
 
-def sprio(words: Sequence[str]) -> NoReturn:
-    """There are no factors to show."""
-    _cannot(
-        "sprio",
-        "priority here is one number that a job is submitted with, and the order of queues is by "
-        "share; `phalanx explain JOB` says what a job waits for, `squeue -o '%i %Q'` its number",
-    )
-
-
-def sshare(words: Sequence[str]) -> NoReturn:
-    """There are no shares of users."""
-    _cannot(
-        "sshare",
-        "shares by user are not kept; `phalanx queues` shows what queues deserve and hold",
-    )
-
-
 def seff(words: Sequence[str]) -> None:
     """How well jobs that have ended used what they held."""
     from phalanx.cli.accounting_view import efficiency_text
@@ -267,8 +250,3 @@ def seff(words: Sequence[str]) -> None:
         if found is None:
             refuse("seff", f"nothing of a job {name} has ended yet that the history knows")
         say(efficiency_text(found, is_cut))
-
-
-def _cannot(command: str, why: str) -> NoReturn:
-    say(f"{command}: this cannot be told: {why}.", err=True)
-    raise typer.Exit(FAILED)

@@ -23,8 +23,8 @@ COMMANDS = {
     "sinfo": "phalanx.cli.slurm.sinfo:sinfo",
     "scancel": "phalanx.cli.slurm.control:scancel",
     "scontrol": "phalanx.cli.slurm.control:scontrol",
-    "sprio": "phalanx.cli.slurm.control:sprio",
-    "sshare": "phalanx.cli.slurm.control:sshare",
+    "sprio": "phalanx.cli.slurm.shares:sprio",
+    "sshare": "phalanx.cli.slurm.shares:sshare",
     "seff": "phalanx.cli.slurm.control:seff",
 }
 """Where each command is: a function that takes its words."""

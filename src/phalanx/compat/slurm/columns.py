@@ -103,3 +103,27 @@ SACCT_FIELDS = _read(
     AllocTRES tres AllocTRES
     """
 )
+SSHARE_NAMES = _read(
+    """
+    Account account Account
+    User user User
+    RawShares shares RawShares
+    NormShares part NormShares
+    RawUsage use RawUsage
+    NormUsage use_part NormUsage
+    EffectvUsage use_part EffectvUsage
+    FairShare fairshare FairShare
+    LevelFS level LevelFS
+    """
+)
+SPRIO_LETTERS = _read(
+    """
+    i id JOBID
+    r partition PARTITION
+    u user USER
+    Y priority PRIORITY
+    A age AGE
+    F fairshare FAIRSHARE
+    J size JOBSIZE
+    """
+)

@@ -1,8 +1,9 @@
 """Which gangs a cycle looks at: of many that ask for the same, the first few.
 
-Of equal gangs in one queue the one that came first goes first, and where it finds no room the
-others find none. So those behind are shown to the scheduler only as those before them get places,
-and a cycle costs no more when ten thousand wait.
+Of equal gangs of one user in one queue the one that came first goes first, and where it finds no
+room the others find none. So those behind are shown to the scheduler only as those before them get
+places, and a cycle costs no more when ten thousand wait. Who of several users is next is for the
+scheduler to say: it sees the first ones of each, fewer the more users there are.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import msgspec
 from phalanx.head.gangs.gang import Gang
 
 WINDOW = 32
-"""So many equal gangs are looked at together."""
+"""So many equal gangs are looked at together, or one of each user."""
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
+_Kind = tuple[bytes, str]
+"""What gangs have in common, and their user."""
 
 
 class CycleWindow:
@@ -28,10 +31,10 @@ class CycleWindow:
         self.most = WINDOW
         """So many are looked at together when all before them found room; a shell whose thread has
         nothing else to do sets more, as what a cycle costs whatever it decides is shared then."""
-        self._sizes: dict[bytes, int] = {}
+        self._sizes: dict[_Kind, int] = {}
         """How many of a kind were looked at together last."""
         self.seen: dict[bytes, Gang] = {}
-        self._behind: dict[bytes, deque[Gang]] = {}
+        self._behind: dict[_Kind, deque[Gang]] = {}
         self._gone: set[bytes] = set()
         """Gangs that ended while they were behind."""
 
@@ -61,10 +64,12 @@ class CycleWindow:
         if not self._behind:
             return
         shown = Counter(_kind(gang) for gang in waiting if gang.group in self.seen)
+        users = Counter(kind for kind, _ in self._behind)
         for kind, behind in list(self._behind.items()):
             last = self._sizes.get(kind, 0)
-            size = WINDOW if shown[kind] or not last else min(2 * last, self.most)
-            self._sizes[kind] = size
+            whole = WINDOW if shown[kind] or not last else min(2 * last, self.most)
+            self._sizes[kind] = whole
+            size = max(whole // users[kind[0]], 1)
             while behind and shown[kind] < size:
                 gang = behind.popleft()
                 if gang.group in self._gone:
@@ -77,7 +82,7 @@ class CycleWindow:
                 del self._behind[kind], self._sizes[kind]
 
 
-def _kind(gang: Gang) -> bytes:
+def _kind(gang: Gang) -> _Kind:
     """What equal gangs have in common: worked out here, unless who made the gang knows better."""
     if not gang.kind:
         first = gang.members[0].need
@@ -87,4 +92,4 @@ def _kind(gang: Gang) -> bytes:
             len(gang.members), gang.min_members, needs, gang.selector, gang.topology,
         )  # fmt: skip
         gang.kind = _encode((gang.queue, gang.priority, asked))
-    return gang.kind
+    return gang.kind, gang.user

@@ -31,6 +31,9 @@ tiers:
   - name: gang
     enablePreemptable: false
     enableReclaimable: false
+  - name: fair-tree
+    arguments:
+      billing: {cpu: 1, nvidia.com/gpu: 16}
   - name: conformance
   - name: capacity
     enableHierarchy: true
@@ -46,8 +49,9 @@ tiers:
       hypernode.binpack.normal-pod.enable: false
   - name: binpack
 """
-"""Evictions take whole gangs; weights say what queues deserve (`head.queues.deserved`). Capacity
-stands in conformance's tier: the first tier that names victims decides."""
+"""Users of a queue take turns by what they used lately, after priority. Evictions take whole gangs;
+weights say what queues deserve (`head.queues.deserved`). Capacity stands in conformance's tier: the
+first tier that names victims decides."""
 AFTER_DEFECT_S = 1.0
 """A cycle that failed is tried again so much later."""
 NEVER = float("inf")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -65,8 +65,12 @@ class Explanations:
             return _of_defect(gang, self._set_aside.errors[gang.group])
         seen = self._seen()
         gangs = seen if gang in seen else [*seen, gang]
-        found = explain_snapshot(self._picture(gangs), gang.uid, self._learnt)[0]
-        position = self._position(gang) if gang.waits else msgspec.UNSET
+        picture = self._picture(gangs)
+        found = explain_snapshot(picture, gang.uid, self._learnt)[0]
+        order = {} if found.position is msgspec.UNSET else {gang.uid: found.position}
+        position = (
+            self._position(gang, _is_by_priority(picture), order) if gang.waits else msgspec.UNSET
+        )
         state = msgspec.UNSET if gang.waits else _state(gang)
         return msgspec.structs.replace(
             found, kind=_kind(gang), waits=gang.waits, position=position, state=state
@@ -78,11 +82,12 @@ class Explanations:
         gangs = list(self._registry.waiting.values())
         if not gangs:
             return {}
-        plan, starts = decide_and_expect(self._picture(self._seen()), PLANNED, self._learnt)
-        counts: dict[str, int] = {}
+        picture = self._picture(self._seen())
+        plan, starts, order = decide_and_expect(picture, PLANNED, self._learnt)
+        positions = self._positions(_is_by_priority(picture), order)
         found: dict[str, tuple[str, int, ExpectedStart | None]] = {}
-        for gang in sorted(gangs, key=_order):
-            position = counts[gang.queue] = counts.get(gang.queue, 0) + 1
+        for gang in gangs:
+            position = positions[gang.uid]
             if gang in self._set_aside:
                 found[gang.uid] = (_DEFECT + self._set_aside.errors[gang.group], position, None)
                 continue
@@ -107,11 +112,35 @@ class Explanations:
         wanted = (namespace or "default", own)
         return next((gang for space, word, gang in known if (space, word) == wanted), None)
 
-    def _position(self, gang: Gang) -> int:
-        """1 for the first that waits in its queue: by priority, then by age."""
-        mine = _order(gang)
-        others = self._registry.of_queue(gang.queue).values()
-        return 1 + sum(other.waits and _order(other) < mine for other in others)
+    def _position(self, gang: Gang, is_by_priority: bool, order: Mapping[str, int]) -> int:
+        """1 for the first that waits in its queue. `order`: see _positions."""
+        sees, mine = self._registry.window.sees, _place(gang, is_by_priority)
+        ahead = 0
+        for other in self._registry.of_queue(gang.queue).values():
+            if not other.waits:
+                continue
+            theirs = _place(other, is_by_priority)
+            if sees(gang):
+                ahead += not sees(other) and theirs[0] < mine[0]
+            else:
+                ahead += theirs[0] <= mine[0] if sees(other) else theirs < mine
+        return (order.get(gang.uid, 1) if sees(gang) else 1) + ahead
+
+    def _positions(self, is_by_priority: bool, order: Mapping[str, int]) -> dict[str, int]:
+        """Of all that wait. `order`: positions among those that cycles see; those that they do not
+        see stand behind all of their priority that they do."""
+        sees = self._registry.window.sees
+
+        def place(gang: Gang) -> tuple[int, bool, int, tuple[int, float, str]]:
+            own = _place(gang, is_by_priority)
+            seen = sees(gang)
+            return own[0], not seen, order.get(gang.uid, 0) if seen else 0, own
+
+        counts: dict[str, int] = {}
+        found: dict[str, int] = {}
+        for gang in sorted(self._registry.waiting.values(), key=place):
+            found[gang.uid] = counts[gang.queue] = counts.get(gang.queue, 0) + 1
+        return found
 
     def _seen(self) -> list[Gang]:
         self._show_next()
@@ -169,6 +198,10 @@ def _of_defect(gang: Gang, error: str) -> Explanation:
     )
 
 
-def _order(gang: Gang) -> tuple[int, float, str]:
-    """Gangs of one queue wait in this order."""
-    return (-gang.priority, gang.created, gang.uid)
+def _is_by_priority(picture: Snapshot) -> bool:
+    return "priority" in picture.config.plugin_names()
+
+
+def _place(gang: Gang, is_by_priority: bool) -> tuple[int, float, str]:
+    """Gangs of one queue and user that cycles do not see wait in this order."""
+    return (-gang.priority if is_by_priority else 0, gang.created, gang.uid)

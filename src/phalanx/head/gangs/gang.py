@@ -62,6 +62,8 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     topology: NetworkTopology | None = None
     port_count: int = 1
     grace_s: float = 0.0
+    user: str = ""
+    """Who pays for it, as far as that was said."""
     job: str = ""
     """The job whose commands its members are; else they are tasks or actors."""
     revision: int = 0

@@ -13,6 +13,7 @@ import msgspec
 
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.plan import Plan
+from phalanx.batch.plugin_parts.users import BOOKS
 from phalanx.batch.specs import Shape, Snapshot, TaskSpec
 from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.accounting.requests import AccountingRequests
@@ -58,6 +59,8 @@ from phalanx.head.queues.table import QueueRecord
 from phalanx.head.reservations.control import CalendarControl
 from phalanx.head.reservations.licenses import LicenseRow
 from phalanx.head.reservations.record import ReservationRecord
+from phalanx.head.shares.books import BookRow, Books
+from phalanx.head.shares.control import SharesControl
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.model.jobs.records import CronRecord, FlowRecord
@@ -130,7 +133,11 @@ class GangScheduler:
         self.rules = rules = Rules(
             state_store, placement, defects, self._truth, self._rules_changed
         )
-        shells: dict[str, Any] = {}
+        self.books = books = Books(state_store.keep, clock.wall, rules.current(), live.shape)
+        self.shares = SharesControl(
+            clock, books, lambda: [one.name for one in self.queues.table.all()], self._request_cycle
+        )
+        shells: dict[str, Any] = {BOOKS: books}
         self.cache = SchedulerCache(
             lambda has_paths: rules.current(has_paths=has_paths),
             live, seen, member_of, self.set_aside, shells,
@@ -139,7 +146,7 @@ class GangScheduler:
         self.cycles = Cycles(clock, registry, self.cache, live, self, Pace())
         self._recorder = Recorder(record, clock.wall, lambda gang: live.podgroup(gang).min_member)
         lifecycle = MemberLifecycle(
-            registry, self.cache, self._outside_work, self._recorder, self.cycles
+            registry, self.cache, self._outside_work, books, self._recorder, self.cycles
         )
         self._ports = OfferedPorts(nodes)
         first_port = placement.selector.min_dynamic_port
@@ -191,6 +198,7 @@ class GangScheduler:
             *self.gang_requests.entries(),
             *calendar.entries(),
             *rules.entries(),
+            *self.shares.entries(),
             *AccountingRequests(ledger).entries(),
             ReadJobLog.handled_by(self.logs.read),
             RunStep.handled_by(self.steps.run),
@@ -421,6 +429,7 @@ class GangScheduler:
         self.cache.queues_changed()  # they deserve a part of what those do that have work
 
     def _queues_changed(self) -> None:
+        self.books.only(one.name for one in self.queues.table.all())
         self.cache.queues_changed()
         self._request_cycle()
         weights = self.queues.weights()
@@ -429,6 +438,7 @@ class GangScheduler:
             self._outbox.broadcast(QueueWeights(weights))
 
     def _rules_changed(self) -> None:
+        self.books.rules_changed(self.rules.current())
         self.cache.rules_changed()
         self.cycles.pace = msgspec.structs.replace(
             self.cycles.pace, always_evicts=self.rules.always_evicts
@@ -455,6 +465,10 @@ class GangScheduler:
         """Everything that a cycle could look at, with these gangs, none of which rests, and with
         what others take of nodes."""
         found = self.cache.picture(gangs, NEVER, self._clock.wall())
+        queues = [
+            msgspec.structs.replace(queue, users=self.books.specs(queue.name))
+            for queue in found.queues
+        ]
         taken = {r.node_id: self._outside_work.taken(r.node_id) for r in self._nodes.living()}
         others = [
             TaskSpec(
@@ -468,7 +482,8 @@ class GangScheduler:
             for node, amounts in taken.items()
             if amounts
         ]
-        return msgspec.structs.replace(found, tasks=(*found.tasks, *others))
+        tasks = (*found.tasks, *others)
+        return msgspec.structs.replace(found, queues=tuple(queues), tasks=tasks)
 
     # ---- a head that came back ---------------------------------------------------------------
 
@@ -477,6 +492,7 @@ class GangScheduler:
         decode = msgspec.msgpack.decode
         self.rules.load(decode(row, type=RulesRow) for row in stored["rules"])
         self.queues.table.restore([decode(row, type=QueueRecord) for row in stored["queues"]])
+        self.books.load(decode(row, type=BookRow) for row in stored["shares"])
         self.jobs.load(
             (decode(row, type=JobRow) for row in stored["batch_jobs"]),
             (decode(row, type=ElementRows) for row in stored["elements"]),
@@ -494,6 +510,7 @@ class GangScheduler:
             with self._defects.kept_apart("gang", gang.name):
                 self._rendezvous.keep_ports(gang)
                 self._outside_work.gang_known(gang)
+                self.books.gang_known(gang)
                 self.jobs.know_gang(gang)
                 self.reservations.restore(gang, self._nodes.is_alive)
         self.jobs.restore()

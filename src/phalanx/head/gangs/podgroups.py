@@ -52,6 +52,7 @@ class PodGroups:
             priority=gang.priority,
             topology=gang.topology,
             created=gang.created,
+            user=gang.user,
             started=gang.started,
             promised=gang.is_promised,
             port_count=gang.port_count,

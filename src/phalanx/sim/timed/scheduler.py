@@ -12,6 +12,7 @@ from typing import Any
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.config import Configuration
 from phalanx.batch.plan import Plan
+from phalanx.batch.plugin_parts.users import BOOKS
 from phalanx.batch.specs import NodeSpec, QueueSpec
 from phalanx.head.gangs.cycles import NEVER, Cycles, Pace
 from phalanx.head.gangs.gang import Gang, Member
@@ -24,6 +25,7 @@ from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.give_backs import Ending
+from phalanx.head.shares.books import BookRow, Books
 from phalanx.sim.timed.progress import Work
 from phalanx.sim.timed.simulated_cluster import SimulatedCluster
 from phalanx.sim.timed.workload import NOTHING_KEPT, KeptApart, Rules
@@ -72,18 +74,26 @@ class SimulatedScheduler:
         self._registry = registry = GangRegistry(_keep_nothing, _nothing_follows)
         seen, member_of = registry.window.seen, registry.member_of
         set_aside = SetAside(lambda error, gang: self.report_defect(error))
+        books = Books(_keep_nothing, clock.wall, config, source.shape)
+        books.load(
+            BookRow(
+                queue=queue.name, user=one.name, use=one.use, at=one.at or 0.0, shares=one.shares
+            )
+            for queue in queues
+            for one in queue.users
+        )
         self._cache = SchedulerCache(
             lambda has_paths: config,
             source,
             seen,
             member_of,
             set_aside,
-            shells,
+            {BOOKS: books, **(shells or {})},
         )
         pace = rules.pace or _pace(rules.period_s)
         self._clock = clock
         self._cycles = Cycles(clock, registry, self._cache, source, self, pace)
-        lifecycle = MemberLifecycle(registry, self._cache, self._cycles)
+        lifecycle = MemberLifecycle(registry, self._cache, books, self._cycles)
         self._reservations = GangReservations(
             registry, lifecycle, self, self, clock, lambda gang: has_minimum(gang, source)
         )
@@ -237,6 +247,7 @@ def _gang(work: Work) -> Gang:
         creator=b"",
         created=job.submit_s,
         kind=work.group,
+        user=job.user,
         port_count=0,
     )
 
@@ -245,7 +256,7 @@ _NO_NEED: dict[str, float] = {}
 """Leases of simulated tasks are never asked for: `SimulatedCluster.shape` says what they need."""
 
 
-def _keep_nothing(table: str, group: bytes, gang: Gang | None) -> None:
+def _keep_nothing(table: str, key: bytes, row: object) -> None:
     """Nothing is stored."""
 
 

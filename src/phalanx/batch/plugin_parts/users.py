@@ -1,0 +1,157 @@
+"""What each user of a queue has used lately, and who of them is next by Fair Tree's rule.
+
+Queues tell what their users had used at a time (`users`: `use`, `at`), with all that ran before
+then; what runs counts from then on, or from its start, and at least for the penalty. A head that
+keeps books lends them (`shells["books"]`), so that no cycle has to look at everything that runs.
+
+A user's second waiting job counts as if the first had begun, and so on, each for the penalty, after
+Kueue's entry penalty: so users take turns, and the order is known before anything starts, for plans
+too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from phalanx.batch.amounts import Vector
+from phalanx.batch.jobs import HOLDING, PENDING, Job
+from phalanx.batch.plugin_parts.billing import Terms
+from phalanx.batch.plugin_parts.fair_tree import Member, Standing, standings
+from phalanx.batch.plugin_parts.past_use import Use, accrued
+from phalanx.batch.session import Session
+from phalanx.batch.specs import UserShare
+
+BOOKS = "books"
+"""Under this name books are lent."""
+
+
+class LentBooks(Protocol):
+    """Who knows what users have used."""
+
+    def users(self, queue: str, now: float) -> Mapping[str, UserShare]:
+        """The users of a queue by name; `use` holds at `now`, with what runs and the penalty of
+        what has just begun."""
+        ...
+
+
+class Users:
+    """The users of all queues of a session, as they stand when it begins."""
+
+    def __init__(self, session: Session, terms: Terms) -> None:
+        self._session = session
+        self._terms = terms
+        cluster = session.cluster
+        dims = cluster.dims
+        self._weights: Vector = np.zeros(len(dims))
+        for name, weight in terms.billing.items():
+            if name in dims.index:
+                at = dims.index[name]
+                self._weights[at] = weight / dims.scale[at]
+        lent: LentBooks | None = session.shells.get(BOOKS)
+        self._users: Sequence[Mapping[str, UserShare]] = (
+            self._of_snapshot()
+            if lent is None
+            else [lent.users(queue.name, session.now) for queue in cluster.queues]
+        )
+        self._standings = self._stand()
+
+    def standing(self, job: Job) -> Standing | None:
+        """Of a job that waits, among all that wait in its queue; None of one that does not."""
+        return self._standings.get(job.uid)
+
+    def count(self, job: Job) -> int:
+        """How many places there are in its queue."""
+        return self._counts[job.queue]
+
+    def of(self, job: Job) -> UserShare:
+        """Its user, with the use up to now."""
+        user = job.spec.user
+        return self._users[job.queue].get(user) or UserShare(name=user)
+
+    def used(self, job: Job) -> float:
+        """What all users of its queue have used."""
+        return sum(user.use for user in self._users[job.queue].values())
+
+    def rate(self, vector: Vector) -> float:
+        """Billing units of one task."""
+        return float((self._weights * vector).max(initial=0.0))
+
+    def asked(self, job: Job) -> float:
+        """Billing units of the job's tasks that wait."""
+        cluster = self._session.cluster
+        if job.eq_class is not None:
+            return job.counts[PENDING] * self.rate(job.eq_class.vector)
+        waiting = (t for t in job.tasks if cluster.status[t] == PENDING)
+        return sum(self.rate(cluster.eq_class[t].vector) for t in waiting)
+
+    def _of_snapshot(self) -> list[dict[str, UserShare]]:
+        cluster, now = self._session.cluster, self._session.now
+        given = [{user.name: user for user in queue.users} for queue in cluster.queues]
+        used = [
+            {
+                user.name: 0.0
+                if user.at is None
+                else Use(user.use, user.at).left(now, self._terms.half_life_s)
+                for user in queue.users
+            }
+            for queue in cluster.queues
+        ]
+        for job in cluster.jobs:
+            mine, name = used[job.queue], job.spec.user
+            mine.setdefault(name, 0.0)
+            if job.holding_count():
+                user = given[job.queue].get(name)
+                mine[name] += self._running(job, None if user is None else user.at)
+        return [
+            {
+                name: UserShare(name=name, use=use, shares=users[name].shares)
+                if name in users
+                else UserShare(name=name, use=use)
+                for name, use in mine.items()
+            }
+            for mine, users in zip(used, given, strict=True)
+        ]
+
+    def _running(self, job: Job, since: float | None) -> float:
+        """What the job's tasks that run have used since its user's books were kept."""
+        cluster, now = self._session.cluster, self._session.now
+        half_life_s, penalty_s = self._terms.half_life_s, self._terms.penalty_s
+        out = 0.0
+        for t in job.tasks:
+            if cluster.status[t] not in HOLDING:
+                continue
+            began = next((x for x in (cluster.started[t], job.spec.started) if x is not None), now)
+            counted = began if since is None else max(began, since)
+            rate = self.rate(cluster.eq_class[t].vector)
+            ahead = max(began + penalty_s - max(now, counted), 0.0)
+            out += accrued(rate, now - counted, half_life_s)
+            out += rate * min(ahead, penalty_s)
+        return out
+
+    def _stand(self) -> dict[str, Standing]:
+        """Standings of the jobs that wait, each a sibling with its user's shares, by queue."""
+        siblings: list[list[Member]] = [[] for _ in self._users]
+        ahead: dict[tuple[int, str], float] = {}
+        penalty_s = self._terms.penalty_s
+        for job in sorted(filter(_waits, self._session.cluster.jobs), key=_own_order):
+            who = job.queue, job.spec.user
+            user = self.of(job)
+            use = user.use + ahead.get(who, 0.0)
+            siblings[job.queue].append(Member(job.uid, user.shares, use))
+            ahead[who] = ahead.get(who, 0.0) + self.asked(job) * penalty_s
+        self._counts = [len(mine) for mine in siblings]
+        return {uid: found for mine in siblings for uid, found in standings(mine).items()}
+
+
+def _waits(job: Job) -> bool:
+    return job.counts[PENDING] > 0
+
+
+def _own_order(job: Job) -> tuple[int, float, str]:
+    """In which order a user's own jobs are counted."""
+    created = job.spec.created
+    return -job.priority, -math.inf if created is None else created, job.uid

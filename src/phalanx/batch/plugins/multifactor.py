@@ -1,0 +1,73 @@
+"""Waiting jobs of a queue by one number, as Slurm's multifactor plugin has it.
+
+    priority = sum of weight times factor, each factor from 0 to 1
+
+Weights are 0 unless the configuration names them, as Slurm's are. Source: Slurm's page "Multifactor
+Priority Plugin".
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from phalanx.batch.accepted import DURATION, NUMBER, Accepted
+from phalanx.batch.arguments import Arguments, number, seconds
+from phalanx.batch.jobs import Job
+from phalanx.batch.plugin_parts.billing import ACCEPTS, terms_of
+from phalanx.batch.plugin_parts.users import Users
+from phalanx.batch.session import Session
+
+MAX_AGE_S = 7 * 86400.0
+FACTORS = ("age", "fairshare", "size", "class")
+
+
+class Multifactor:
+    """`ageWeight`, `fairshareWeight`, `sizeWeight`, `classWeight`; `maxAge` 168h; `halfLife`,
+    `penalty` and `billing` as of fair-tree.
+
+    age: the part of `maxAge` that it has waited. fairshare: Fair Tree's rank over the number of
+    places. size: the part of what all nodes have that it asks for, in billing units. class: its
+    priority over the largest of any. A queue's priority is no factor: it orders queues.
+    """
+
+    name = "multifactor"
+    accepts: ClassVar[Accepted] = {
+        **ACCEPTS,
+        "maxAge": DURATION,
+        **{f"{factor}Weight": NUMBER for factor in FACTORS},
+    }
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._terms = terms_of(arguments)
+        self._max_age_s = seconds(arguments.get("maxAge")) or MAX_AGE_S
+        self._weights = {name: number(arguments, f"{name}Weight", 0.0) for name in FACTORS}
+
+    def open(self, session: Session) -> None:
+        cluster = session.cluster
+        users = Users(session, self._terms)
+        there = users.rate(cluster.capacity.sum(axis=0))
+        classes = max((job.priority for job in cluster.jobs), default=0)
+
+        def parts(job: Job) -> dict[str, float]:
+            standing, created = users.standing(job), job.spec.created
+            waited_s = 0.0 if created is None else session.now - created
+            return {
+                "age": _part(waited_s, self._max_age_s),
+                "fairshare": 0.0 if standing is None else standing.rank / users.count(job),
+                "size": _part(users.asked(job), there),
+                "class": _part(job.priority, classes),
+            }
+
+        def priority(job: Job) -> float:
+            return sum(self._weights[name] * part for name, part in parts(job).items())
+
+        def factors(job: Job) -> dict[str, float]:
+            weighed = {name: self._weights[name] * part for name, part in parts(job).items()}
+            return {"total": sum(weighed.values()), **weighed}
+
+        session.add("job_order", self.name, lambda job: -priority(job))
+        session.add("factors", self.name, factors)
+
+
+def _part(some: float, of: float) -> float:
+    return min(max(some / of, 0.0), 1.0) if of > 0 else 0.0

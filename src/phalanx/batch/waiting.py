@@ -1,0 +1,60 @@
+"""In which order the podgroups of each queue wait, and what that order rests on."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.batch.cycle import decide
+from phalanx.batch.jobs import PENDING, Job
+from phalanx.batch.session import Session
+from phalanx.batch.specs import Snapshot
+
+
+class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A podgroup that waits: `position` 1 is next in its queue; `factors` are what plugins say of
+    its place, by the plugin's names for them."""
+
+    podgroup: str
+    queue: str
+    user: str
+    position: int
+    priority: int
+    waited_s: float | None
+    """None: nobody knows since when."""
+    factors: dict[str, float]
+
+
+def waiting_groups(snapshot: Snapshot) -> list[WaitingGroup]:
+    """All that wait, queue by queue, who is next first. Nothing is decided."""
+    idle = msgspec.structs.replace(snapshot.config, actions=())
+    session, _ = decide(msgspec.structs.replace(snapshot, config=idle), explains=False)
+    names = [queue.name for queue in session.cluster.queues]
+    return [
+        WaitingGroup(
+            podgroup=job.uid,
+            queue=names[job.queue],
+            user=job.spec.user,
+            position=position,
+            priority=job.priority,
+            waited_s=None if job.spec.created is None else snapshot.now - job.spec.created,
+            factors={k: v for fn in session.hooks.all("factors") for k, v in fn(job).items()},
+        )
+        for mine in _by_queue(session)
+        for position, job in enumerate(mine, 1)
+    ]
+
+
+def waiting_order(session: Session) -> dict[str, int]:
+    """The position of each podgroup that waits in its queue, from 1."""
+    return {job.uid: at for mine in _by_queue(session) for at, job in enumerate(mine, 1)}
+
+
+def _by_queue(session: Session) -> list[list[Job]]:
+    """Jobs that wait, in the order in which cycles try them."""
+    found: dict[int, list[Job]] = {}
+    for job in session.cluster.jobs:
+        if job.counts[PENDING]:
+            found.setdefault(job.queue, []).append(job)
+    for mine in found.values():
+        mine.sort(key=session.job_key)
+    return [found[queue] for queue in sorted(found)]

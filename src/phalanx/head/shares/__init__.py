@@ -1,0 +1,1 @@
+"""What users have used of their shares of each queue, kept by the head."""
