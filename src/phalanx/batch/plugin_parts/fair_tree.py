@@ -50,8 +50,23 @@ def level_fairshares(siblings: Sequence[Member]) -> list[float]:
 
 def standings(siblings: Sequence[Member]) -> dict[str, Standing]:
     """The standing of every user in and below `siblings`; names of users differ from each other."""
+    if all(one.members is None for one in siblings):
+        return _of_users(siblings)
     out: dict[str, Standing] = {}
     _walk(_with_level(siblings), _count(siblings), None, out)
+    return out
+
+
+def _of_users(siblings: Sequence[Member]) -> dict[str, Standing]:
+    """Where nobody is an account: there may be thousands."""
+    levels = level_fairshares(siblings)
+    order = sorted(range(len(levels)), key=levels.__getitem__, reverse=True)
+    out: dict[str, Standing] = {}
+    rank, last = len(order), math.nan
+    for place, at in enumerate(order):
+        if levels[at] != last:
+            rank, last = len(order) - place, levels[at]
+        out[siblings[at].name] = Standing(last, rank)
     return out
 
 

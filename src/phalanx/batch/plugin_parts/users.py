@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from phalanx.batch.amounts import Vector
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import HOLDING, PENDING, Job
 from phalanx.batch.plugin_parts.billing import Terms
 from phalanx.batch.plugin_parts.fair_tree import Member, Standing, standings
@@ -25,6 +26,8 @@ from phalanx.batch.plugin_parts.past_use import Use, accrued
 from phalanx.batch.session import Session
 from phalanx.batch.specs import UserShare
 
+_NOBODY = UserShare(name="")
+"""Who stands in no book."""
 BOOKS = "books"
 """Under this name books are lent."""
 
@@ -51,6 +54,8 @@ class Users:
             if name in dims.index:
                 at = dims.index[name]
                 self._weights[at] = weight / dims.scale[at]
+        self._rates: dict[int, float] = {}
+        """By the index of a class of equal tasks."""
         lent: LentBooks | None = session.shells.get(BOOKS)
         self._users: Sequence[Mapping[str, UserShare]] = (
             self._of_snapshot()
@@ -77,16 +82,23 @@ class Users:
         return sum(user.use for user in self._users[job.queue].values())
 
     def rate(self, vector: Vector) -> float:
-        """Billing units of one task."""
+        """Billing units of what is so much."""
         return float((self._weights * vector).max(initial=0.0))
 
     def asked(self, job: Job) -> float:
         """Billing units of the job's tasks that wait."""
-        cluster = self._session.cluster
         if job.eq_class is not None:
-            return job.counts[PENDING] * self.rate(job.eq_class.vector)
+            return job.counts[PENDING] * self._rate_of(job.eq_class)
+        cluster = self._session.cluster
         waiting = (t for t in job.tasks if cluster.status[t] == PENDING)
-        return sum(self.rate(cluster.eq_class[t].vector) for t in waiting)
+        return sum(self._rate_of(cluster.eq_class[t]) for t in waiting)
+
+    def _rate_of(self, alike: EquivalenceClass) -> float:
+        """Billing units of one task."""
+        found = self._rates.get(alike.index)
+        if found is None:
+            found = self._rates[alike.index] = self.rate(alike.vector)
+        return found
 
     def _of_snapshot(self) -> list[dict[str, UserShare]]:
         cluster, now = self._session.cluster, self._session.now
@@ -126,7 +138,7 @@ class Users:
                 continue
             began = next((x for x in (cluster.started[t], job.spec.started) if x is not None), now)
             counted = began if since is None else max(began, since)
-            rate = self.rate(cluster.eq_class[t].vector)
+            rate = self._rate_of(cluster.eq_class[t])
             ahead = max(began + penalty_s - max(now, counted), 0.0)
             out += accrued(rate, now - counted, half_life_s)
             out += rate * min(ahead, penalty_s)
@@ -139,10 +151,10 @@ class Users:
         penalty_s = self._terms.penalty_s
         for job in sorted(filter(_waits, self._session.cluster.jobs), key=_own_order):
             who = job.queue, job.spec.user
-            user = self.of(job)
-            use = user.use + ahead.get(who, 0.0)
-            siblings[job.queue].append(Member(job.uid, user.shares, use))
-            ahead[who] = ahead.get(who, 0.0) + self.asked(job) * penalty_s
+            user = self._users[job.queue].get(job.spec.user) or _NOBODY
+            before = ahead.get(who, 0.0)
+            siblings[job.queue].append(Member(job.uid, user.shares, user.use + before))
+            ahead[who] = before + self.asked(job) * penalty_s
         self._counts = [len(mine) for mine in siblings]
         return {uid: found for mine in siblings for uid, found in standings(mine).items()}
 
