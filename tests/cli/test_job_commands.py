@@ -106,6 +106,11 @@ def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
     cluster.done("snapshot", "-o", str(picture))
     assert "waits" in cluster.done("explain", str(picture), "waits")
     assert "0 binds" in cluster.done("replay", str(picture))
+    assert cluster.done("requeue", "runs") == "job runs is requeued\n"
+    eventually(lambda: cluster.jobs()["runs"]["state"] == "Running")
+    assert "RestartJob: by command" in cluster.done("job", "runs")
+    refused = cluster.phalanx("requeue", "waits")
+    assert (refused.returncode, "what runs can be requeued" in refused.stderr) == (1, True)
     cluster.done("suspend", "runs")
     eventually(lambda: cluster.jobs()["waits"]["state"] == "Completed")
     cluster.done("resume", "runs")

@@ -242,6 +242,20 @@ def test_a_suspended_array_runs_its_elements_again_when_resumed(world):
     assert world.info().state == st.COMPLETED
 
 
+def test_elements_that_run_are_requeued(world):
+    world.submit("0-3%2").rounds(3)
+    world.do(CommandJob("a[0-3]", "requeue"))
+    world.rounds(5)
+    done = []
+    while world.running:
+        done += world.ends()
+    assert len(done) == 4
+    rows = {row.name: row.starts for row in world.do(ListElements("a[0]"))}
+    assert rows == {"a[0]": 2}
+    with pytest.raises(JobCommandError, match="none of these elements runs"):
+        world.do(CommandJob("a[0]", "requeue"))
+
+
 @pytest.mark.parametrize("what", ["cancel", "delete"])
 def test_a_whole_array_ends(world, what):
     world.submit("0-9%3").rounds(3)

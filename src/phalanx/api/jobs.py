@@ -102,6 +102,11 @@ class JobHandle:
         """Start those again that have not succeeded."""
         engine_or_start().ask(CommandJob(self.uid, "resume"))
 
+    def requeue(self) -> None:
+        """End its members, and have them wait and start again. Raises JobCommandError for a job
+        that does not run."""
+        engine_or_start().ask(CommandJob(self.uid, "requeue"))
+
     def resize(self, members: int | Mapping[str, int], *, min_members: int | None = None) -> None:
         """Give it so many members, while it runs or waits; by group where it has several.
 

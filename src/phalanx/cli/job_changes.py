@@ -28,6 +28,14 @@ def resume(names: Names, address: Address = None) -> None:
     _command(names, address, "resume", "is resumed")
 
 
+def requeue(names: Names, address: Address = None) -> None:
+    """End the members of jobs that run, and have them wait and start again.
+
+    They get SIGTERM and their grace first; PHALANX_RESTART counts. NAME[3-5] is for elements.
+    """
+    _command(names, address, "requeue", "is requeued")
+
+
 def hold(names: Names, address: Address = None) -> None:
     """Have jobs that wait wait until they are released."""
     _command(names, address, "hold", "is held")

@@ -101,8 +101,7 @@ SCONTROL = (
 )
 _SHOWN = ("hostnames", "hostlist", "job", "node", "partition", "reservation")
 _REFUSED = {
-    "requeue": "a job that runs is not started anew; submit it with --requeue",
-    "requeuehold": "a job that runs is not started anew",
+    "requeuehold": "use requeue, then hold",
     "reconfigure": "`phalanx queue` changes queues",
     "ping": "`phalanx status` says how the head is",
     "reboot": "nodes are not rebooted",
@@ -113,6 +112,7 @@ _REFUSED = {
 }
 _COMMANDS: dict[str, Command] = {
     "hold": "hold", "release": "release", "suspend": "suspend", "resume": "resume",
+    "requeue": "requeue",
 }  # fmt: skip
 
 
@@ -120,17 +120,20 @@ _OF_RESERVATIONS = {"create": reservations.create, "delete": reservations.delete
 
 
 def scontrol(words: Sequence[str]) -> None:
-    """Show jobs, nodes, partitions and reservations; hold, release, suspend, resume, update jobs;
-    create, update and delete reservations."""
+    """Show jobs, nodes, partitions and reservations; hold, release, suspend, resume, requeue and
+    update jobs; create, update and delete reservations."""
     asked, rest = read("scontrol", SCONTROL, words, intermixed=True)
     if not rest:
-        refuse("scontrol", "give what to do: show, hold, release, suspend, resume, update, create")
+        refuse(
+            "scontrol",
+            "give what to do: show, hold, release, suspend, resume, requeue, update, create",
+        )
     what, *operands = rest
     if what == "show":
         _show(operands, "oneliner" in asked)
     elif what in _COMMANDS:
         for name in [one for word in operands for one in word.split(",")] or [_missing(what)]:
-            ask(address(), CommandJob(name, _COMMANDS[what]))
+            ask(address(), CommandJob(_element_or_job(name), _COMMANDS[what]))
     elif what == "update" and any(w.lower().startswith("reservation") for w in operands):
         reservations.update(operands)
     elif what == "update":
@@ -216,6 +219,12 @@ def _say_records(records: Sequence[Sequence[str]], on_one_line: bool) -> None:
         say((" " if on_one_line else "\n   ").join(record) + ("" if on_one_line else "\n"))
 
 
+def _element_or_job(name: str) -> str:
+    """12_7 is the element 12[7]."""
+    array, is_element, index = name.partition("_")
+    return f"{array}[{index}]" if is_element and array.isdecimal() and index else name
+
+
 _UPDATES = ("jobid", "partition", "priority", "timelimit")
 
 
@@ -245,8 +254,7 @@ def seff(words: Sequence[str]) -> None:
     if not names:
         refuse("seff", "it takes the id of a job")
     for name in names:
-        array, _, index = name.partition("_")
-        found, is_cut = efficiency_of(f"{array}[{index}]" if index else name, address())
+        found, is_cut = efficiency_of(_element_or_job(name), address())
         if found is None:
             refuse("seff", f"nothing of a job {name} has ended yet that the history knows")
         say(efficiency_text(found, is_cut))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from phalanx.errors import JobCommandError, JobNotFoundError
 from phalanx.head.jobs import dependencies
+from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.elements import LIVES, Elements, Ended
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.rows import element_description
@@ -65,19 +66,29 @@ class ElementRequests:
     # ---- commands ----------------------------------------------------------------------------
 
     def command(self, name: str, command: Command, *, is_again: bool) -> None:
-        """Cancel elements. Raises JobNotFoundError, and JobCommandError for other commands and
-        where none of them is left to end."""
-        if command != "cancel":
+        """Cancel or requeue elements. Raises JobNotFoundError, and JobCommandError for other
+        commands and where none of them is left to end."""
+        if command not in ("cancel", "requeue"):
             raise JobCommandError(
-                f"{shown(name)}: elements can be cancelled; {command} is for the whole array"
+                f"{shown(name)}: elements can be cancelled and requeued; {command} is for the "
+                "whole array"
             )
         array, positions, _ = self._chosen(name)
         if not positions:
             raise JobNotFoundError(self.no_such(name))
-        if array.is_finished or not self._jobs.cancel_elements(array, positions):
-            if is_again:
-                return
-            raise JobCommandError(f"{shown(name)}: none of these elements waits or runs any more")
+        does = self._jobs.cancel_elements if command == "cancel" else self._requeue
+        if (array.is_finished or not does(array, positions)) and not is_again:
+            left = "waits or runs any more" if command == "cancel" else "runs"
+            raise JobCommandError(f"{shown(name)}: none of these elements {left}")
+
+    def _requeue(self, array: JobRecord, positions: list[int]) -> int:
+        """Have those that run end, and wait again; how many that were."""
+        indices = self._jobs.arrays.of(array).indices
+        found = [self._jobs.table.get(element_uid(array.uid, indices.at(p))) for p in positions]
+        running = [job for job in found if job is not None and job.count(st.RUNNING)]
+        for job in running:
+            self._jobs.handle(ev.Commanded(job=job.uid, action=st.RESTART_JOB))
+        return len(running)
 
     # ---- showing -----------------------------------------------------------------------------
 

@@ -79,11 +79,17 @@ KINDS: dict[str, Any] = {
 }
 _DEFECT = "an error of the head's own: "
 NAMESPACED = ("Job", "JobTemplate", "JobFlow", "CronJob")
-COMMANDS = {"suspend": st.ABORT_JOB, "resume": st.RESUME_JOB, "cancel": st.TERMINATE_JOB}
+COMMANDS = {
+    "suspend": st.ABORT_JOB,
+    "resume": st.RESUME_JOB,
+    "cancel": st.TERMINATE_JOB,
+    "requeue": st.RESTART_JOB,
+}
 FOLLOWS = {
     "suspend": (st.ABORTING, st.ABORTED),
     "resume": (st.RESTARTING, st.PENDING, st.RUNNING),
     "cancel": (st.TERMINATING, st.TERMINATED),
+    "requeue": (st.RESTARTING, st.PENDING, st.RUNNING),
 }
 """The states of a job that a command has changed."""
 
@@ -283,6 +289,9 @@ class JobRequests:
         job = self.need(request.name)
         if asker.is_again and job.state in FOLLOWS.get(command, ()):
             return
+        if command == "requeue" and (job.spec.array is not None or not job.count(st.RUNNING)):
+            does = "is an array: name elements of it" if job.spec.array else f"is {job.state}"
+            raise JobCommandError(f"job {job.uid} {does}: what runs can be requeued")
         if command in COMMANDS:
             self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[command]))
         else:

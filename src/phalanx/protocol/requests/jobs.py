@@ -45,13 +45,13 @@ class ApplyManifests(Request[list[AppliedInfo]]):
     nodes ask the next one again. Empty: it counts as another object of that name."""
 
 
-Command = Literal["suspend", "resume", "cancel", "hold", "release"]
+Command = Literal["suspend", "resume", "cancel", "hold", "release", "requeue"]
 
 
 class CommandJob(Request[None]):
-    """Suspend, resume or cancel a job, have one that waits wait until it is released, or suspend
-    and resume a cron job. Raises JobNotFoundError, and JobCommandError for what does not fit its
-    state."""
+    """Suspend, resume or cancel a job, have one that waits wait until it is released, one that runs
+    end and wait again, or suspend and resume a cron job. Raises JobNotFoundError, and
+    JobCommandError for what does not fit its state."""
 
     kind: ClassVar[int] = 81
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
