@@ -319,6 +319,26 @@ def test_prints_of_workers_show_at_the_driver(fresh, start, get, capfd, eventual
     assert "pid=" in line
 
 
+def test_text_without_a_line_end_shows_while_its_worker_lives(fresh, start, get, capfd, eventually):
+    start()
+
+    @fresh.remote
+    class Speaker:
+        def speak(self):
+            print("half a", end=" ")
+            print("line", end="")
+
+    speaker = Speaker.remote()
+    get(speaker.speak.remote())
+    seen = []
+
+    def has_arrived():
+        seen.extend(capfd.readouterr())
+        return "half a line" in "".join(seen)
+
+    eventually(has_arrived)
+
+
 def test_prints_of_workers_can_be_kept_from_the_driver(fresh, start, get, capfd):
     @fresh.remote
     def speak():

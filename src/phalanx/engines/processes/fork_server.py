@@ -83,7 +83,7 @@ class ForkServer:
     def serve(self) -> None:
         """Until the node is gone."""
         while True:
-            for fd, mask in self._epoll.poll(_AGAIN_S if self._ends_orphans else None):
+            for fd, mask in self._epoll.poll(self.patience_s()):
                 if fd == self.node.fileno:
                     if mask & select.EPOLLOUT:
                         self.node.drain()
@@ -94,7 +94,15 @@ class ForkServer:
                     self._readers[fd]()
             if self._ends_orphans:
                 self._end_orphans()
+            self.after_round()
             self.node.flush()
+
+    def patience_s(self) -> float | None:
+        """How long to wait for something to happen; None: for ever."""
+        return _AGAIN_S if self._ends_orphans else None
+
+    def after_round(self) -> None:
+        """What had happened is seen to, or nothing did for so long."""
 
     def _want_writable(self, connection: Connection, wanted: bool) -> None:
         mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)

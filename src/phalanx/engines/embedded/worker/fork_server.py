@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from functools import partial
 from typing import NoReturn
 
@@ -28,6 +29,8 @@ from phalanx.protocol.fork_messages import Fork, OutputRead, ReadOutput
 from phalanx.protocol.node_messages import LogLine
 
 MAX_LINE_BYTES = 64 << 10
+UNFINISHED_S = 0.25
+"""A line whose end has not come is shown as far as it goes after so long without more of it."""
 """A longer line that a worker prints is cut into several."""
 NAME_MARK = "\x1e"
 """A line that begins so tells under which name the lines after it were printed."""
@@ -60,6 +63,8 @@ class _Pipe:
         self.pid = pid
         self.is_error = is_error
         self.partial = b""
+        """The beginning of a line whose end has not come."""
+        self.partial_since = 0.0
         self.name = ""
 
 
@@ -71,6 +76,8 @@ class WorkerForkServer(ForkServer):
         self._session_of_workers = session
         self._pipes: dict[int, _Pipe] = {}
         """Open pipes by descriptor."""
+        self._unfinished: set[_Pipe] = set()
+        """Those with the beginning of a line."""
 
     def on_message(self, message: msgspec.Struct) -> None:
         """See ForkServer."""
@@ -154,16 +161,38 @@ class WorkerForkServer(ForkServer):
             return
         if not data:
             self._close(pipe)
-            if pipe.partial:
-                self._line(pipe, pipe.partial)
+            self._pass_on_partial(pipe)
             return
-        lines = (pipe.partial + data).split(b"\n")
-        pipe.partial = lines.pop()
-        if len(pipe.partial) > MAX_LINE_BYTES:
-            lines.append(pipe.partial)
-            pipe.partial = b""
+        *lines, pipe.partial = (pipe.partial + data).split(b"\n")
         for line in lines:
             self._line(pipe, line)
+        if len(pipe.partial) > MAX_LINE_BYTES:
+            self._pass_on_partial(pipe)
+        elif pipe.partial:
+            pipe.partial_since = time.monotonic()
+            self._unfinished.add(pipe)
+        else:
+            self._unfinished.discard(pipe)
+
+    def _pass_on_partial(self, pipe: _Pipe) -> None:
+        if pipe.partial:
+            self._line(pipe, pipe.partial)
+            pipe.partial = b""
+        self._unfinished.discard(pipe)
+
+    def patience_s(self) -> float | None:
+        """See ForkServer."""
+        patience_s = super().patience_s()
+        if not self._unfinished:
+            return patience_s
+        return UNFINISHED_S if patience_s is None else min(patience_s, UNFINISHED_S)
+
+    def after_round(self) -> None:
+        """Pass on the beginnings of lines that nothing was added to for a while."""
+        if self._unfinished:
+            now = time.monotonic()
+            for pipe in [p for p in self._unfinished if now - p.partial_since >= UNFINISHED_S]:
+                self._pass_on_partial(pipe)
 
     def _line(self, pipe: _Pipe, raw: bytes) -> None:
         line = raw.decode("utf-8", "replace")
@@ -179,6 +208,7 @@ class WorkerForkServer(ForkServer):
                 self._read_output(pipe)
             if pipe.fd in self._pipes:  # held open by a grandchild: its output is nobody's now
                 self._close(pipe)
+                self._pass_on_partial(pipe)
 
     def _close(self, pipe: _Pipe) -> None:
         del self._pipes[pipe.fd]

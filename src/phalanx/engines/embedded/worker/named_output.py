@@ -18,6 +18,8 @@ class NamedOutput(io.TextIOBase):
         self._inner = inner
         self._last: str | None = None
         self._at_start = True
+        self._holds_back = False
+        """Whether text without a line's end may not have left yet."""
         self.default_name = default_name
 
     @interruptible  # it waits where the user's code prints
@@ -32,9 +34,16 @@ class NamedOutput(io.TextIOBase):
             self._inner.write(f"{MARK}{name}\n")
         self._at_start = text.endswith("\n")
         self._inner.write(text)
-        if "\n" in text:
+        self._holds_back = "\n" not in text
+        if not self._holds_back:
             self._inner.flush()
         return len(text)
+
+    def let_go(self) -> None:
+        """Let text leave that has no line's end: what printed it may not print again for long."""
+        if self._holds_back:
+            self._holds_back = False
+            self._inner.flush()
 
     @interruptible
     def flush(self) -> None:

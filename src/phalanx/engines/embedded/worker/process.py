@@ -18,8 +18,8 @@ from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 
 def main(worker_id: bytes, session: Session) -> int:
     """Serve owners until the node says stop; the exit code."""
-    sys.stdout = NamedOutput(sys.stdout, "")
-    sys.stderr = NamedOutput(sys.stderr, "")
+    outputs = NamedOutput(sys.stdout, ""), NamedOutput(sys.stderr, "")
+    sys.stdout, sys.stderr = outputs
     if "numpy" in sys.modules:
         # Forked siblings must not draw the same numbers.
         sys.modules["numpy"].random.seed()
@@ -27,12 +27,18 @@ def main(worker_id: bytes, session: Session) -> int:
     runtime = Runtime(session, worker_id, "worker", node)
     owner = runtime.owner
     job = JobSettings(owner.requests)
+
+    def flush() -> None:
+        for output in outputs:
+            output.let_go()
+        runtime.flush()
+
     executor = WorkerExecutor(
         worker_id,
         runtime.node,
         runtime.reactor,
         runtime.lock,
-        runtime.flush,
+        flush,
         runtime.waiting,
         runtime.values,
         runtime.packer.pack,
