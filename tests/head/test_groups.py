@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.head.groups_world import World, amounts
 
-from phalanx.head.groups.record import GroupRow
+from phalanx.head.groups.record import GroupRow, facts, restored
 from phalanx.head.groups.table import KEEP_REMOVED
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
 
@@ -73,7 +73,7 @@ def test_what_can_never_be_says_why_and_waits_for_a_node(name):
     world.create("g", *bundles, strategy=strategy, **options)
     with pytest.raises(AssertionError, match=words):
         raise AssertionError(world.known(b"g").infeasible)
-    assert world.groups.table()[0]["stats"] == {"scheduling_state": "INFEASIBLE"}
+    assert world.groups.table()[0]["stats"]["scheduling_state"] == "INFEASIBLE"
     assert world.groups.refusal((b"g", 0), amounts({}))[1] == ""
     world.create("behind", ONE)
     assert world.state("behind") == CREATED, "it keeps nobody from being placed"
@@ -247,12 +247,12 @@ def test_names_creators_and_removal():
     world.create("n", ONE)
     with pytest.raises(ValueError, match=r"^The placement group name 'n' is taken\.$"):
         world.create("n", ONE)
-    assert world.groups.named("n").group == b"n"
+    assert world.groups.named("", "n").group == b"n"
     world.create("stays", ONE, detached=True)
     world.create("other", ONE, creator=b"you")
     world.groups.creator_gone(b"me", world.now)
     assert [world.state(g) for g in ("n", "stays", "other")] == [REMOVED, CREATED, CREATED]
-    assert world.groups.named("n") is None
+    assert world.groups.named("", "n") is None
     assert world.groups.remove(b"n", world.now) is None
     assert world.groups.remove(b"unknown", world.now) is None
     assert world.was_freed == [b"n"]
@@ -279,7 +279,7 @@ def test_what_no_cluster_could_place_is_refused(fields, words):
     with pytest.raises(ValueError, match=words.replace("(", r"\(").replace(")", r"\)")):
         world.create("g", ONE, **fields)
     assert world.groups.get(b"g") is None
-    assert world.groups.named("g") is None
+    assert world.groups.named("", "g") is None
 
 
 def test_refusals_of_a_place():
@@ -307,7 +307,11 @@ def test_the_table():
             "bundles_to_node_id": {0: "b", 1: "a"},
             "strategy": "STRICT_SPREAD",
             "state": CREATED,
-            "stats": {"scheduling_state": "FINISHED"},
+            "stats": {
+                "scheduling_state": "FINISHED",
+                "scheduling_attempt": 1,
+                "end_to_end_creation_latency_ms": 0.0,
+            },
         },
         {
             "placement_group_id": b"w".hex(),
@@ -316,7 +320,11 @@ def test_the_table():
             "bundles_to_node_id": dict.fromkeys(range(3), ""),
             "strategy": "PACK",
             "state": PENDING,
-            "stats": {"scheduling_state": "NO_RESOURCES"},
+            "stats": {
+                "scheduling_state": "NO_RESOURCES",
+                "scheduling_attempt": 1,
+                "end_to_end_creation_latency_ms": 0.0,
+            },
         },
     ]
     assert world.groups.nodes_of(b"g") == ["b", "a"]
@@ -346,7 +354,7 @@ def test_a_restarted_head_goes_on_from_any_moment():
         world.restart_head()
         world.heal(3)
         assert [world.state(g) for g in "gd"] == [CREATED, CREATED]
-        assert world.groups.named("g").group == b"g"
+        assert world.groups.named("", "g").group == b"g"
         world.check_settled()
 
 
@@ -382,6 +390,39 @@ def test_a_node_without_what_it_should_hold_gets_it_again():
     world.heal(2)
     assert world.state("g") == CREATED
     world.check_settled()
+
+
+def test_each_namespace_has_names_of_its_own():
+    world = three_nodes(at_once=True)
+    world.create("n", ONE, namespace="a")
+    assert world.groups.named("b", "n") is None
+    world.create("m", ONE, namespace="b")
+    world.groups.remove(b"n", world.now)
+    world.create("n", ONE, namespace="b")
+    assert world.groups.named("a", "n") is None
+    assert world.groups.named("b", "n").group == b"n"
+    assert world.groups.named("b", "m").group == b"m"
+
+
+def test_how_often_nodes_were_looked_for_and_how_long_it_took():
+    world = World(at_once=True)
+    group = world.create("g", {"CPU": 2})
+    assert facts(group)["stats"] == {
+        "scheduling_state": "INFEASIBLE",
+        "scheduling_attempt": 1,
+        "end_to_end_creation_latency_ms": 0.0,
+    }
+    world.pass_time(1.5)
+    world.add("a", CPU=2)
+    assert world.state("g") == CREATED
+    stats = facts(group)["stats"]
+    assert stats["scheduling_state"] == "FINISHED"
+    assert stats["scheduling_attempt"] == group.tries > 1
+    took_ms = stats["end_to_end_creation_latency_ms"]
+    assert took_ms == pytest.approx(1500)
+
+    later, _ = restored(group.row(), 1)
+    assert facts(later)["stats"]["end_to_end_creation_latency_ms"] == took_ms
 
 
 def test_a_group_on_a_node_that_the_store_does_not_know():

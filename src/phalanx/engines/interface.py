@@ -213,7 +213,8 @@ class Engine(Protocol):
         ...
 
     def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
-        """Id and bundles of the living group of a name. Raises ValueError when there is none."""
+        """Id and bundles of the living group of a name in the program's namespace. Raises
+        ValueError when there is none."""
         ...
 
     def groups(self) -> list[dict[str, Any]]:

@@ -276,6 +276,7 @@ class ControlRequests:
                 detached=request.detached,
                 selectors=request.selectors,
                 soft_target=request.soft_target,
+                namespace=request.namespace,
             ),
             self._clock.now(),
         )
@@ -299,7 +300,7 @@ class ControlRequests:
         return self._groups.table.table()
 
     def _get_named_group(self, asker: Asker[NamedGroup], request: GetNamedGroup) -> NamedGroup:
-        group = self._groups.table.named(request.name)
+        group = self._groups.table.named(request.namespace, request.name)
         if group is None:
             raise ValueError(f"Failed to look up placement group with name: {request.name}")
         return NamedGroup(group.group, [bundle.to_mapping() for bundle in group.bundles])

@@ -323,7 +323,16 @@ class EmbeddedEngine:
     ) -> tuple[bytes, Asked[None]]:
         """See Engine."""
         group = self.new_group()
-        request = CreateGroup(group, bundles, strategy, name, detached, selectors, soft_target)
+        request = CreateGroup(
+            group,
+            bundles,
+            strategy,
+            name,
+            detached,
+            selectors,
+            soft_target,
+            namespace=self.namespace,
+        )
         return group, self._requests.ask_async(request)
 
     def group_ready(self, group: bytes) -> None:
@@ -407,7 +416,7 @@ class EmbeddedEngine:
 
     def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
         """See Engine."""
-        found = self.ask(GetNamedGroup(name))
+        found = self.ask(GetNamedGroup(name, self.namespace))
         return found.group, found.bundles
 
     def groups(self) -> list[dict[str, Any]]:

@@ -34,6 +34,8 @@ class GroupRow(msgspec.Struct, kw_only=True):
     nodes: list[str]
     unconfirmed: list[int]
     attempt: int
+    namespace: str = ""
+    created_after_s: float | None = None
 
 
 class KnownGroup(Protocol):
@@ -105,12 +107,20 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     domain_label: str | None = None
     """All bundles go to nodes that share one value of this label, `domain` once it is chosen."""
     domain: str | None = None
+    namespace: str = ""
+    """Where its name is its own."""
     state: str = PENDING
     nodes: list[str] = []
     """The node of each bundle; empty where it has none."""
     unconfirmed: list[int] = []
     """Bundles of which it is not known yet that their nodes keep them."""
     order: int = 0
+    tries: int = 0
+    """How often nodes were looked for, since this head knows it."""
+    asked_at: float | None = None
+    """When this head was asked for it; None: another head was."""
+    created_after_s: float | None = None
+    """How long it took until all of its bundles were there for the first time."""
     attempt_number: int = 0
     is_under_way: bool = False
     """Whether an attempt at placing it is."""
@@ -189,6 +199,8 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
             nodes=list(self.nodes),
             unconfirmed=list(self.unconfirmed),
             attempt=self.attempt_number,
+            namespace=self.namespace,
+            created_after_s=self.created_after_s,
         )
 
 
@@ -238,8 +250,17 @@ def facts(group: KnownGroup) -> dict[str, Any]:
         "bundles_to_node_id": dict(enumerate(group.nodes)),
         "strategy": group.strategy,
         "state": group.state,
-        "stats": {"scheduling_state": _scheduling_state(group)},
+        "stats": _stats(group),
     }
+
+
+def _stats(group: KnownGroup) -> dict[str, Any]:
+    """Ray's numbers; of a gang's bundles, which others place, its state alone."""
+    stats: dict[str, Any] = {"scheduling_state": _scheduling_state(group)}
+    if isinstance(group, Group):
+        stats["scheduling_attempt"] = group.tries
+        stats["end_to_end_creation_latency_ms"] = 1000 * (group.created_after_s or 0.0)
+    return stats
 
 
 def _scheduling_state(group: KnownGroup) -> str:

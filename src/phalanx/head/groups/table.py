@@ -82,7 +82,7 @@ class GroupTable:
         self._effects = effects
         self._groups: dict[bytes, Group] = {}
         self._pinned: dict[bytes, PinnedGroup] = {}
-        self._names: dict[str, bytes] = {}
+        self._names: dict[tuple[str, str], bytes] = {}
         self._unsettled: dict[bytes, Group] = {}
         """Those whose bundles do not all have nodes that keep them."""
         self._removed: deque[bytes] = deque()
@@ -101,7 +101,8 @@ class GroupTable:
 
         Raises ValueError for a name that is taken and for what no cluster could place.
         """
-        if group.name and group.name in self._names:
+        group.asked_at = now
+        if group.name and (group.namespace, group.name) in self._names:
             raise ValueError(f"The placement group name {group.name!r} is taken.")
         group.nodes = [""] * len(group.bundles)
         if group.selectors and len(group.selectors) != len(group.bundles):
@@ -137,7 +138,7 @@ class GroupTable:
         group.nodes = [""] * len(group.bundles)
         group.unconfirmed = []
         group.is_under_way = False
-        self._names.pop(group.name, None)
+        self._names.pop((group.namespace, group.name), None)
         self._unsettled.pop(group_id, None)
         self._move(group, REMOVED)
         self._remember_removed(group_id)
@@ -161,9 +162,9 @@ class GroupTable:
         """The group with this id, removed ones included for a while."""
         return self._groups.get(group_id) or self._pinned.get(group_id)
 
-    def named(self, name: str) -> Group | None:
+    def named(self, namespace: str, name: str) -> Group | None:
         """The living group with this name."""
-        group_id = self._names.get(name)
+        group_id = self._names.get((namespace, name))
         return None if group_id is None else self._groups[group_id]
 
     def table(self) -> list[dict[str, Any]]:
@@ -306,6 +307,7 @@ class GroupTable:
             return
         if group.infeasible and group.shape == self._cluster.shape:
             return
+        group.tries += 1
         request = group.request()
         outcome = self._hopeless.get(request) or pick_nodes(self._cluster, request)
         if isinstance(outcome, BundlesPlaced):
@@ -381,6 +383,8 @@ class GroupTable:
             self._try_all(now, at_once=True)
         else:
             del self._unsettled[group.group]
+            if group.created_after_s is None and group.asked_at is not None:
+                group.created_after_s = now - group.asked_at
             self._move(group, CREATED)
 
     def _lose(self, group: Group, indexes: list[int]) -> None:
@@ -408,7 +412,7 @@ class GroupTable:
         self._groups[group.group] = group
         self._unsettled[group.group] = group
         if group.name:
-            self._names[group.name] = group.group
+            self._names[group.namespace, group.name] = group.group
 
     def _remember_removed(self, group_id: bytes) -> None:
         self._removed.append(group_id)

@@ -24,6 +24,8 @@ class CreateGroup(Request[None]):
     detached: bool
     selectors: list[dict[str, str]]
     soft_target: str | None = None
+    namespace: str = ""
+    """Names are unique within one."""
 
 
 class WatchGroup(Request[bool]):
@@ -68,9 +70,10 @@ class NamedGroup(msgspec.Struct, array_like=True):
 
 
 class GetNamedGroup(Request[NamedGroup]):
-    """The living group of a name. Raises ValueError when there is none."""
+    """The living group of a name in a namespace. Raises ValueError when there is none."""
 
     kind: ClassVar[int] = 55
     effect: ClassVar[Effect] = Effect.READS
 
     name: str
+    namespace: str = ""
