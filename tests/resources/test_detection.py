@@ -15,6 +15,7 @@ from phalanx.engines.detection import (
     memory_bytes,
     visible_numbers,
 )
+from phalanx.engines.node_amounts import node_amounts
 
 
 class FakeDriver:
@@ -187,3 +188,9 @@ def test_this_very_machine() -> None:
     found = detect()
     assert found.cpus >= 1
     assert (found.topology is None) or found.topology.device_count == len(found.gpus)
+
+
+def test_devices_of_one_type_only_say_which_accelerators_they_are() -> None:
+    with_cores = node_amounts(num_gpus=0, resources={"neuron_cores": 2}).resources
+    assert with_cores["accelerator_type:aws-neuron-core"] == 1.0
+    assert not [name for name in node_amounts(num_gpus=0).resources if "neuron" in name]

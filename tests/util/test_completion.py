@@ -25,6 +25,22 @@ def test_ready_results_are_not_held_back_by_slow_ones(wait_at_zero, gate):
     assert list(results) == [0]
 
 
+def test_a_chunk_comes_when_all_of_it_is_there_in_the_order_of_the_refs(wait_at_zero, gate):
+    refs = [wait_at_zero.remote(value) for value in (5, 0, 3)]
+    results = as_completed(refs, chunk_size=2)
+    assert [next(results), next(results)] == [5, 3]
+    gate.open()
+    assert list(results) == [0]
+    assert list(as_completed(refs, chunk_size=2, yield_obj_refs=True)) == refs
+
+
+def test_mapped_calls_come_by_chunks_too(wait_at_zero, gate):
+    results = map_unordered(wait_at_zero, [0, 2, 1], chunk_size=2, backpressure_size=3)
+    assert [next(results), next(results)] == [2, 1]
+    gate.open()
+    assert list(results) == [0]
+
+
 def test_refs_instead_of_results(ray, wait_at_zero):
     refs = [wait_at_zero.remote(value) for value in (1, 2)]
     assert set(as_completed(refs, yield_obj_refs=True)) == set(refs)

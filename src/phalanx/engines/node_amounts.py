@@ -24,6 +24,9 @@ class NodeAmounts(msgspec.Struct, frozen=True, kw_only=True):
     """What Kubernetes calls the node's system and devices, for files that select nodes by it."""
 
 
+_ONE_TYPE = {"neuron_cores": "aws-neuron-core"}
+"""Devices of which there is one type only, which `accelerator_type` names so."""
+
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -92,6 +95,9 @@ def node_amounts(
     if machine.gpus and total["GPU"]:
         total[f"accelerator_type:{machine.gpus[0].model}"] = 1.0
         topology = topology or "detect"
+    total.update(
+        {f"accelerator_type:{kind}": 1.0 for name, kind in _ONE_TYPE.items() if total.get(name)}
+    )
     return NodeAmounts(
         resources={name: amount for name, amount in total.items() if amount},
         object_store_bytes=int(store),
