@@ -56,7 +56,7 @@ def test_copies_that_nobody_reads_any_more_are_not_counted(cluster, get):
 
 def test_files_of_a_node_whose_processes_were_all_killed_go(cluster, get):
     ref = make.remote(1)
-    phalanx.wait([ref], timeout=PATIENCE_S)
+    phalanx.wait([ref], timeout=PATIENCE_S, fetch_local=False)  # its one copy is there
     session = cluster.victim.daemon.session
     assert os.path.isdir(session.shared)
     cluster.remove_node(cluster.victim, allow_graceful=False)
