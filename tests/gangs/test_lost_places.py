@@ -7,7 +7,14 @@ from tests.present import present
 
 from phalanx.model.jobs.spec import Policy, Process, TaskGroup, Template
 from phalanx.model.lifecycle import REMOVED
-from phalanx.protocol.bundle_messages import CommitBundles, MemberNews
+from phalanx.protocol.bundle_messages import (
+    CommitBundles,
+    Committed,
+    MemberNews,
+    PrepareBundles,
+    Prepared,
+    StartMember,
+)
 from phalanx.protocol.cluster_messages import NodeReport
 
 from .nodes_world import World
@@ -38,6 +45,35 @@ def test_a_member_does_not_begin_when_those_it_was_to_join_are_lost(world):
     world.cycles(3)
     assert CommitBundles in world.answer()
     assert world.states() == ["running", "running", "pending"]
+
+
+def test_a_job_does_not_begin_in_part_when_a_node_dies_that_was_asked_to_keep_its_place():
+    """All nodes have set its places aside, and one dies before it keeps them."""
+    world = World()
+    world.add("n1")
+    world.add("n2")
+    process = Process(command=("true",), requests=(("CPU", 1.0),))
+    template = Template(processes=(process,), restart="Never")
+    world.job(TaskGroup(name="a", replicas=2, template=template), min_available=2)
+    world.cycles()
+    asked = [(prefix, m) for prefix, m in world.told if isinstance(m, PrepareBundles)]
+    world.told.clear()
+    for prefix, message in asked:
+        world.shell.on_message(prefix, Prepared(message.group, message.attempt, True))
+    commits = {prefix.decode().strip(): m for prefix, m in world.told}
+    assert {type(message) for message in commits.values()} == {CommitBundles}
+    world.told.clear()
+    kept = commits["n1"]
+    world.hear("n1", Committed(kept.group, kept.attempt, True))
+    world.kill("n2")
+    world.answer()
+    assert not [m for _, m in world.told if isinstance(m, StartMember)]
+    assert world.states(world.of_job()) == ["pending", "pending"]
+    world.add("n3")
+    world.cycles(3)
+    world.answer()
+    assert world.states(world.of_job()) == ["running", "running"]
+    assert len([m for _, m in world.told if isinstance(m, StartMember)]) == 2
 
 
 def test_a_member_that_was_to_leave_its_lost_node_waits_again():

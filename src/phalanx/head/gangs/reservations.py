@@ -265,6 +265,8 @@ class GangReservations:
         on_way, kept = set(gang.within(ON_THE_WAY)), attempt.kept
         following = self._lifecycle.handle(gang, sorted(on_way - kept.keys()), Lost())
         self._recall_rest(gang)  # before the others arrive: too few of them would not begin
+        if not self._has_minimum(gang):  # which of a job its record alone says
+            self._lifecycle.handle(gang, gang.among(PLACING), Evicted())
         arrived = [index for index in kept if index in on_way]
         if any(gang.members[index].state == PLACING for index in arrived):
             gang.started = self._clock.wall()
