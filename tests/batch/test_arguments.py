@@ -201,3 +201,15 @@ def test_at_most_one_way_of_sharing_devices() -> None:
     both = "deviceshare.GPUSharingEnable=true; deviceshare.VGPUEnable=true"
     with pytest.raises(BatchFileError, match="at most one of"):
         snapshot_of(cases(f"use allocate | deviceshare({both})\ncase c\n")[0])
+
+
+def test_an_empty_label_of_racks_is_the_usual_one() -> None:
+    """As other values out of range, it ends no cycle."""
+    text = (
+        "use allocate | selector(rack_label={}), gang | predicates\ncase c\nnode n 1c 1G\nqueue q\n"
+    )
+    text += "gang a q min=1\ntask a a 1c 1G\nbinds a:n\n"
+    (case,) = cases(text.format("rack"))
+    plugin = case["config"]["tiers"][0]["plugins"][0]
+    plugin["arguments"]["rack_label"] = ""
+    assert replay_text(written(case))[0].ok

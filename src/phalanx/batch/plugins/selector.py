@@ -62,7 +62,7 @@ class Selector:
             allow_cpu_jobs_on_gpu_nodes=flag(arguments, "allow_cpu_jobs_on_gpu_nodes", True),
             skip_tried=flag(arguments, "skip_tried", True),
             same_rack=arguments.get("same_rack", usual.same_rack),
-            rack_label=text(arguments, "rack_label", usual.rack_label),
+            rack_label=text(arguments, "rack_label", "") or usual.rack_label,
             pick=arguments.get("pick", usual.pick),
         )
 
