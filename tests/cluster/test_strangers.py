@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import socket
@@ -52,22 +53,25 @@ class Echo:
         return x
 
 
-def processes(cluster):
-    """The daemons of a cluster and their helpers, but no workers of users."""
+def daemons(cluster):
+    """Head and nodes with the helpers that they keep: gateways and fork servers, no workers."""
     roots = [cluster._head.process.pid, *(node.pid for node in cluster.list_all_nodes())]
-    for pid in roots:
-        root = psutil.Process(pid)
-        yield from (root, *root.children(recursive=True))
+    for root in map(psutil.Process, roots):
+        yield from (root, *root.children())
 
 
 def listening(cluster):
     """(host, port) of each TCP socket that a process of the cluster listens on."""
-    return {
-        (each.laddr.ip, each.laddr.port)
-        for process in processes(cluster)
-        for each in process.net_connections("tcp")
-        if each.status == psutil.CONN_LISTEN
-    }
+    found = set()
+    for daemon in daemons(cluster):
+        for process in (daemon, *daemon.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):  # a child of a fork server may just end
+                found |= {
+                    (each.laddr.ip, each.laddr.port)
+                    for each in process.net_connections("tcp")
+                    if each.status == psutil.CONN_LISTEN
+                }
+    return found
 
 
 def test_only_gateways_listen_and_only_on_loopback(new_cluster):
@@ -80,7 +84,7 @@ def test_only_gateways_listen_and_only_on_loopback(new_cluster):
 
 def test_garbage_at_every_port_leaves_the_cluster_at_work(new_cluster, get):
     cluster = new_cluster(1, 1)
-    before = {process.pid for process in processes(cluster)}
+    before = {process.pid for process in daemons(cluster)}
     actor = Echo.options(name="kept").remote()
     rng = random.Random(7)
     kinds = (
@@ -96,7 +100,7 @@ def test_garbage_at_every_port_leaves_the_cluster_at_work(new_cluster, get):
                 sock.sendall(kinds[i] if i < len(kinds) else rng.randbytes(1 << i))
     assert get([echo.remote(i) for i in range(100)]) == list(range(100))
     assert get(actor.echo.remote(1)) == 1
-    assert before <= {process.pid for process in processes(cluster)}
+    assert before <= {process.pid for process in daemons(cluster)}
 
 
 def test_another_token_opens_nothing(new_cluster, tmp_path):
