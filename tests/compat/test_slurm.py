@@ -12,10 +12,11 @@ from phalanx.compat.slurm.columns import SACCT_FIELDS, SQUEUE_LETTERS
 from phalanx.compat.slurm.options import OptionError, read_options
 from phalanx.compat.slurm.request import LEAST_LIMIT_BYTES, MAX_TASKS, exported, job_spec, shape_of
 from phalanx.compat.slurm.script import MAX_SCRIPT_BYTES, checked, directives, file_name
-from phalanx.compat.slurm.states import elapsed, states_named
+from phalanx.compat.slurm.states import JOB, elapsed, states_named
 from phalanx.head.jobs.slurm import run_lengths, slurm_variables, tasks_of_member
 from phalanx.manifests.arrays import read_array
 from phalanx.manifests.dependencies import read_dependencies
+from phalanx.model.jobs import states as st
 
 
 @pytest.mark.parametrize(
@@ -185,6 +186,11 @@ def test_columns() -> None:
         formats.letters("%y", SQUEUE_LETTERS, "squeue")
     with pytest.raises(OptionError, match="no field 'Bad'"):
         formats.names("Bad", SACCT_FIELDS, "sacct")
+
+
+def test_every_state_of_a_job_has_a_name_of_slurms() -> None:
+    assert set(JOB) == set(st.JOB)
+    assert states_named("CANCELLED") == states_named("ca") == {"Terminated", "DependencyFailed"}
 
 
 def test_states_times_and_lists_of_hosts() -> None:

@@ -48,7 +48,7 @@ class Shown:
 
     def row(self, job: JobInfo, needs_places: bool) -> dict[str, str]:
         """The fields of a job."""
-        long, short = JOB.get(job.state, (job.state.upper(), job.state[:2].upper()))
+        long, short = JOB[job.state]
         notes = {key.removeprefix(NOTE): v for key, v in job.annotations.items()}
         where = self._places(job.name, job.namespace) if needs_places else None
         expected = job.expected_start

@@ -18,6 +18,7 @@ JOB = {
     st.TERMINATED: ("CANCELLED", "CA"),
     st.TIMED_OUT: ("TIMEOUT", "TO"),
     st.DEADLINE: ("DEADLINE", "DL"),
+    st.DEPENDENCY_FAILED: ("CANCELLED", "CA"),  # as scheduling with kill_invalid_depend ends it
     st.FAILED: ("FAILED", "F"),
 }
 """By our states."""
