@@ -11,7 +11,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner plan batch policies resources scheduling)
 TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node plan policies protocol resources scheduling sim)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run test test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
+.PHONY: help setup redis run integrations test test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ conformance: setup ## Ray's own tests, from RAY_TESTS=DIR with Ray's python/ray/
 	@$(BIN)/python tools/conformance/run.py --tests-dir $(RAY_TESTS) --out conformance.json \
 	  $(if $(MORE),--list tools/conformance/tests_extended.txt)
 
+integrations: setup ## test suites of other programs over Phalanx (HOSTS="hydra submitit", NEWEST=1; docs/integrations.md)
+	@$(BIN)/python tools/integrations/run.py $(if $(NEWEST),--newest) $(HOSTS)
+
 test-browser: setup ## the web page in Debian's Chromium, with axe-core
 	@command -v chromium >/dev/null || { \
 	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
@@ -104,4 +107,4 @@ explore: setup ## simulated clusters under faults from random seeds, for SECONDS
 	  --found tests/sim/chaos/seeds.txt
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) .venv-ray* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-ray* .venv-hosts .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -27,6 +27,7 @@ PUBLIC = (
     "phalanx.cluster_utils",
     "phalanx.compat",
     "phalanx.exceptions",
+    "phalanx.integrations",
     "phalanx.sim.traces.frames",
     "phalanx.runtime_context",
     "phalanx.runtime_env",
@@ -54,6 +55,17 @@ REGISTRIES = {
 """Modules that import others by a name in a table -> the package where those lie."""
 
 EXCEPTIONS: dict[str, str] = {
+    "phalanx.api.call_types.ClassCallable": "an annotation names it, for type checkers",
+    "phalanx.api.call_types.ManyMethodDecorator": "an annotation names it, for type checkers",
+    "phalanx.api.call_types.Method": "an annotation names it, for type checkers",
+    "phalanx.api.call_types.MethodDecorator": "an annotation names it, for type checkers",
+    "phalanx.api.call_types.MethodOfActor": "an annotation names it, for type checkers",
+    "phalanx.api.decorator.ManyDecorator": "an annotation names it, for type checkers",
+    "phalanx.api.decorator.RemoteDecorator": "an annotation names it, for type checkers",
+    "phalanx.engines.processes.debugging._Debugger.do_EOF": "pdb calls it by its name",
+    "phalanx.engines.processes.debugging._Debugger.do_continue": "pdb calls it by its name",
+    "phalanx.engines.processes.debugging._Debugger.do_quit": "pdb calls it by its name",
+    "phalanx.engines.processes.debugging._Debugger._hang_up": "a part of do_quit",
     "phalanx.compat.jobs.server._Connection.do_DELETE": "http.server calls it by its name",
     "phalanx.compat.jobs.server._Connection.do_GET": "http.server calls it by its name",
     "phalanx.compat.jobs.server._Connection.do_POST": "http.server calls it by its name",
@@ -62,12 +74,20 @@ EXCEPTIONS: dict[str, str] = {
     "phalanx.batch.kept.KeptCluster.snapshot_now": "tests hold patched columns against these",
     "phalanx.batch.kept.KeptCluster._task_now": "a part of snapshot_now",
     "phalanx.node.single_node.SingleNodeMembership.has_head": "tests see by it when it is made",
+    "phalanx.util.executor.Executor._max_workers": "Dask reads it of every executor",
     "phalanx.util.placement_group._valid_resource_shape": "Ray's Train imports it from there",
 }
 """Qualified name -> why it stays although no product code reaches it."""
 
 CALLED_BY_RAYS_PROGRAMS = frozenset(
-    {"_actor_id", "_check_connected", "_generator_ref", "_ray_actor_id", "_remote"}
+    {
+        "_actor_id",
+        "_check_connected",
+        "_generator_ref",
+        "_get_local_state",
+        "_ray_actor_id",
+        "_remote",
+    }
 )
 """Private names of Ray's that programs written for it use."""
 
@@ -87,7 +107,14 @@ SHOWN_BY_TEMPLATES = frozenset(
 
 CALLED_BY_NOTEBOOKS = frozenset({"_repr_html_"})
 
-CALLED = CALLED_BY_PYTHON | CALLED_BY_RAYS_PROGRAMS | CALLED_BY_NOTEBOOKS
+CALLED_BY_HOSTS = frozenset(
+    {"_handle_signals", "_valid_parameters", "_submit_command", "_make_submission_file_text"}
+    | {"_make_submission_command", "_get_job_id_from_submission_command"}
+    | {"_submit_dryrun", "_run_opts", "_cancel_existing"}
+)
+"""What submitit and TorchX call of the classes that `integrations` derives from theirs."""
+
+CALLED = CALLED_BY_PYTHON | CALLED_BY_RAYS_PROGRAMS | CALLED_BY_NOTEBOOKS | CALLED_BY_HOSTS
 
 INERT = frozenset(
     {

@@ -20,7 +20,7 @@ from phalanx.api.cluster import (
     timeline,
 )
 from phalanx.api.decorator import remote
-from phalanx.api.explaining import explain
+from phalanx.api.explaining import explain, planned_starts
 from phalanx.api.job import Job
 from phalanx.api.jobs import JobHandle, jobs, submit, submit_manifests
 from phalanx.api.logging_config import LoggingConfig
@@ -100,6 +100,7 @@ __all__ = [
     "method",
     "nodes",
     "open_queue",
+    "planned_starts",
     "put",
     "queues",
     "remote",

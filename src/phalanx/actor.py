@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from phalanx.api.actors import ActorClass, ActorClassInheritanceException, exit_actor, method
+from phalanx.api.actors import (
+    ActorClass,
+    ActorClassInheritanceException,
+    ActorProxy,
+    exit_actor,
+    method,
+    typed,
+)
 from phalanx.objects.handle import ActorHandle, ActorMethod
 
 __all__ = [
@@ -10,6 +17,8 @@ __all__ = [
     "ActorClassInheritanceException",
     "ActorHandle",
     "ActorMethod",
+    "ActorProxy",
     "exit_actor",
     "method",
+    "typed",
 ]

@@ -23,6 +23,8 @@ from phalanx.engines.embedded.daemons import (
     start_head,
     start_node,
 )
+from phalanx.engines.embedded.starting import system_settings
+from phalanx.model.system_settings import SystemSettings
 from phalanx.policies.placement_policy import read_placement_policy
 
 STORE_BYTES = 200 * 2**20
@@ -108,6 +110,7 @@ class Cluster:
         self._store = (store,) if isinstance(store, str) else tuple(store)
         self._limits = limits or {}
         self._placement = read_placement_policy(placement)
+        self._settings = SystemSettings()
         self._head: Daemon | None = None
         self._address = ""
         self._link = ""
@@ -143,6 +146,7 @@ class Cluster:
             marks=os.path.join(self._directory, "marks"),
             limits=self._limits,
             placement=self._placement,
+            settings=self._settings,
             temp_dir=self.temp_dir,
             is_private=True,
         )
@@ -167,15 +171,18 @@ class Cluster:
         labels: dict[str, str] | None = None,
         object_store_memory: int = STORE_BYTES,
         topology: str = "",
+        _system_config: dict[str, Any] | None = None,
         **options: Any,
     ) -> ClusterNode:
         """Start a node with these amounts, real or not. The first one comes with the head.
 
-        Further options are those of `NodeOptions`; Ray's private ones (`_name`), which tune Ray's
-        own processes, and its dashboard's have no effect.
-        Raises SystemFailureError with the reason.
+        `_system_config` are the cluster's settings by Ray's names, with the first node (see
+        docs/ray.md). Further options are those of `NodeOptions`; Ray's other private ones
+        (`_name`), which tune Ray's own processes, and its dashboard's have no effect.
+        Raises SystemFailureError with the reason, and ValueError for a setting.
         """
         if self._head is None and not self._address:
+            self._settings = system_settings(_system_config)
             self.start_head()
         ours = {
             name: value
@@ -230,6 +237,10 @@ class Cluster:
         """All nodes that were started and not removed."""
         first = [] if self.head_node is None else [self.head_node]
         return first + sorted(self.worker_nodes, key=lambda node: node.node_id)
+
+    def remaining_processes_alive(self) -> bool:
+        """Whether every node that was started and not removed runs."""
+        return all(node.remaining_processes_alive() for node in self.list_all_nodes())
 
     def wait_for_nodes(self, timeout: float = 30) -> None:
         """Wait until the driver here sees exactly these nodes alive. Raises TimeoutError.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pickle import PicklingError
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
@@ -28,6 +29,11 @@ class TaskCancelledError(PhalanxError):
     def __str__(self) -> str:
         what = f"Task {self.task_id} was cancelled" if self.task_id else "This task was cancelled"
         return f"{what}: {self.error_message}" if self.error_message else f"{what}."
+
+
+class NotPicklableError(TypeError, PicklingError):
+    """What was to go to another process, or come from one, cannot be pickled. A TypeError as in
+    Ray, a PicklingError as in the standard library; `__cause__` is what pickle said."""
 
 
 class TaskTimeoutError(PhalanxError, TimeoutError):
@@ -204,10 +210,17 @@ class TaskKilledError(WorkerCrashedError, TaskCancelledError):
 class ActorError(PhalanxError):
     """Something is wrong with the actor that a call went to."""
 
-    def __init__(self, error_msg: str = "The actor died.", actor_id: str | None = None) -> None:
-        super().__init__(error_msg, actor_id)
+    def __init__(
+        self,
+        error_msg: str = "The actor died.",
+        actor_id: str | None = None,
+        actor_init_failed: bool = False,
+    ) -> None:
+        super().__init__(error_msg, actor_id, actor_init_failed)
         self.error_msg = error_msg
         self.actor_id = actor_id
+        self.actor_init_failed = actor_init_failed
+        """Whether it died because its constructor raised, or had no arguments."""
 
     def __str__(self) -> str:
         return self.error_msg

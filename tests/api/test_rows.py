@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from phalanx.api.explaining import Sentences
 from phalanx.model.rows.cluster import DriverInfo, HyperNodeInfo, NodeInfo, StatusInfo
 from phalanx.model.rows.explanation import (
     AlikeTasks,
@@ -17,8 +18,8 @@ from phalanx.model.rows.explanation import (
     Holders,
     Reason,
 )
-from phalanx.model.rows.plan import Basis
-from phalanx.model.rows.row import Row, Rows
+from phalanx.model.rows.plan import Basis, Place, PlannedStart, TimePlan
+from phalanx.model.rows.row import Row, Rows, cells_html
 from phalanx.model.rows.work import CronInfo, FlowInfo, GangInfo, JobInfo, MemberInfo, QueueInfo
 
 DRIVER = DriverInfo(job_id="01000000", number=1, start_time=2.5)
@@ -146,3 +147,24 @@ def test_an_explanation_in_words() -> None:
     assert "node" not in data
     assert data["position"] == 2
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(answer), type=Explanation) == answer
+
+
+def test_texts_in_a_notebook_are_text() -> None:
+    assert "&lt;script&gt;" in Sentences("<script>")._repr_html_()
+    assert Sentences("a\nb") == "a\nb"
+    assert "<td>&lt;b&gt;</td>" in cells_html(["x"], [["<b>"]])
+
+
+def test_a_plan_is_a_table() -> None:
+    start = PlannedStart(
+        podgroup="<job>", queue="lab", at_s=160.0, ends_s=220.0, after_tasks=1,
+        basis=Basis(by_limit=1), is_promised=True, fills=False,
+        places=(Place(node="n1", tasks=2, devices={}),),
+    )  # fmt: skip
+    plan = TimePlan(now=100.0, starts=(start,), unknown=("other",), running=())
+    shown = plan._repr_html_()
+    for words in ("&lt;job&gt;", "in 60 s", "in 120 s", "promised", "2 on n1", "limits of 1 job"):
+        assert f"<td>{words}</td>" in shown
+    assert "nobody knows when: other" in shown
+    nothing = TimePlan(now=0.0, starts=(), unknown=(), running=())
+    assert "nothing waits" in nothing._repr_html_()

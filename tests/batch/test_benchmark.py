@@ -11,11 +11,13 @@ from phalanx.batch.cycle import run_cycle
 def test_every_measure_once_a_size() -> None:
     ticks = count()
     rows = benchmark.run(lambda: float(next(ticks)), sizes=(40, 80))
-    assert [r["nodes"] for r in rows] == [40] * 4 + [80] * 4
+    assert [r["nodes"] for r in rows] == [40] * 5 + [80] * 5
     assert {r["measure"].split()[0] for r in rows} == {"full", "steady", "preempt", "reclaim"}
     assert all(r["seconds"] > 0 for r in rows)
     full = rows[0]
     assert full["pending"] == full["placed"] == 40 * benchmark.PER_NODE
+    read, kept = ({**r, "measure": "", "seconds": 0, "parts": {}} for r in rows[1:3])
+    assert kept["placed"] == read["placed"] > 0
 
 
 def test_evicting_takes_exactly_what_is_needed() -> None:

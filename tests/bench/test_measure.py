@@ -19,6 +19,7 @@ class Clock:
 
 def effort(**changes):
     values = {
+        "rounds": 1,
         "warm_up_s": 1.0,
         "repetitions": 4,
         "repetition_s": 2.0,

@@ -54,7 +54,7 @@ def test_a_shell_at_a_terminal(cluster):
         one.type("stty size; echo $TERM; tty\r")
         assert "30 100\r\nxterm\r\n/dev/" in one.wait_for("$ ")
         one.resize(50, 120)
-        one.type("stty size\r")
+        one.type("until stty size | grep 50.120; do :; done\r")  # it may come after the words
         one.wait_for("50 120")
         one.wait_for("$ ")
         one.type("cat; echo code $?\r")

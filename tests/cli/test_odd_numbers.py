@@ -94,6 +94,15 @@ def test_a_job_that_cannot_be_ended_does_not_keep_the_others(command, monkeypatc
     assert [line.split()[1] for line in done.stdout.splitlines()] == ["a", "c"]
 
 
+@pytest.mark.parametrize("given", ["{GPU: 1}", '{"GPU": 1}', "GPU", "=1"])
+def test_amounts_that_are_written_otherwise_are_refused_with_an_example(given) -> None:
+    done = CliRunner().invoke(commands.app, ["queue", "create", "q", "--capability", given])
+    assert done.exit_code == 2
+    assert done.stderr == (
+        f"Amounts are NAME=AMOUNT, as in CPU=8,GPU=2,memory=64Gi; given {given!r}.\n"
+    )
+
+
 def test_what_is_right_is_sent() -> None:
     done = CliRunner().invoke(
         commands.app, ["run", "--gpus", "0.5", "--cpus", "1.5", "-n", "j", "-d", "--", "true"]

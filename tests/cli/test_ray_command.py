@@ -35,6 +35,20 @@ print(ray.get(where.remote()))
 print(ray.get(Counter.options(name="counter", lifetime="detached").remote().add.remote()))
 """
 
+SPEAKER = """
+import phalanx as ray
+
+ray.init(namespace="logs")
+
+@ray.remote(num_cpus=0)
+class Speaker:
+    def say(self, text):
+        print(text)
+
+speaker = Speaker.options(name="speaker", lifetime="detached").remote()
+ray.get(speaker.say.remote("loud and clear"))
+"""
+
 
 def ray(machine: Machine, *arguments: str, **env: str) -> str:
     """What a command prints that must succeed."""
@@ -113,7 +127,11 @@ def test_the_cluster_is_shown_by_ray_s_commands(started):
     (store,) = ray(started, "memory").splitlines()[1:2]
     assert node["node_id"].startswith(store.split()[0])
     assert " tasks, " in ray(started, "summary", "tasks")
-    assert f"node_id: {node['node_id']}" in ray(started, "get", "nodes", node["node_id"])
+    shown = ray(started, "get", "nodes", node["node_id"])
+    assert f"node_id: {node['node_id']}" in shown
+    assert shown.startswith("---\n")
+    assert shown.endswith("...\n")
+    assert ray(started, "get", "nodes", "00") == "Resource with id=00 not found in the cluster.\n"
 
 
 def test_a_server_ends_with_its_port_free_and_another_takes_over(started):
@@ -171,3 +189,28 @@ def test_the_command_is_installed_and_writes_over_no_other(machine, tmp_path):
     assert (refused.returncode, "another `ray`" in refused.stderr) == (2, True)
     machine.done("compat", "ray", "install", str(directory), "--force")
     assert os.access(directory / "ray", os.X_OK)
+
+
+def test_logs_are_listed_and_printed(started):
+    (actor,) = json.loads(speaking(started))
+    listed = ray(started, "logs")
+    assert "- gcs_server.out" in listed and "- raylet.out" in listed
+    assert "worker_out:" in ray(started, "logs", "cluster", "worker*")
+    ray(started, "logs", "raylet.out")
+    of_actor = ("logs", "actor", "--id", actor["actor_id"], "--tail", "-1")
+    eventually(lambda: ray(started, *of_actor).endswith("loud and clear\n"))
+    for wrong, what in (
+        (("logs", "no*"), "No log of node"),
+        (("logs", "actor"), "--pid and --id"),
+        (("logs", "worker", "--pid", "1"), "Worker with pid 1 not found"),
+        (("logs", "task", "--id", "no"), "Could not find task: no"),
+    ):
+        ended = started.python(RAY, *wrong)
+        assert ended.returncode != 0 and what in ended.stderr
+
+
+def speaking(machine: Machine) -> str:
+    """Listed, an actor that has said something."""
+    ended = machine.python(SPEAKER)
+    assert ended.returncode == 0, ended.stderr
+    return ray(machine, "list", "actors", "--filter", "name=speaker", "--format", "json")

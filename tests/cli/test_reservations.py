@@ -50,7 +50,7 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
         (("run", "-L", "matlab:x", "--", "true"), 2, "a count of matlab is a whole number"),
         (("run", "-L", "matlab", "--", "true"), 1, "the cluster has no such licences"),
         (("set-license", "a b", "1"), 1, "is no name of a licence"),
-        (("drain", "0", "--for", "1h"), 3, "No living node's id begins with"),
+        (("drain", "x", "--at", "now", "--for", "1h"), 3, "No living node's id begins with"),
     ],
 )
 def test_what_cannot_be_is_refused(running, arguments, code, said):

@@ -17,7 +17,7 @@ SCRIPT = """\
 #SBATCH --output=%x-%j.out --time=5
 echo script $SLURM_JOB_ID $SLURM_NTASKS $SLURM_JOB_NUM_NODES $1
 srun -l sh -c 'echo $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID'
-srun -n 1 -o step-%t.out echo apart
+srun -n 1 -J apart -o step-%s-%t.out echo apart
 srun sh -c 'exit $SLURM_PROCID'
 echo code $?
 exit 5
@@ -61,9 +61,95 @@ def test_a_script_with_steps(slurm):
     assert first == f"script {number} 4 2 argument"
     assert sorted(lines) == ["0: 0 0 0", "1: 1 1 0", "2: 2 0 1", "3: 3 1 1"]
     assert code == "code 3"
-    assert (home / "step-0.out").read_text() == "apart\n"
+    assert (home / "step-1-0.out").read_text() == "apart\n"
     row = slurm("sacct", "-X", "-n", "-P", "-j", number, "-o", "JobID,State,ExitCode,NNodes")
     assert row.stdout == f"{number}|FAILED|5:0|2\n"
+    fields = "JobID,JobName,State,ExitCode,NTasks,NNodes"
+    rows = slurm("sacct", "-nPj", number, "-o", fields).stdout.splitlines()
+    batch = [f"{number}|two|FAILED|5:0|4|2", f"{number}.batch|batch|FAILED|5:0|1|2"]
+    assert rows == [
+        *batch,
+        f"{number}.0|sh|COMPLETED|0:0|4|2",
+        f"{number}.1|apart|COMPLETED|0:0|1|1",
+        f"{number}.2|sh|FAILED|3:0|4|2",
+    ]
+    one = slurm("sacct", "-nPj", f"{number}.1", "-o", "JobID,AllocCPUS").stdout
+    assert one == f"{number}.1|2\n"
+    (told,) = json.loads(slurm("sacct", "--json", "-j", number).stdout)["jobs"]
+    assert [step["step"]["name"] for step in told["steps"]] == ["batch", "sh", "apart", "sh"]
+    listed = slurm.machine.done("history", number, "--steps").splitlines()
+    assert [line.split()[:2] for line in listed[1:]] == [
+        [f"{number}.0", "sh"],
+        [f"{number}.1", "apart"],
+        [f"{number}.2", "sh"],
+    ]
+
+
+def test_steps_that_run_and_their_numbers(slurm):
+    words = ("salloc", "-Q", "sh", "-c", "srun sh -c 'echo $SLURM_STEP_ID'; srun sh -c "
+             "'echo $SLURM_STEPID; squeue -h -s -j $SLURM_JOB_ID -o \"%i %j %t\"'")  # fmt: skip
+    first, second, running = slurm(*words).stdout.splitlines()
+    job, _, _ = running.partition(".")
+    assert (first, second, running) == ("0", "1", f"{job}.1 sh R")
+    rows = eventually(
+        lambda: [
+            row
+            for row in [slurm("sacct", "-nPj", job, "-o", "JobID,State").stdout.splitlines()]
+            if "RUNNING" not in row[0]
+        ]
+    )[0]
+    assert rows == [f"{job}|COMPLETED", f"{job}.0|COMPLETED", f"{job}.1|COMPLETED"]
+
+
+WARNED = """\
+#!/bin/sh
+srun sh -c 'touch begun; until [ -e go ]; do sleep 0.1; done; exit 7' &
+until [ -e begun ]; do sleep 0.1; done
+kill -USR2 $!
+touch go
+wait $!
+"""
+
+
+def test_srun_outlives_the_signal_that_is_meant_for_its_tasks(slurm):
+    (Path(slurm.machine.home) / "warned.sh").write_text(WARNED)
+    assert slurm("sbatch", "-W", "-o", "/dev/null", "warned.sh").returncode == 7
+
+
+HEARS = """\
+#!/bin/sh
+trap 'touch batch' USR2
+srun sh -c 'trap "touch step" USR1; touch runs-$SLURM_NODEID; until [ -e end ]; do sleep 0.1; done'
+"""
+
+
+def test_signals_go_to_steps_or_to_the_script_and_jobs_go_on(slurm):
+    home = Path(slurm.machine.home)
+    (home / "hears.sh").write_text(HEARS)
+    done = slurm("sbatch", "--parsable", "-N", "2", "-o", "/dev/null", "hears.sh")
+    number = done.stdout.strip()
+    eventually(lambda: all((home / f"runs-{node}").exists() for node in (0, 1)))
+    assert slurm("scancel", "-s", "SIGUSR1", number).returncode == 0
+    eventually((home / "step").exists)
+    assert slurm("scancel", "-s", "12", "--batch", number).returncode == 0
+    assert slurm.machine.done("signal", number, "usr1", "--member", "batch-0").startswith(
+        "1 member"
+    )
+    (home / "end").touch()
+    eventually(lambda: slurm("squeue", "-h", "-j", number).stdout == "")
+    assert (home / "batch").exists()
+    row = slurm("sacct", "-X", "-n", "-P", "-j", number, "-o", "State")
+    assert row.stdout == "COMPLETED\n"
+    held = slurm("sbatch", "--parsable", "-H", "-o", "/dev/null", "--wrap", "true").stdout.strip()
+    for words, why in (
+        (("-s", "USRX", held), "'USRX' is no signal"),
+        (("-s", "USR1", held), "does not run: it is Pending"),
+        (("-b", held), "give the --signal"),
+        ((f"{held}.0",), "a step ends with its srun"),
+    ):
+        ended = slurm("scancel", *words)
+        assert (ended.returncode, why in ended.stderr) == (1, True), ended.stderr
+    assert slurm("scancel", "-s", "KILL", held).returncode == 0
 
 
 def test_tasks_without_a_script(slurm):
@@ -125,6 +211,54 @@ def test_elements_of_an_array_know_who_they_are_and_another_job_waits_for_them(s
     assert found == {f"fit-{number}-{i}-{number}_{i}.out": f"{number}/{i} of 2\n" for i in (2, 4)}
 
 
+def test_srun_in_an_element_is_a_step_of_that_element(slurm, tmp_path):
+    out = tmp_path / "step-%A-%a-%s"
+    script = tmp_path / "job.sh"
+    script.write_text(f"#!/bin/sh\nsrun -o {out} sh -c 'echo $SLURM_JOB_ID $SLURM_ARRAY_TASK_ID'\n")
+    log = ("-o", str(tmp_path / "log"))
+    done = slurm("sbatch", "--parsable", "--wait", "-a", "1-2", *log, str(script))
+    number = done.stdout.strip()
+    assert done.returncode == 0, (tmp_path / "log").read_text()
+    found = {path.name: path.read_text() for path in tmp_path.glob("step-*")}
+    assert found == {f"step-{number}-{i}-0": f"{number} {i}\n" for i in (1, 2)}
+    over = slurm("srun", "--jobid", number, "true").stderr
+    assert f"job {number} has no place to run in" in over
+
+
+def test_one_element_is_cancelled_and_the_others_go_on(slurm, tmp_path):
+    script = f"until [ -e {tmp_path}/go ]; do sleep 0.1; done"
+    log = ("-o", str(tmp_path / "log"))
+    number = slurm("sbatch", "--parsable", "-a", "1-2", *log, "--wrap", script).stdout.strip()
+    held = ("-H", "-a", "0-3%2")
+    waits = slurm("sbatch", "--parsable", *held, *log, "--wrap", "true").stdout.strip()
+
+    def listed(*words):
+        rows = slurm("squeue", "-h", "-o", "%i %T", "-j", f"{number},{waits}", *words).stdout
+        found = dict(row.split() for row in rows.splitlines())
+        both = {found.get(f"{number}_{index}") for index in (1, 2)}
+        return found if both == {"RUNNING"} else None
+
+    rows = eventually(listed)
+    assert rows.keys() - {f"{number}_1", f"{number}_2"} == {f"{waits}_[0-3%2]"}
+    assert rows[f"{waits}_[0-3%2]"] == "PENDING"
+    assert {f"{waits}_{index}" for index in range(4)} < (listed("-r") or {}).keys()
+    assert slurm("squeue", "-h", "-o", "%i", "-j", f"{number}_2").stdout == f"{number}_2\n"
+    slurm("scancel", waits)
+    refused = slurm("scancel", f"{number}_1.0").stderr
+    assert "a step ends with its srun" in refused
+    assert slurm("scancel", f"{number}_1").returncode == 0
+    (tmp_path / "go").touch()
+
+    def states():
+        rows = slurm("sacct", "-nPXj", number, "-o", "JobID,State").stdout.splitlines()
+        found = dict(row.split("|") for row in rows)
+        over = {f"{number}_1", f"{number}_2"} <= found.keys()
+        return found if over and "RUNNING" not in found.values() else None
+
+    found = eventually(states)
+    assert (found[f"{number}_1"], found[f"{number}_2"]) == ("CANCELLED", "COMPLETED")
+
+
 def test_shares_and_places_are_listed(slurm):
     number = slurm("sbatch", "--parsable", "-H", "--wrap", "true").stdout.strip()
     waits = slurm("sbatch", "--parsable", "-n", "8", "--wrap", "sleep 100").stdout.strip()
@@ -144,6 +278,14 @@ def test_shares_and_places_are_listed(slurm):
 
 
 def test_what_is_not_there_is_said(slurm):
+    script = "#!/bin/sh\n#SBATCH --mail-type=END\ntrue\n"
+    mail = slurm("sbatch", "-H", "--parsable", given=script)
+    assert (mail.returncode, mail.stderr) == (0, "sbatch: no mail is sent\n")
+    waits = slurm("sacct", "-nPXj", mail.stdout.strip(), "-o", "State,Start,End,Timelimit").stdout
+    assert waits == "PENDING|Unknown|Unknown|UNLIMITED\n"
+    slurm("scancel", mail.stdout.strip())
+    assert "MaxRSS" in slurm("sacct", "-e").stdout.split()
+    assert "STATE" in slurm("sinfo", "-Nl").stdout.splitlines()[0].split()
     done = slurm("sbatch", given="#!/bin/sh\n#SBATCH --nonsense=1\n")
     assert "option --nonsense not recognized" in done.stderr
     assert slurm("scancel", "999999").returncode == 1

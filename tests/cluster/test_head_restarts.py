@@ -97,8 +97,10 @@ def test_a_node_without_a_head_keeps_its_job_and_an_unused_one_ends(new_cluster,
     command = f"echo >> {began}; until test -e {done}; do sleep 0.05; done"
     job = phalanx.submit(phalanx.Job(command, num_cpus=2))
     eventually(began.exists)
+    assert cluster.remaining_processes_alive()
     cluster.kill_head()
     eventually(lambda: not unused.is_running)
+    assert not cluster.remaining_processes_alive()
     cluster.worker_nodes.discard(unused)
     assert busy.is_running
     cluster.start_head()

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx import exceptions as errors
@@ -119,7 +120,17 @@ def test_what_a_group_lost_with_a_node_is_placed_anew(new_cluster, get):
     assert group.wait(60)
     survivor, doomed = cluster.list_all_nodes()
     cluster.remove_node(doomed, allow_graceful=False)
+    eventually(lambda: placement_group_table(group)["state"] == "RESCHEDULING")
+
+    def ready_that_waits():
+        """The nodes hear of it one after another; who has heard waits."""
+        asked = group.ready()
+        get(leaf.options(scheduling_strategy=PlacementGroupSchedulingStrategy(group)).remote(1))
+        return asked if phalanx.wait([asked], timeout=0)[0] == [] else None
+
+    whole = eventually(ready_that_waits)
     heir = cluster.add_node(num_cpus=1)
+    assert get(whole) == group
     nodes = placement_group_table(group)["bundles_to_node_id"]
     (lost,) = (index for index, node in nodes.items() if node != survivor.node_id)
     where = Counter.options(

@@ -140,6 +140,8 @@ def test_a_program_that_has_ended_or_was_killed_leaves_its_finished_tasks(cluste
             other.kill()
     eventually(lambda: [r.state for r in state.list_drivers() if r.pid == other.pid] == ["ENDED"])
     assert len(state.list_tasks(filters=finished)) == 5
+    left = [(row.state, row.error_type) for row in state.list_tasks(filters=waiting)]
+    assert left == ([("FAILED", "WORKER_DIED")] if how == "end" else [])
     (ended,) = state.list_workers(filters=[("pid", "=", other.pid)], detail=True)
     assert (ended.is_alive, ended.worker_type) == (False, "DRIVER")
     assert ended.end_time_ms > ended.start_time_ms
@@ -172,12 +174,37 @@ def test_a_node_that_does_not_answer_is_named_and_costs_the_others_nothing(clust
     try:
         with pytest.raises(StateQueryError, match=stopped.node_id):
             state.list_workers(timeout=1.0)
-        found = state.list_workers(timeout=1.0, raise_on_missing_output=False)
+        with pytest.warns(UserWarning, match=f"{stopped.node_id}.*: their workers are left out"):
+            found = state.list_workers(timeout=1.0, raise_on_missing_output=False, _explain=True)
         assert {row.node_id for row in found} == {
             node.node_id for node in cluster.list_all_nodes()[:-1]
         }
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def test_an_actor_is_listed_as_it_calls_itself(cluster, get):
+    class Named:
+        def __init__(self, name):
+            self.name = name
+
+        def __repr__(self):
+            if self.name is None:
+                raise ValueError
+            return f"<{self.name}>"
+
+    actors = [phalanx.remote(Named).options(num_cpus=0).remote(name) for name in ("x", None)]
+    actors.append(Keeper.remote())
+    for actor in actors:
+        get(actor.__ray_ready__.remote())
+    rows = {row.actor_id: row for row in state.list_actors(detail=True)}
+    found = [rows[actor._actor_id.hex()] for actor in actors]
+    assert [row.repr_name for row in found] == ["<x>", "", ""]
+    assert [row.class_name for row in found] == [Named.__qualname__] * 2 + ["Keeper"]
+    with pytest.warns(UserWarning, match="these are 1 of 3 actors"):
+        state.list_actors(limit=1, _explain=True)
+    made = {row.name for row in state.list_tasks(filters=[("type", "=", "ACTOR_CREATION_TASK")])}
+    assert made == {"Named.__init__", "Keeper.__init__"}
 
 
 def test_names_are_data(cluster, get, phalanx_command):

@@ -7,22 +7,30 @@ import importlib
 import logging
 import subprocess
 import sys
+from unittest.mock import MagicMock
 
 import pytest
 from tests.polling import eventually
 
 import phalanx
+from phalanx.actor import ActorHandle
 from phalanx.api import session
 from phalanx.compat import ray as compat
 from phalanx.compat.ray_modules import debug, internal_kv, log
+from phalanx.compat.ray_modules.autoscaling import request_resources
 from phalanx.compat.ray_modules.constants import NUMBERS
 from phalanx.compat.ray_modules.locations import get_local_object_locations, get_object_locations
+from phalanx.compat.ray_modules.memory_info import (
+    get_memory_info_reply,
+    get_state_from_address,
+)
 from phalanx.compat.ray_modules.pickling import dumps_debug
 from phalanx.compat.ray_modules.state import state
 from phalanx.compat.ray_modules.usage import TagKey, usage_stats_enabled
 from phalanx.compat.ray_modules.worker import global_worker
 from phalanx.errors import ActorDiedError, RpcError
 from phalanx.util.placement_group import _valid_resource_shape
+from phalanx.util.state import list_workers
 
 LARGE = b"x" * 1_000_000
 
@@ -63,6 +71,54 @@ def test_objects_have_a_size_and_large_ones_a_node(runtime):
     assert get_object_locations([large])[large] == found[large]
     used = global_worker.core_worker.get_local_memory_store_bytes_used()
     assert found[small]["object_size"] <= used < len(LARGE)
+
+
+def test_an_actor_that_leaves_by_its_own_will_has_not_crashed(runtime):
+    @phalanx.remote
+    class Leaver:
+        def leave(self):
+            phalanx.actor.exit_actor()
+
+    leaver = Leaver.remote()
+    (worker,) = list_workers(filters=[("actor_id", "=", leaver._actor_id.hex())], detail=True)
+    leaver.leave.remote()
+    of_it = [("pid", "=", worker.pid), ("is_alive", "=", False)]
+    eventually(lambda: list_workers(filters=of_it, detail=True))
+    (ended,) = list_workers(filters=of_it, detail=True)
+    assert ended.exit_type == "INTENDED_USER_EXIT"
+
+
+def test_the_memory_of_all_nodes_is_told(runtime):
+    kept = phalanx.put(LARGE)
+    stats = get_memory_info_reply(get_state_from_address()).store_stats
+    assert stats.num_local_objects >= 1
+    assert len(LARGE) <= stats.object_store_bytes_used <= stats.object_store_bytes_avail
+    assert stats.spilled_bytes_total == stats.spilled_objects_total == 0
+    del kept
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"num_cpus": 1.5}, TypeError),
+        ({"bundles": ({"CPU": 1},)}, TypeError),
+        ({"bundles": [("CPU", 1)]}, TypeError),
+        ({"bundles": [{1: 1}]}, TypeError),
+        ({"bundles": [{"CPU": True}]}, TypeError),
+        ({"bundle_label_selectors": [{"a": "b"}]}, ValueError),
+        ({"bundles": [{"CPU": 1}], "bundle_label_selectors": []}, ValueError),
+    ],
+)
+def test_nodes_that_nobody_adds_are_asked_for_in_form(asked, error):
+    request_resources(num_cpus=10_000, bundles=[{"CPU": 1, "GPU": 0.5}])
+    with pytest.raises(error):
+        request_resources(**asked)
+
+
+def test_a_mock_of_a_handle_has_an_id():
+    mock = MagicMock(spec=ActorHandle)
+    mock._actor_id.hex.return_value = "ab"
+    assert mock._actor_id.hex() == "ab"
 
 
 def test_what_is_not_there_yet_has_no_size(runtime):
@@ -150,6 +206,19 @@ def test_a_demand_fits_when_one_bundle_has_all_of_it(wanted, fits):
     assert _valid_resource_shape(wanted, [{"CPU": 2}, {"CPU": 1, "GPU": 1}]) is fits
 
 
+def test_a_handle_says_what_is_known_here_of_its_actor(runtime):
+    @phalanx.remote(num_cpus=0)
+    class Plain:
+        def ping(self):
+            return "pong"
+
+    actor = Plain.remote()
+    assert phalanx.get(actor.ping.remote()) == "pong"
+    assert actor._get_local_state() == 2  # ALIVE, by Ray's number
+    phalanx.kill(actor)
+    eventually(lambda: actor._get_local_state() == 4)
+
+
 def test_a_key_is_new_once_a_period(monkeypatch):
     monkeypatch.setattr(debug, "_said", {})
     monkeypatch.setattr(debug, "_every_s", None)
@@ -158,6 +227,8 @@ def test_a_key_is_new_once_a_period(monkeypatch):
     monkeypatch.setattr(debug, "_PERIOD_S", 0.0)
     debug.enable_periodic_logging()
     assert debug.log_once("a")
+    debug.reset_log_once("b")
+    assert debug.log_once("b")
     debug.disable_log_once_globally()
     assert not debug.log_once("c")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 import types
@@ -12,6 +13,7 @@ import cloudpickle
 import pytest
 
 import phalanx
+from phalanx.api.addresses import without_client
 from phalanx.compat import names
 from phalanx.compat import ray as compat
 
@@ -140,8 +142,10 @@ def test_an_attribute_that_is_not_there_says_so(installed):
     import ray
 
     assert not hasattr(ray, "data")
-    with pytest.raises(AttributeError, match=r"Phalanx has no ray\.data"):
+    with pytest.raises(AttributeError, match=r"Phalanx has no ray\.data .* --libraries"):
         ray.data
+    with pytest.raises(AttributeError, match=r"Phalanx has no ray\.serve: .* not offered"):
+        ray.serve
 
 
 def test_what_is_ours_alone_is_not_under_ray_s_name(installed):
@@ -164,6 +168,20 @@ def test_modules_are_attributes_without_an_import_of_their_own(installed):
 def test_modules_are_pickled_by_their_name(installed, name):
     module = importlib.import_module(name)
     assert cloudpickle.loads(cloudpickle.dumps(module)) is module
+
+
+@pytest.mark.parametrize("theirs", ["ray", "ray.util"])
+def test_a_lazily_imported_module_has_its_names_when_it_is_first_used(installed, theirs):
+    spec = importlib.util.find_spec(theirs)
+    assert spec is not None and spec.loader is not None
+    lazy = importlib.util.module_from_spec(spec)
+    sys.modules[theirs] = lazy
+    importlib.util.LazyLoader(spec.loader).exec_module(lazy)
+
+    first = {"ray": "is_initialized", "ray.util": "ActorPool"}[theirs]
+    assert getattr(lazy, first) is getattr(importlib.import_module(theirs), first)
+    with pytest.raises(AttributeError, match="is not offered"):
+        _ = lazy.no_such_name
 
 
 def test_star_import_gives_the_public_names(installed):
@@ -203,3 +221,29 @@ def test_the_ray_engine_is_refused_under_rays_names(installed):
     # Without this it would import Phalanx for Ray, and that again.
     with pytest.raises(RuntimeError, match="import phalanx as ray"):
         phalanx.init("ray:local")
+
+
+@pytest.mark.parametrize(
+    ("address", "environment", "found"),
+    [
+        ("ray://localhost:10001", {}, "auto"),
+        ("ray://127.0.0.1:10001", {}, "auto"),
+        (None, {"RAY_ADDRESS": "ray://localhost:10001"}, "auto"),
+        (None, {}, None),
+        ("10.0.0.1:6380", {"RAY_ADDRESS": "ray://localhost:10001"}, "10.0.0.1:6380"),
+        ("ray://localhost:10001", {"PHALANX_COMPAT_RAY": "0"}, "ray://localhost:10001"),
+    ],
+)
+def test_a_client_server_here_is_the_cluster_that_runs_here(
+    monkeypatch, address, environment, found
+):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for name, value in {"PHALANX_COMPAT_RAY": "1", **environment}.items():
+        monkeypatch.setenv(name, value)
+    assert without_client(address) == found
+
+
+def test_a_client_server_elsewhere_is_refused(monkeypatch):
+    monkeypatch.setenv("PHALANX_COMPAT_RAY", "1")
+    with pytest.raises(ConnectionError, match=r"ray://far:10001 .* a driver needs a node"):
+        without_client("ray://far:10001")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -134,6 +136,21 @@ ray.kill(parent)
 print(ray.get(child.ping.remote()))
 """
 
+OF_DASK = """
+import dask
+import ray
+from ray.util.dask import disable_dask_on_ray, enable_dask_on_ray, ray_dask_get
+
+ray.init(num_cpus=2)
+whole = dask.delayed(sum)([dask.delayed(abs)(-1), 2])
+print(whole.compute(scheduler=ray_dask_get, ray_remote_args={"num_cpus": 2}))
+with enable_dask_on_ray():
+    print(dask.config.get("scheduler") is ray_dask_get, whole.compute())
+enable_dask_on_ray()
+disable_dask_on_ray()
+print(dask.config.get("scheduler"))
+"""
+
 SPAWNING = """
 import multiprocessing
 import sys
@@ -181,13 +198,13 @@ print(len(group))
 counter = Counter("done", tag_keys=("who",)).set_default_tags({"who": "all"})
 counter.inc()
 counter.inc(2, tags={"who": "me"})
-print(list(counter.values.values()), counter.info["tag_keys"])
+print(counter.info["tag_keys"], counter.info["default_tags"])
 gauge = Gauge("size")
 gauge.set(3)
 latency = Histogram("latency", boundaries=[1, 10])
 for value in (0.5, 5, 50, 60):
     latency.observe(value)
-print(list(gauge.values.values()), list(latency.values.values()))
+print(gauge.info["name"], latency.info["boundaries"])
 """
 
 WAITING_CALLS = """
@@ -241,10 +258,68 @@ for address in ("", cluster.address):
 cluster.shutdown()
 """
 
+SWITCHED_OFF = """
+import ray
+from ray._private import auto_init_hook
 
-def run(*arguments):
+print(auto_init_hook.enable_auto_connect)
+auto_init_hook.enable_auto_connect = False
+
+
+@ray.remote
+def task():
+    return 1
+
+
+for call in (task.remote, ray.nodes, lambda: ray.get([]), lambda: ray.put(1)):
+    try:
+        call()
+    except ray.exceptions.RaySystemError as error:
+        print(error)
+print(ray.is_initialized())
+ray.init(num_cpus=1, labels={"tier": "gold"})
+print(ray.get(task.remote()))
+print(sorted(ray.nodes()[0]["Labels"]))
+
+
+@ray.remote
+class Actor:
+    def method(self):
+        return 1
+
+
+print([name for name in dir(Actor) if name[0] != "_"])
+print("__init__" in dir(Actor.remote()))
+"""
+
+OTHER_PROGRAM = """
+import subprocess
+import sys
+import ray
+
+ray.init(num_cpus=1, resources={"first": 1}, namespace="shared")
+
+
+@ray.remote(num_cpus=0)
+class Kept:
+    def value(self):
+        return "kept"
+
+
+kept = Kept.options(name="kept").remote()
+child = "import ray; ray.init('auto', namespace='shared'); print(ray.cluster_resources()['first'])"
+child += "; print(ray.get(ray.get_actor('kept').value.remote()))"
+with open(sys.argv[1], "w") as file:
+    file.write(child)
+command = [sys.executable, "-m", "phalanx.compat.ray", sys.argv[1]]
+print(subprocess.run(command, text=True, capture_output=True).stdout)
+"""
+
+
+def run(*arguments, **environment):
     return subprocess.run(
         [sys.executable, "-m", "phalanx.compat.ray", *arguments],
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=120,
@@ -264,8 +339,9 @@ def test_an_unchanged_program_runs(tmp_path):
     [
         (BY_ITSELF, "False\n(True, 1) True\nTrue []\nTrue\nTrue\nTrue\n[] {}\n"),
         (OF_A_JOB, "3.0 1.0 2.0 fast b\nours\nhere\n"),
+        (OF_DASK, "3\nTrue 3\nNone\n"),
         (SPAWNING, "(False, '2.60.0', 41, [])\n"),
-        (UTILITIES, "2 [3, 3]\n0\n[1.0, 2] ('who',)\n[3] [[1, 1, 2]]\n"),
+        (UTILITIES, "2 [3, 3]\n0\n('who',) {'who': 'all'}\nsize [1, 10]\n"),
         (WAITING_CALLS, "2\n3\n2 1\n"),
         (ON_A_CLUSTER, "2 3.0\n2 3.0\n2\n2\n"),
     ],
@@ -306,3 +382,26 @@ def test_bad_calls_are_explained(arguments, text):
     done = run(*arguments)
     assert done.returncode == 1
     assert text in done.stderr
+
+
+def test_nothing_starts_by_itself_where_that_is_switched_off(tmp_path):
+    words = "Ray has not been started yet. Call ray.init() first."
+    (tmp_path / "program.py").write_text(SWITCHED_OFF)
+    done = run(str(tmp_path / "program.py"))
+    assert done.stdout.splitlines() == [
+        "True",
+        *[words] * 4,
+        "False",
+        "1",
+        "['ray.io/node-id', 'tier']",
+        "['bind', 'method', 'options', 'remote']",
+        "True",
+    ], done.stderr
+
+
+def test_auto_finds_what_another_program_has_started_for_itself(tmp_path):
+    (tmp_path / "program.py").write_text(OTHER_PROGRAM)
+    with tempfile.TemporaryDirectory(dir="/tmp") as of_its_own:  # no sessions of others are there
+        child = str(tmp_path / "child.py")
+        done = run(str(tmp_path / "program.py"), child, XDG_RUNTIME_DIR=of_its_own)
+    assert done.stdout.split() == ["1.0", "kept"], done.stderr

@@ -57,6 +57,7 @@ def test_what_is_asked_for_becomes_members(words, members, each, cpus, gpus, mem
         ("-n 0", "at least 1"),
         ("-n x", "at least 1"),
         ("-N 1-2", "one whole number"),
+        ("--hint=nomultithread", "--hint is not there: nodes have CPUs"),
         ("-N 3 -n 2", "do not fit"),
         ("--mem=0", "more than 0"),
         ("--mem=4Q", "more than 0"),
@@ -182,6 +183,9 @@ def test_columns() -> None:
     assert formats.listed(columns, rows, True) == ["JOBI|NAM ST", "1234|n   PD"]
     columns = formats.names("jobid%3,State", SACCT_FIELDS, "sacct", 5)
     assert formats.listed(columns, [{"id": "7", "state": "RUNNING"}], False, "|") == ["7|RUNNING"]
+    everything = formats.listed(formats.letters("%all", SQUEUE_LETTERS, "squeue"), rows, True)
+    assert everything[0].startswith("JOBID|") and everything[1].startswith("123456|")
+    assert all(line.count("|") == len(SQUEUE_LETTERS) - 1 for line in everything)
     with pytest.raises(OptionError, match="no %y here"):
         formats.letters("%y", SQUEUE_LETTERS, "squeue")
     with pytest.raises(OptionError, match="no field 'Bad'"):

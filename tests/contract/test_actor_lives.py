@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 
 import pytest
+from tests.polling import eventually
 
 
 @pytest.fixture
@@ -232,6 +234,33 @@ def test_exit_actor_ends_it_without_a_restart(ray, get, part, errors, tally):
         with pytest.raises(errors.ActorDiedError):
             get(call.remote())
     assert tally.count("constructed") == 1
+
+
+def test_exit_actor_ends_a_thread_of_the_actor_in_silence(ray, get, part, errors, tally):
+    exit_actor = part("actor").exit_actor
+
+    @ray.remote
+    class Leaver:
+        def leave(self):
+            threading.Thread(target=self._leave).start()
+
+        def _leave(self):
+            try:
+                exit_actor()
+            except SystemExit:
+                raise  # no thread reports it
+            except BaseException as error:
+                tally.add(type(error).__name__)
+                raise
+
+        def ping(self):
+            return "pong"
+
+    actor = Leaver.remote()
+    get(actor.leave.remote())
+    with pytest.raises(errors.ActorDiedError):
+        eventually(lambda: not get(actor.ping.remote()))
+    assert list(tally.folder.iterdir()) == []
 
 
 def test_exit_actor_in_an_async_actor(ray, get, part, errors):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -15,6 +16,15 @@ LOCAL = {"num_cpus": 2, "include_dashboard": False}
 def start(fresh):
     """`init` of a small runtime of its own."""
     return lambda **options: fresh.init(**{**LOCAL, **options})
+
+
+@pytest.fixture
+def runs_alone(monkeypatch):
+    """Clusters that others have started on this machine are not found. In a short directory, as
+    sockets have to lie there."""
+    with tempfile.TemporaryDirectory(prefix="phx", dir="/tmp") as directory:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
+        yield
 
 
 @pytest.fixture
@@ -211,6 +221,7 @@ def test_looking_at_a_cluster_that_is_not_there_is_refused(fresh, call):
     ],
     ids=str,
 )
+@pytest.mark.usefixtures("runs_alone")
 def test_a_wrong_argument_of_init_is_refused(fresh, options, error):
     with pytest.raises(error):
         fresh.init(**{"include_dashboard": False, **options})

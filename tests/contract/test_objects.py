@@ -65,6 +65,20 @@ def test_an_array_returned_by_a_task_is_read_only(ray, get):
 
 def test_a_small_array_is_read_only_too(ray, get):
     assert not get(ray.put(np.zeros(10))).flags.writeable
+    assert not get(ray.put(np.zeros(1000))).flags.writeable
+
+
+@pytest.mark.parametrize("size", [1000, 6000, LARGE])
+def test_arrays_lie_at_a_line_of_the_cache(ray, get, size):
+    @ray.remote
+    def address(array):
+        return int(array.ctypes.data)
+
+    array = np.arange(size)
+    refs = [ray.put(array) for _ in range(5)]
+    assert [get(ref).ctypes.data % 64 for ref in refs] == [0] * 5
+    assert np.array_equal(get(refs[0]), array)
+    assert get(address.remote(array)) % 64 == 0
 
 
 def test_arrays_inside_containers_are_read_only(ray, get):

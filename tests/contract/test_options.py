@@ -271,6 +271,15 @@ def test_a_valid_option_of_an_actor_is_honoured(ray, get, options):
     assert get(Plain.options(**options).remote().ping.remote()) == "pong"
 
 
+def test_labels_of_a_call_are_taken(ray, get):
+    @ray.remote
+    class Plain:
+        def ping(self):
+            return "pong"
+
+    assert get(Plain.remote().ping.options(_labels={"a": "b"}).remote()) == "pong"
+
+
 def test_object_store_memory_of_actors_and_bundles_is_deprecated(ray, part):
     with pytest.warns(DeprecationWarning, match="'object_store_memory' for actors is deprecated"):
         ray.remote(object_store_memory=1)(type("Plain", (), {}))

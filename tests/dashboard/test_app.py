@@ -16,6 +16,7 @@ import pytest
 from phalanx.dashboard.app import ACTIONS, Dashboard
 from phalanx.dashboard.login import Login, make_code
 from phalanx.dashboard.pages.what_if import MAX_MANIFEST
+from phalanx.dashboard.record import Record
 from phalanx.dashboard.supposing import Supposing
 from phalanx.dashboard.watch import Watch
 from phalanx.head.jobs.supposing import Supposition
@@ -30,12 +31,15 @@ PAGES = [
     "/", "/?span=24h", "/jobs", "/jobs?state=Pending&sort=-start", "/jobs/default/runs",
     "/jobs/default/next", "/nodes", f"/nodes/{node(1).node_id}", "/queues", "/queues/lab",
     "/plan", "/work", "/objects", "/history", "/history?period=30d&by=user&user=a", "/what-if",
-    "/what-if?add_nodes=1:n1",
+    "/what-if?add_nodes=1:n1", "/events", "/events?kind=preempted&q=for&job=x%2Fy&user=a&node=n1",
+    "/decisions", "/decisions/2", "/health",
 ]  # fmt: skip
 
 
 @asynccontextmanager
-async def served(head: Head, may_act: bool = True, is_in: bool = True, scrape_token: str = ""):
+async def served(
+    head: Head | Record, may_act: bool = True, is_in: bool = True, scrape_token: str = ""
+):
     """(client, dashboard), with a watch that has looked once."""
     watch = Watch(head.ask, wall=lambda: NOW)
     dashboard = Dashboard(

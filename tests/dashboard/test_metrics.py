@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import promql_parser
 import pytest
 import yaml
@@ -14,15 +15,29 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from phalanx.dashboard import monitoring
 from phalanx.dashboard.metrics import Metrics
+from phalanx.dashboard.told_numbers import node_names
 from phalanx.dashboard.watch import Watch
-from phalanx.model.jobs import states as st
+from phalanx.observe.metrics.catalogue import CATALOGUE
+from phalanx.observe.metrics.definitions import (
+    COUNTER,
+    GAUGE,
+    HISTOGRAM,
+    Definition,
+    Numbers,
+    Sample,
+)
+from phalanx.protocol.requests.metrics import MetricsNews, MetricsSince, NodeMetrics
 
 from .test_app import served
-from .world import EVIL, NOW, Head, job, picture
+from .world import EVIL, NOW, Head
+
+
+def text(metrics):
+    return asyncio.run(metrics.text()).decode()
 
 
 def families(metrics):
-    return {one.name: one for one in text_string_to_metric_families(metrics.text().decode())}
+    return {one.name: one for one in text_string_to_metric_families(text(metrics))}
 
 
 def values(metrics, name):
@@ -46,7 +61,7 @@ def head():
 @pytest.fixture
 def metrics(head):
     watch = Watch(head.ask, wall=lambda: NOW)
-    metrics = Metrics(watch, "1.2.3")
+    metrics = Metrics(watch, "1.2.3", list)
     look(watch)
     return metrics
 
@@ -59,6 +74,8 @@ def test_gauges_say_what_the_picture_says(metrics):
     held = values(metrics, "phalanx_resource_allocated")
     assert held["phalanx_resource_allocated", "GPU", "device"] == 1.5
     assert held["phalanx_resource_allocated", "CPU", "core"] == 16
+    stranded = values(metrics, "phalanx_resource_stranded")
+    assert stranded == {("phalanx_resource_stranded", "GPU", "device"): 0.5}
     jobs = values(metrics, "phalanx_jobs")
     assert jobs["phalanx_jobs", "lab", "running"] == 1
     oldest = values(metrics, "phalanx_queue_oldest_pending_seconds")
@@ -71,33 +88,127 @@ def test_gauges_say_what_the_picture_says(metrics):
 def test_no_label_names_a_job_or_a_user(metrics):
     labels = {name for one in families(metrics).values() for s in one.samples for name in s.labels}
     assert labels <= {
-        "queue", "resource", "unit", "state", "node", "kind", "result", "le", "version", "python"
+        "queue", "resource", "unit", "state", "node", "kind", "result", "le", "version", "python",
+        "reason",
     }  # fmt: skip
 
 
-def test_jobs_that_end_are_counted_once_and_those_that_had_ended_never(head, metrics):
-    watch = metrics._watch
-    first = [job("runs", started=NOW - 50), job("next", st.PENDING), *head.picture.jobs[3:]]
-    head.picture = picture(jobs=first)
-    look(watch)
-    done = job("runs", st.COMPLETED, started=NOW - 50, finished=NOW, ran_s=50.0)
-    short = job("short", st.FAILED, started=NOW - 59, finished=NOW - 58, ran_s=1.0)
-    for _ in range(3):  # another head each time, which tells all anew
-        head.picture = picture(jobs=[done, short, *first[1:]])
-        look(watch)
+def told(*own, nodes=(), version=1, is_new=True, gone=()):
+    """What a head says that it has counted, and each node (id, name of its machine)."""
+    rows = [
+        NodeMetrics(node_id, host, msgspec.msgpack.encode(numbers))
+        for node_id, host, numbers in nodes
+    ]
+    since = MetricsSince(1.0, version)
+    return MetricsNews(since, is_new, False, list(own), rows, list(gone))
+
+
+def test_what_the_head_has_counted_is_exported(head, metrics):
+    finished = Numbers("phalanx_jobs_finished_total", [Sample(("lab", "failed"), 3.0)])
+    counts = [1.0] + [0.0] * 17 + [2.0, 4.0]
+    waited = Numbers("phalanx_job_wait_seconds", [Sample(("lab",), 7.5, counts)])
+    head.metrics = told(finished, waited, Numbers("phalanx_of_a_later_version", [Sample((), 1.0)]))
     assert values(metrics, "phalanx_jobs_finished") == {
-        ("phalanx_jobs_finished_total", "lab", "completed"): 1,
-        ("phalanx_jobs_finished_total", "lab", "failed"): 1,
+        ("phalanx_jobs_finished_total", "lab", "failed"): 3
     }
     waits = values(metrics, "phalanx_job_wait_seconds")
-    assert waits["phalanx_job_wait_seconds_count", "lab"] == 2
-    runs = values(metrics, "phalanx_job_run_seconds")
-    assert runs["phalanx_job_run_seconds_sum", "lab"] == 51
+    assert waits["phalanx_job_wait_seconds_count", "lab"] == 7
+    assert waits["phalanx_job_wait_seconds_sum", "lab"] == 7.5
+    assert waits["phalanx_job_wait_seconds_bucket", "1.0", "lab"] == 1
+    assert waits["phalanx_job_wait_seconds_bucket", "+Inf", "lab"] == 7
+
+
+TASKS = "phalanx_tasks_finished_total"
+MINE = Definition(COUNTER, "counted by a program", ("who",))
+NODES = ("a" * 56, "b" * 56)
+
+
+def test_what_nodes_say_is_summed_up_or_told_by_node(head, metrics):
+    def said(count):
+        return [
+            Numbers(TASKS, [Sample(("finished", "f"), count)]),
+            Numbers("phalanx_tasks", [Sample(("queued",), count)]),
+            Numbers("phalanx_leases", [Sample((), count)]),
+        ]
+
+    head.metrics = told(nodes=[(node, "big", said(at + 1.0)) for at, node in enumerate(NODES)])
+    assert values(metrics, "phalanx_tasks_finished") == {(TASKS, "f", "finished"): 3}
+    assert values(metrics, "phalanx_tasks") == {("phalanx_tasks", "queued"): 3}
+    assert values(metrics, "phalanx_leases") == {
+        ("phalanx_leases", "big-aaaaaaaa"): 1, ("phalanx_leases", "big-bbbbbbbb"): 2,
+    }  # fmt: skip
+    head.metrics = told(is_new=False, version=2, gone=NODES[:1])
+    assert values(metrics, "phalanx_tasks") == {("phalanx_tasks", "queued"): 2}
+
+
+def test_what_programs_count_has_their_tags_and_the_node(head, metrics):
+    own_node = Definition(GAUGE, "", ("node",))
+    head.metrics = told(
+        nodes=[
+            (
+                NODES[0],
+                "big",
+                [
+                    Numbers("requests_total", [Sample((EVIL,), 2.0)], MINE),
+                    Numbers("level", [Sample(("theirs",), 1.0)], own_node),
+                    Numbers("times", [Sample((), 3.0, [1.0, 2.0])], TIMES),
+                ],
+            )
+        ]
+    )
+    found = families(metrics)
+    [sample] = [one for one in found["requests"].samples if one.name == "requests_total"]
+    assert sample.labels == {"node": "big", "who": EVIL}
+    assert found["level"].samples[0].labels == {"node": "big", "exported_node": "theirs"}
+    assert values(metrics, "times")["times_count", "big"] == 3
+
+
+TIMES = Definition(HISTOGRAM, "", (), (1.0,))
+
+
+@pytest.mark.parametrize(
+    ("name", "definition"),
+    [
+        ("phalanx_nodes", Definition(GAUGE, "")),
+        ("phalanx_mine", Definition(GAUGE, "")),
+        ("times_count", Definition(GAUGE, "")),
+        ("times_bucket", Definition(COUNTER, "")),
+        ("a b", Definition(GAUGE, "")),
+        ("a", Definition(GAUGE, "", ("le",))),
+        ("a", Definition("x", "")),
+    ],
+)
+def test_what_would_make_the_page_wrong_is_left_out(head, metrics, name, definition):
+    bad = Numbers(name, [Sample(("x",) * len(definition.labels), 1.0)], definition)
+    good = Numbers("times", [Sample((), 3.0, [1.0, 2.0])], TIMES)
+    before = text(metrics)
+    head.metrics = told(nodes=[(NODES[0], "big", [good, bad])])
+    assert "times_sum" in text(metrics)
+    without = [line for line in text(metrics).splitlines() if "times" not in line]
+    assert without == before.splitlines()
+
+
+def test_a_head_that_has_stopped_answering_has_still_counted_what_it_said(head, metrics):
+    head.metrics = told(Numbers("phalanx_placements_total", [Sample((), 2.0)]))
+    look(metrics._watch)
+    before = values(metrics, "phalanx_placements")
+    head.error = ConnectionError("away")
+    assert values(metrics, "phalanx_placements") == before
+
+
+def test_nodes_of_one_machine_have_names_of_their_own():
+    names = node_names([("a" * 56, "big"), ("b" * 56, "big"), ("c" * 56, "small"), ("d" * 56, "")])
+    assert list(names.values()) == ["big-aaaaaaaa", "big-bbbbbbbb", "small", "dddddddd"]
+
+
+def test_jobs_that_wait_are_counted_by_what_for(metrics):
+    waiting = values(metrics, "phalanx_jobs_pending")
+    assert waiting["phalanx_jobs_pending", "lab", "queue-quota"] == 1
 
 
 def test_a_head_that_does_not_answer_is_told(head):
     watch = Watch(head.ask)
-    metrics = Metrics(watch, "1")
+    metrics = Metrics(watch, "1", list)
     assert values(metrics, "phalanx_head_up") == {("phalanx_head_up",): 0}
     look(watch)
     assert values(metrics, "phalanx_head_up") == {("phalanx_head_up",): 1}
@@ -108,19 +219,20 @@ def test_a_head_that_does_not_answer_is_told(head):
 
 def named(expression):
     """The metrics that an expression reads; raises where it is none."""
-    promql_parser.parse(re.sub(r"\$queue|\$resource", "x", expression))
+    promql_parser.parse(re.sub(r"\$queue|\$resource|\$node", "x", expression))
     return set(re.findall(r"phalanx_\w+", expression))
 
 
-def exported(metrics):
-    """Every name under which a sample is exported, now or once there is one."""
-    found = {name for one in families(metrics).values() for name in [one.name]}
-    histograms = {"phalanx_job_wait_seconds", "phalanx_job_run_seconds"}
-    return found | {f"{name}_bucket" for name in histograms} | {"phalanx_jobs_finished_total"}
+EXPORTED = {"phalanx_build_info"} | {
+    f"{name}{end}"
+    for name, one in CATALOGUE.items()
+    for end in (("_bucket", "_sum", "_count") if one.kind == HISTOGRAM else ("",))
+}
+"""Every name that an expression may read."""
 
 
-def test_every_expression_of_alerts_and_board_parses_and_names_what_is_exported(metrics):
-    names = exported(metrics)
+def test_every_expression_of_alerts_and_board_parses_and_names_what_is_exported():
+    names = EXPORTED
     board = json.loads(json.dumps(monitoring.board()))
     written = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
     rules = yaml.safe_load(yaml.safe_dump(monitoring.alerts()))
@@ -157,12 +269,14 @@ def test_who_bears_the_token_may_scrape_and_nothing_else():
     asyncio.run(asyncio.wait_for(look(), 60))
 
 
-def test_every_metric_is_documented():
+def test_every_metric_is_documented_and_has_a_name_of_its_kind(metrics):
     page = Path(__file__).parents[2] / "docs" / "metrics.md"
     documented = set(re.findall(r"phalanx_\w+", page.read_text()))
-    watch = Watch(Head().ask)
-    metrics = Metrics(watch, "1")
-    look(watch)
-    assert set(families(metrics)) <= {
-        name.removesuffix("_total").removesuffix("_info") for name in documented
+    assert set(CATALOGUE) - documented == set()
+    assert set(families(metrics)) <= {name.removesuffix("_total") for name in CATALOGUE} | {
+        "phalanx_build"
     }
+    for name, one in CATALOGUE.items():
+        assert (one.kind == COUNTER) == name.endswith("_total")
+        assert not set(one.labels) & {"job", "task", "user", "actor", "pid", "worker"}
+        assert one.labels[:1] == ("node",) or "node" not in one.labels

@@ -9,12 +9,11 @@ from phalanx.dashboard.app import grid_changes
 from phalanx.dashboard.output import first_offset, part_data, plain_text
 from phalanx.dashboard.pages import jobs, nodes, overview, plan, queues
 from phalanx.dashboard.pages.lists import ROWS
-from phalanx.dashboard.pages.numbers import counted
 from phalanx.model.jobs import states as st
 from phalanx.observe.series import Series
 from phalanx.protocol.requests.jobs import LogPart
 
-from .world import EVIL, NOW, PLAN, description, gang, job, node, picture, queue
+from .world import EVIL, NOW, PLAN, description, device, gang, job, node, picture, queue
 
 
 def test_the_overview_says_what_waits_longest_what_failed_last_and_what_ails():
@@ -27,6 +26,7 @@ def test_the_overview_says_what_waits_longest_what_failed_last_and_what_ails():
     assert [(one.name, one.used, one.total) for one in page.gauges] == [
         ("GPU", 1.5, 4.0), ("CPU", 16.0, 32.0), ("memory", 6 * 2.0**30, 8 * 2.0**30),
     ]  # fmt: skip
+    assert page.stranded == {"GPU": 0.5}
     assert len(page.troubles) == 2
 
 
@@ -76,7 +76,7 @@ def test_a_list_is_cut_into_pages_and_says_how_many_there_are():
     ],
 )
 def test_a_job_offers_what_may_be_asked_of_it(row, actions):
-    assert jobs.job_page(description(row), None).actions == actions
+    assert jobs.job_page(description(row), None, []).actions == actions
 
 
 def test_the_grid_says_who_holds_how_much_of_each_device():
@@ -87,6 +87,14 @@ def test_the_grid_says_who_holds_how_much_of_each_device():
     assert [(one.name, one.queue, one.job) for one in found.holders] == [
         ("default/g1", "lab", "default/g1")
     ]
+
+
+def test_a_closed_device_that_nobody_holds_is_closed_in_the_grid():
+    row = node(1, [0, 0, 10_000], closed=[0, 1])
+    status = msgspec.structs.replace(picture().status, nodes=[row])
+    found = nodes.grid(picture(status=status, gangs=[gang(1, [row], [[0]])]))
+    assert found.held == [100, 0, 0], "what runs on a closed one is still there"
+    assert found.holder == [0, nodes.CLOSED, nodes.NOBODY]
 
 
 def test_of_the_grid_only_the_cells_that_differ_are_sent():
@@ -112,6 +120,21 @@ def test_a_node_tells_its_devices_and_guests():
         ("g1", 1, {"GPU": [0]})
     ]
     assert nodes.node_page(picture(), "0") is None, "several begin so"
+
+
+def test_a_node_tells_how_its_devices_are():
+    row = node(1)
+    bad = device(row, 1, state="bad", is_closed=True, holders=["tasks of driver 01"])
+    page = nodes.node_page(picture(), row.node_id, [device(row, 0), bad, device(node(2), 1)])
+    assert page is not None
+    assert [(one.held, one.holder, one.state, one.measured) for one in page.devices] == [
+        (100, "default/g1", "ok", "50 % busy, 1.0 GiB of 4.0 GiB, 51 °C, 300 W"),
+        (0, "tasks of driver 01", "bad", "50 % busy, 1.0 GiB of 4.0 GiB, 51 °C, 300 W"),
+    ]
+    closed = nodes.Device(
+        number=0, held=0, holder="", job="", seen=device(row, 0, is_closed=True, busy=None)
+    )
+    assert (closed.state, closed.measured) == ("closed", "1.0 GiB of 4.0 GiB, 51 °C, 300 W")
 
 
 def test_queues_stand_below_the_one_that_they_are_part_of_and_say_what_is_wrong():
@@ -148,26 +171,36 @@ def test_the_plan_puts_bars_that_overlap_into_lanes_of_their_own():
 def test_numbers_over_time_are_means_of_steps_and_bounded():
     series = Series()
     for second in range(2_000):
-        series.add(second, float(second % 2))
-        series.add(second + 0.5, float(second % 2))
+        series.add(second, float(second // 10 % 2))
     fine = series.since(1_100.0, 2_000.0)
     assert fine[0].at == 1_100.0
     assert {point.mean for point in fine} == {0.0, 1.0}
-    assert len(fine) == 900
+    assert len(fine) == 90
     coarse = series.since(0.0, 2_000.0)
-    assert {point.mean for point in coarse} == {0.5}
-    assert [point.at for point in coarse][:2] == [0.0, 60.0]
+    assert [point.mean for point in coarse] == pytest.approx([0.5] * 7)
+    assert [point.at for point in coarse][:2] == [0.0, 300.0]
     series.add(10.0, 5.0)  # the clock was set back
-    assert series.since(1_100.0, 2_000.0)[-1].at == 1_999.0
+    assert series.since(1_100.0, 2_000.0)[-1].at == 1_990.0
 
 
-def test_what_is_counted_over_time():
-    assert counted(picture()) == {
-        ("allocated", "GPU"): 1.5, ("total", "GPU"): 4.0, ("allocated", "CPU"): 16.0,
-        ("total", "CPU"): 32.0, ("allocated", "memory"): 6 * 2.0**30,
-        ("total", "memory"): 8 * 2.0**30, ("jobs", "running"): 1.0, ("jobs", "waiting"): 2.0,
-        ("queue lab", "GPU"): 2.0, ("queue part", "GPU"): 0.0, (f"queue {EVIL}", "CPU"): 4.0,
-    }  # fmt: skip
+def test_a_copy_of_numbers_over_time_hears_what_is_new_and_keeps_what_its_head_forgot():
+    series, copy = Series(), Series()
+    heard = 0.0
+    for second in range(0, 4_000, 7):
+        series.add(second, float(second))
+        if second % 35 == 0:
+            told = series.tell(heard)
+            heard = second
+            assert sum(map(len, told)) < 20
+            copy.hear(told)
+            assert copy.since(second - 900.0, second) == series.since(second - 900.0, second)
+    copy.hear(series.tell(heard))
+    assert copy.tell(0.0) == series.tell(0.0)
+    head = Series()
+    head.add(4_321.0, 1.0)
+    copy.hear(head.tell(0.0))
+    kept = copy.since(3_600.0, 4_330.0)
+    assert len(kept) > 30 and kept[-1] == (4_320.0, 1.0)
 
 
 def test_output_is_plain_text():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
 import socket
 import stat
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tests.cli.conftest import Machine
+from tests.cli.conftest import COMMAND, Machine
 from tests.polling import eventually
 
 from phalanx.dashboard import wire
@@ -100,6 +101,35 @@ def test_an_open_page_hears_of_what_happens(machine, browser):
             assert part, seen
             seen += part
     assert b"text/event-stream" in seen
+
+
+def test_a_run_is_kept_as_a_file_whose_page_changes_nothing(machine, browser, tmp_path):
+    file = tmp_path / "run.journal"
+    machine.done("run", "-d", "-n", "kept", "--cpus", "0", "--", "true")
+    eventually(lambda: machine.jobs()["kept"]["state"] == "Completed")
+    with machine.begin(COMMAND, "dashboard", "--record", str(file)) as recording:
+        eventually(file.exists)
+        recording.send_signal(signal.SIGINT)
+        said, _ = recording.communicate(timeout=60)
+    assert recording.returncode == 0, said
+    link = machine.done("dashboard", "--from", str(file), "--port", "0").split("\n")[1]
+    base, code = link.split("/login#code=")
+    shown = Browser(base)
+    shown.post("/login", f"code={code}".encode())
+    assert ">kept</a>" in shown.get("/jobs") and "as recorded" in shown.get("/jobs")
+    for path in [path for path, _ in NAV]:
+        assert "<h1>" in shown.get(path)
+    assert "ended" in shown.get("/jobs/default/kept")
+    assert 'data-live="no"' in shown.get("/jobs"), "nothing changes any more"
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        shown.post("/jobs/default/kept/cancel")
+    with refused.value as answer:
+        assert answer.code == 403
+    assert "1 ended" in machine.done("dashboard", "--from", str(file), "--stop")
+    wrong = machine.phalanx("dashboard", "--from", __file__)
+    assert wrong.returncode == 1 and "is no record of a run" in wrong.stderr
+    both = machine.phalanx("dashboard", "--from", str(file), "--record", str(file))
+    assert both.returncode == 2 and "give one of them" in both.stderr
 
 
 def test_a_code_is_good_once_and_the_command_finds_the_page_that_is_served(machine, browser):

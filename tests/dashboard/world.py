@@ -7,9 +7,13 @@ import json
 from typing import Any
 
 from phalanx.dashboard.watch import Picture
+from phalanx.errors import JobNotFoundError
 from phalanx.model.attempts import Attempt
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.cluster import DefectInfo, NodeInfo, StatusInfo
+from phalanx.model.rows.cycles import CycleInfo, EvictedInfo, PlacedInfo, RefusedInfo
+from phalanx.model.rows.devices import DeviceInfo
+from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
 from phalanx.model.rows.work import (
@@ -19,16 +23,26 @@ from phalanx.model.rows.work import (
     LogFile,
     MemberInfo,
     QueueInfo,
+    RulesInfo,
     TransitionInfo,
 )
 from phalanx.observe.accounting.questions import AttemptPage, UsageRow
 from phalanx.observe.accounting.sums import HourSum
+from phalanx.observe.events import EventPage, is_meant
+from phalanx.observe.health import HeadReport
+from phalanx.observe.metrics.definitions import Numbers, Sample
+from phalanx.observe.series import Series
 from phalanx.observe.state.query import StateAnswer, StatePart
+from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
-from phalanx.protocol.requests.cluster import GetStatus
-from phalanx.protocol.requests.gangs import Explain, ShowPlan, TakeSnapshot
+from phalanx.protocol.requests.cluster import GetHealth, GetStatus
+from phalanx.protocol.requests.events import ListEvents
+from phalanx.protocol.requests.gangs import Explain, GetRules, ListCycles, ShowPlan, TakeSnapshot
+from phalanx.protocol.requests.health import ListDevices
 from phalanx.protocol.requests.jobs import CommandJob, GetJob, LogPart, ReadJobLog
+from phalanx.protocol.requests.metrics import GetMetrics, MetricsNews, MetricsSince
 from phalanx.protocol.requests.news import ClusterNews, GetNews, ListWaiting, Since, WaitInfo
+from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNews
 from phalanx.protocol.requests.state import QueryState
 
 NOW = 1_790_000_000.0
@@ -52,6 +66,16 @@ def node(number: int, left: list[int] | None = None, **fields: Any) -> NodeInfo:
         "labels": {"zone": EVIL}, "running": 2, "waiting": 0, "devices": {"GPU": left},
     }  # fmt: skip
     return NodeInfo(**known | fields)
+
+
+def device(row: NodeInfo, number: int, **fields: Any) -> DeviceInfo:
+    """A GPU of a node, of which all was read."""
+    known: dict[str, Any] = {
+        "state": "ok", "action": "", "reason": EVIL, "is_closed": False, "left": 1.0,
+        "holders": [], "busy": 0.5, "memory_used": 2**30, "memory_total": 4 * 2**30,
+        "power_w": 300.0, "temperature_c": 51.0,
+    }  # fmt: skip
+    return DeviceInfo(node_id=row.node_id, number=number, **known | fields)
 
 
 def job(name: str, state: str = st.RUNNING, **fields: Any) -> JobInfo:
@@ -91,6 +115,73 @@ def queue(name: str, **fields: Any) -> QueueInfo:
     return QueueInfo(**known | fields)
 
 
+def event(number: int, kind: str, **fields: Any) -> EventInfo:
+    """What happened so many seconds after a quarter of an hour ago."""
+    return EventInfo(number=number, at=NOW - 900 + number, kind=kind, **fields)
+
+
+NUMBERS = [
+    Numbers("phalanx_loop_lag_seconds", [Sample(("", "head"), 0.002)]),
+    Numbers("phalanx_store_bytes", [Sample((), 4096.0)]),
+    Numbers("phalanx_journal_bytes", [Sample((), 512.0)]),
+    Numbers("phalanx_store_commit_seconds", [Sample((), 0.5, [90.0, 10.0])]),
+    Numbers("phalanx_schedule_cycle_seconds", [Sample((), 1.0, [200.0, 50.0])]),
+    Numbers("phalanx_schedule_cycles_total", [Sample(("placed",), 250.0)]),
+    Numbers(
+        "phalanx_rpc_seconds",
+        [Sample((EVIL,), 2.0, [4.0, 0.0]), Sample(("GetNews",), 3.0, [50.0, 50.0])],
+    ),
+]
+EVENTS = [
+    event(1, "node-joined", node=node(1).node_id, host="n0001"),
+    event(2, "submitted", job="default/runs", queue="lab", user=EVIL, by=EVIL),
+    event(3, "placed", job="default/runs", queue="lab", user=EVIL, members=1,
+          places=((node(1).node_id, "n0001", 1),)),
+    event(4, "reclaimed", job=f"default/{EVIL}", queue=EVIL, by="default/runs", members=1,
+          places=((node(1).node_id, EVIL, 1),)),
+    event(5, "preempted", job="default/runs", queue="lab", by="default/next", members=1,
+          places=((node(1).node_id, "n0001", 1),)),
+    event(6, "rules-refused", name=EVIL, by=EVIL, why=EVIL),
+    event(7, "queue-changed", queue=EVIL, why=EVIL, by="ana"),
+    event(8, "node-lost", node=node(3).node_id, host=EVIL, why=EVIL),
+]  # fmt: skip
+
+
+def cycle(number: int, **fields: Any) -> CycleInfo:
+    """A cycle that placed one gang, took places from another, and left a third."""
+    known: dict[str, Any] = {
+        "number": number, "at": NOW - 100 + number, "repeats": 0, "took_s": 0.004,
+        "read_s": 0.001, "actions": {"allocate": 0.002, "reclaim": 0.0005}, "may_evict": True,
+        "considered": 3,
+        "placed": [placed_info()],
+        "evicted": [EvictedInfo(gang=EVIL, queue=EVIL, members=2, action="reclaim",
+                                claimant="default/next")],
+        "promised": ["default/next"], "left": [f"default/{EVIL}", "default/gone"],
+        "counts": {"placed": 1, "evicted": 1, "promised": 1, "left": 2}, "warnings": [EVIL],
+    }  # fmt: skip
+    return CycleInfo(**known | fields)
+
+
+def placed_info(**fields: Any) -> PlacedInfo:
+    """A gang that got a place."""
+    known: dict[str, Any] = {
+        "gang": "default/runs", "queue": "lab", "members": 1, "nodes": [node(1).node_id],
+        "node_count": 1,
+    }  # fmt: skip
+    return PlacedInfo(**known | fields)
+
+
+CYCLES = [
+    cycle(1, placed=[], evicted=[], promised=[], left=["default/next", "default/old"]),
+    cycle(
+        2,
+        repeats=3,
+        placed=[placed_info(first=node(1).node_id, among=2, scores={EVIL: 1.5})],
+        refused=[RefusedInfo(gang="default/gone", plugin=EVIL, code="license", sentence=EVIL)],
+    ),
+]
+
+
 def picture(**fields: Any) -> Picture:
     """Two nodes, of which one device is half held by a task; a gang; jobs of all kinds."""
     nodes = [node(1, [0, 5_000]), node(2), node(3, [], state="DEAD", reason=EVIL)]
@@ -100,6 +191,7 @@ def picture(**fields: Any) -> Picture:
         "status": StatusInfo(
             address="127.0.0.1:6380", store="memory", nodes=nodes, actors={"ALIVE": 2},
             groups=[], jobs=[], gangs={}, troubles=[EVIL],
+            stranded={nodes[0].node_id: {"GPU": 0.5}},
             defects={"gang": DefectInfo(count=1, last=EVIL, at=NOW)},
         ),
         "jobs": [
@@ -115,6 +207,7 @@ def picture(**fields: Any) -> Picture:
             queue("part", parent="lab", guarantee={"GPU": 2.0}, requested={"GPU": 1.0}),
             queue(EVIL, capability={"CPU": 4.0}, allocated={"CPU": 4.0}, requested={"CPU": 1.0}),
         ],
+        "events": EVENTS,
     }  # fmt: skip
     return Picture(**known | fields)
 
@@ -201,6 +294,7 @@ class Head:
         self.picture = picture()
         self.commands: list[CommandJob] = []
         self.error: Exception | None = None
+        self.metrics = MetricsNews(MetricsSince(1.0), True, False, [], [], [])
 
     def ask(self, request: Any) -> Any:
         """See `watch.Ask`."""
@@ -211,14 +305,42 @@ class Head:
                 return self.picture.status
             case GetNews():
                 return self._news()
+            case GetSeries():
+                used = Series()
+                used.add(NOW, 1.5)
+                return SeriesNews(NOW, [NumberOverTime("allocated", "GPU", used.tell(0.0))])
+            case GetHealth():
+                return HeadReport(
+                    began=NOW - 3600, protocol=PROTOCOL_VERSION, known={"nodes": 2, EVIL: 1},
+                    numbers=NUMBERS,
+                )  # fmt: skip
+            case GetRules():
+                return RulesInfo(
+                    text="", file=EVIL, is_own=True, actions=["allocate"], plugins=["gang"]
+                )
+            case ListCycles(number):
+                if number is not None and number > len(CYCLES):
+                    raise JobNotFoundError(f"there is no cycle {number}")
+                return CYCLES if number is None else CYCLES[max(number - 2, 0) : number]
+            case ListEvents(query):
+                found = [one for one in self.picture.events if is_meant(one, query)]
+                return EventPage(events=found, newest=8, kept=len(self.picture.events))
             case ListWaiting():
                 return [
                     WaitInfo(
-                        f"{row.namespace}/{row.name}", row.reason, row.position, row.expected_start
+                        f"{row.namespace}/{row.name}",
+                        row.reason,
+                        row.position,
+                        row.expected_start,
+                        "queue-quota",
                     )
                     for row in self.picture.jobs
                     if row.position is not None
                 ]
+            case GetMetrics():
+                return self.metrics
+            case ListDevices():
+                return [device(node(1), 0), device(node(1), 1, state="bad", is_closed=True)]
             case GetJob(name):
                 return description(self._job(name))
             case Explain():
@@ -256,8 +378,6 @@ class Head:
         )  # fmt: skip
 
     def _job(self, name: str) -> JobInfo:
-        from phalanx.errors import JobNotFoundError
-
         for row in self.picture.jobs:
             if name_of(row) == name:
                 return row

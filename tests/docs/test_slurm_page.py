@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.slurm.control import SCANCEL, SCONTROL, SEFF
+from phalanx.cli.slurm.control import SCONTROL, SEFF
 from phalanx.cli.slurm.main import COMMANDS
 from phalanx.cli.slurm.sacct import SACCT
+from phalanx.cli.slurm.scancel import SCANCEL
 from phalanx.cli.slurm.sinfo import SINFO
 from phalanx.cli.slurm.squeue import SQUEUE
 from phalanx.compat.slurm.options import ALLOCATION, BATCH, RESOURCES, STEP

@@ -39,6 +39,7 @@ from phalanx.protocol.node_messages import (
     LeaseDue,
     LeaseReturned,
     LeaseWanted,
+    ProcessNumbers,
     Settled,
     WorkerDied,
 )
@@ -355,7 +356,7 @@ class World:
             self.machine.returned(message.lease, message.reusable, now)
             return
         if not isinstance(message, LeaseWanted):
-            assert isinstance(message, Claimed | Settled | Events), message
+            assert isinstance(message, Claimed | Settled | Events | ProcessNumbers), message
             return
         request = ResourceSet.from_mapping(message.resources)
         self.machine.want(

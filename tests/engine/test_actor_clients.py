@@ -28,10 +28,12 @@ class Caller:
         self.log: list[Any] = []
         self.ends = {}
         peers: Any = self
-        self.clients = ActorClients(
-            peers, lambda actor: self.log.append("ask"), lambda client: self.log.append("over")
-        )
+        self.clients = ActorClients(peers, lambda actor: self.log.append("ask"), self.is_known)
         self.client = self.clients.known[b"actor"] = ActorClient(b"actor", self)
+
+    def is_known(self, client):
+        if client.state == DEAD:
+            self.log.append("over")
 
     def peer(self, process):
         return self.ends.setdefault(process, End())

@@ -38,6 +38,9 @@ class Script:
     def place_actor(self, record):
         self.log.append("place")
 
+    def restarts(self, record):
+        pass
+
     def withdraw_actor(self, record):
         self.log.append("withdraw")
 
@@ -208,7 +211,7 @@ def test_a_late_watcher_hears_the_state_and_a_dead_one_nothing():
         ("register placed ready unreferenced dies", "out of scope"),
         ("register placed ready owner-dies", "its owner has died"),
         ("register refused", "no room"),
-        ("register placed raises", "error raised in its constructor"),
+        ("register placed raises", "an error raised in its creation task"),
     ],
 )
 def test_the_dead_say_why(script, reason):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.effort import examples
 
 from phalanx import errors
 from phalanx.objects import failures
+from phalanx.objects.file_hold import FileHold
 from phalanx.objects.reference import make_ref
 from phalanx.owner.objects.lineage import (
     RECORD_BYTES,
@@ -26,7 +28,7 @@ from phalanx.owner.objects.lineage import (
     put_by,
 )
 from phalanx.owner.objects.reconstruction import Reconstruction
-from phalanx.protocol.messages import SHARED, Value
+from phalanx.protocol.messages import FAILED, SHARED, Value
 
 ME, OTHER = b"me" * 8, b"you!" * 4
 
@@ -217,6 +219,31 @@ def test_what_has_no_lineage():
     assert exported == [put, handle]
 
 
+def put_file(task, size):
+    ref = large(task)
+    ref._hold = FileHold(SimpleNamespace(dropped=[]), "file", size, None)
+    return ref
+
+
+def test_what_nothing_can_make_again_is_kept_while_there_is_room():
+    lineage = Lineage(limit_bytes=1 << 20)
+    put = put_file(1, 300_000)
+    totals = [result(lineage, 2, put), result(lineage, 3, put)]  # it counts once
+    newer = put_file(4, 700_000)
+    totals.append(result(lineage, 5, newer))
+    del put, newer
+    gc.collect()
+    found = [inputs_again(total)[0][0]._value.kind for total in totals]
+    assert found == [SHARED, SHARED, SHARED]
+    totals.append(result(lineage, 6, put_file(7, 200_000)))  # the oldest goes for this one
+    found = [inputs_again(total)[0][0]._value.kind for total in totals]
+    assert found == [FAILED, FAILED, SHARED, SHARED]
+    survivor = weakref.ref(inputs_again(totals[2])[0][0])
+    del totals
+    gc.collect()
+    assert survivor() is None, "nothing that was made of it is left"
+
+
 def test_a_small_input_is_kept_with_the_lineage_of_what_it_refers_to():
     lineage = Lineage()
     inner = result(lineage, 1)
@@ -314,25 +341,37 @@ def test_a_dead_actor_makes_nothing_again():
 
 
 @pytest.mark.parametrize(
-    ("reason", "error"),
+    ("reason", "error", "rays_word"),
     [
-        (put_by(ME), errors.ObjectReconstructionFailedError),
-        (no_retries(Recipe(allowed=0)), errors.ObjectReconstructionFailedError),
+        (put_by(ME), errors.ObjectReconstructionFailedError, "PUT"),
+        (
+            no_retries(Recipe(allowed=0)),
+            errors.ObjectReconstructionFailedError,
+            "RETRIES_DISABLED",
+        ),
         (
             no_retries(Recipe(allowed=3)),
             errors.ObjectReconstructionFailedMaxAttemptsExceededError,
+            "MAX_ATTEMPTS_EXCEEDED",
         ),
-        (Unmakeable("evicted", ""), errors.ObjectReconstructionFailedLineageEvictedError),
+        (
+            Unmakeable("evicted", ""),
+            errors.ObjectReconstructionFailedLineageEvictedError,
+            "LINEAGE_EVICTED",
+        ),
     ],
 )
-def test_the_error_says_what_was_lost_and_why(reason, error):
+def test_the_error_says_what_was_lost_and_why(reason, error, rays_word):
     made = lost_error(ME, number_of(4), reason)
     assert type(made) is error
     assert isinstance(made, errors.ObjectLostError)
     assert made.object_ref_hex == ME.hex() + "0000000000000004" + "00000001"
     assert str(made) == (
-        f"Object {made.object_ref_hex} is lost and cannot be made again: {reason.why}"
+        f"Object {made.object_ref_hex} is lost and cannot be made again: {reason.why} "
+        f"[ObjectReconstructionFailedError: OBJECT_UNRECONSTRUCTABLE_{rays_word}]"
     )
+    placed = lost_error(ME, number_of(4), reason, "(actor call) | f.py:g:7")
+    assert str(placed) == f"{made} It was made at (actor call) | f.py:g:7"
 
 
 def test_what_a_cancelled_generator_gave_is_not_made_again():
@@ -409,3 +448,23 @@ def test_an_item_that_gets_lost_while_its_generator_runs_for_the_last_time_waits
     assert len(runs) == 1
     assert objects.completed == []
     assert [type(item._hold) for item in items] == [LostHold, LostHold]
+
+
+class RunRecipe(Recipe):
+    """A task that may be run again."""
+
+    def renew(self, number, args):
+        return SimpleNamespace(number=number, args=args, stream=None)
+
+
+def test_making_again_what_was_let_go_takes_a_retry():
+    runs: list[Any] = []
+    references: Any = SimpleNamespace(export=lambda ref: None)
+    objects: Any = Objects()
+    machine = Reconstruction(ME, references, objects, runs.append)
+    work: Any = SimpleNamespace(number=1, retries=3, attempt=0, args=b"", inputs=None, pins=None)
+    record = machine.lineage.remember(ME, work, RunRecipe())
+    for _ in range(2):
+        machine.need(record.revive(number_of(1)))
+        machine.finished(runs[-1])
+    assert [(run.attempt, run.retries) for run in runs] == [(1, 2), (2, 1)]

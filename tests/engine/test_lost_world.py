@@ -141,7 +141,8 @@ def test_a_task_that_may_not_run_again_runs_once_however_often_its_inputs_are_lo
 def owner_text(ref, name):
     return (
         f"Object {ref.hex()} is lost and cannot be made again: task {name}, which made it, may "
-        "not run again (max_retries=0)."
+        "not run again (max_retries=0). ["
+        "ObjectReconstructionFailedError: OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED]"
     )
 
 

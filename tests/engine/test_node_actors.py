@@ -5,13 +5,18 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from phalanx.errors import ActorUnschedulableError
+from phalanx.model.system_settings import SystemSettings
 from phalanx.node.actors import NodeActors
+from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.drivers import Drivers
 from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.peers import Peers
 from phalanx.node.process_history import ProcessHistory
+from phalanx.node.requests import NodeAsker
 from phalanx.node.workers import WorkerPool
 from phalanx.protocol.cluster_messages import (
     ActorPlaced,
@@ -19,8 +24,11 @@ from phalanx.protocol.cluster_messages import (
     EndActor,
     JobEnded,
     PlaceActor,
+    Via,
     WithdrawActor,
 )
+from phalanx.protocol.node_messages import ActorReady
+from phalanx.protocol.requests.node import RegisterDriver
 from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.instances import NodeResources
 
@@ -42,10 +50,14 @@ class Node:
         control = SimpleNamespace(notify=self.notified.append)
         groups = SimpleNamespace(look_up=lambda group: None)
         store: Any = SimpleNamespace(owner_gone=lambda owner, kept: None)
-        jobs = KnownJobs()
+        jobs = KnownJobs(SystemSettings())
         resources = NodeResources({"CPU": cpus})
         self.leases = LeaseMachine(resources, self, WorkerPool(4, self.make_id), "n1", {})
-        self.actors = NodeActors(self.clock, self.leases, groups, self, self.peers, jobs, control)
+        self.actors = NodeActors(
+            self.clock, self.leases, groups, self, self.peers, jobs, control, self.report_needed
+        )
+        self.from_processes = PeerMessageTable()
+        self.actors.handle_in(MessageTable(), self.from_processes)
         self.drivers = Drivers(
             self.leases,
             self,
@@ -58,6 +70,7 @@ class Node:
             "",
             0,
             ProcessHistory(self.clock),
+            "3.11",
         )
 
     def make_id(self, job):
@@ -66,6 +79,9 @@ class Node:
 
     def clock(self):
         return self.now
+
+    def report_needed(self):
+        self.notified.append("what is free")
 
     # ---- effects
 
@@ -76,6 +92,9 @@ class Node:
         self.ending.append(worker.worker_id)
 
     end_worker = stop_worker
+
+    def leaves(self, worker, reason):
+        raise AssertionError("no actor leaves by its own will here")
 
     def warn_worker(self, worker):
         raise AssertionError("nothing is preempted here")
@@ -164,3 +183,24 @@ def test_actors_beyond_the_limit_of_processes_fail_and_tasks_find_room():
     node.leases.worker_gone(made[0], node.now)
     node.order(actor=bytes([4]) * 16)
     assert len(node.starting) == 1, "the place of one that has ended is free again"
+
+
+def test_the_head_knows_what_an_actor_holds_before_it_hears_that_it_is_made():
+    node = Node()
+    node.order()
+    worker = node.starts()
+    node.from_processes.handle(SimpleNamespace(peer=worker), ActorReady(ACTOR))
+    placed, report, ready = node.notified
+    assert isinstance(placed, ActorPlaced)
+    assert report == "what is free"
+    assert isinstance(ready, Via)
+
+
+def test_a_program_of_another_python_is_refused():
+    """What it pickles no worker here could run."""
+    node = Node()
+    asker: Any = NodeAsker.__new__(NodeAsker)
+    asker.peer = SimpleNamespace()
+    request = RegisterDriver([], "/", "", False, python="3.13")
+    with pytest.raises(ValueError, match=r"Python 3\.13, and the cluster's node on 3\.11"):
+        node.drivers.register(asker, request)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.engine.leasing import GONE, Node, make_group, owner
 
+from phalanx.model.lifecycle import CREATED, RESCHEDULING
 from phalanx.node.refusals import UNAVAILABLE_AFTER_S
 from phalanx.node.turns import LONGEST_HOLD_S, MIN_HOLD_S
+from phalanx.protocol.bundle_messages import GroupKnown
 from phalanx.protocol.node_messages import OVER
 from phalanx.resources.sets import ResourceSet
+from phalanx.scheduling.strategies import WHOLE_GROUP
 
 
 def test_grants_as_many_as_fit_and_the_rest_when_something_comes_back():
@@ -331,6 +335,41 @@ def test_a_bundle_with_devices_is_left_to_those_that_use_them():
     assert [len(node.leases(name)) for name in "ab"] == [2, 1]
 
 
+def test_what_wants_a_whole_group_waits_while_a_bundle_is_placed_again():
+    node = Node(CPU=3)
+    make_group(node, {"CPU": 1}, {"CPU": 1})
+    known = GroupKnown(b"g", RESCHEDULING, [{"CPU": 1.0}] * 3, ["n1", "n1", ""])
+    node.machine.groups.put(known)
+    node.want("a", resources={}, group=(b"g", WHOLE_GROUP), number=1)
+    node.want("b", resources={}, group=(b"g", -1), number=2)
+    assert node.log == ["grant b"]
+    node.machine.groups.put(msgspec.structs.replace(known, state=CREATED, nodes=["n1"] * 3))
+    node.later()
+    assert node.log == ["grant b", "grant a"]
+
+
+def test_bundles_that_are_left_serve_while_no_node_can_hold_a_lost_one():
+    node = Node(CPU=2)
+    make_group(node, {"CPU": 1})
+    lost = GroupKnown(b"g", RESCHEDULING, [{"CPU": 1.0}] * 2, ["n1", ""], waits_for="no node")
+    node.machine.groups.put(lost)
+    node.want("a", group=(b"g", -1), number=1)
+    node.give_back(node.leases("a")[0])
+    node.want("b", group=(b"g", 0), number=2)
+    node.want("c", group=(b"g", 1), number=3)
+    node.want("d", resources={}, group=(b"g", WHOLE_GROUP), number=4)
+    assert [entry for entry in node.log if "grant" in entry] == ["grant a", "grant b"]
+    assert [len(node.leases(name)) for name in "cd"] == [0, 0]
+
+
+def test_where_a_whole_group_is_wanted_no_other_node_is_asked_before():
+    node = Node(CPU=3)
+    known = GroupKnown(b"g", RESCHEDULING, [{"CPU": 1.0}] * 2, ["n2", ""])
+    node.machine.groups.put(known)
+    assert node.machine.groups.nodes_of((b"g", WHOLE_GROUP)) == []
+    assert node.machine.groups.nodes_of((b"g", -1)) == ["n2"]
+
+
 def test_news_of_one_group_leaves_alone_what_waits_in_others(monkeypatch):
     node = Node(CPU=3)
     for name in (b"g", b"h"):
@@ -495,3 +534,24 @@ def test_a_task_that_ends_makes_room_for_the_next_at_once():
     block_all(node)
     node.give_back(node.leases("a")[0])
     assert len(node.leases("a")) == 1
+
+
+def test_all_that_runs_is_asked_to_end_and_then_killed():
+    node = Node()
+    node.want("a", count=2)
+    node.machine.end_all("its node drains: disks", False)
+    assert node.log[-2:] == ["warn 1", "warn 2"]
+    node.machine.end_all("its node drains: disks", True)
+    assert node.log[-2:] == [f"stop {n}: its node drains: disks" for n in (1, 2)]
+
+
+def test_a_closed_device_is_lent_to_nobody_until_it_is_open():
+    node = Node(CPU=4, GPU=2)
+    node.resources.close("GPU", frozenset({0}))
+    node.want("a", count=2, resources={"GPU": 1})
+    assert node.log == ["grant a"]
+    (lease,) = node.machine.leases.values()
+    assert lease.devices == {"GPU": [1]}
+    node.resources.close("GPU", frozenset())
+    node.machine.dispatch(node.now)
+    assert [one.devices for one in node.machine.leases.values()] == [{"GPU": [1]}, {"GPU": [0]}]

@@ -14,12 +14,13 @@ from phalanx.engines.embedded.node.object_files import SessionFiles, ThreadedSpi
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.loop import Loop
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
+from phalanx.model.system_settings import SystemSettings
 from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import Peers
 from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import Pulled
-from phalanx.protocol.node_messages import Spilled
+from phalanx.protocol.node_messages import Spilled, Unread
 
 MIB = 1 << 20
 CAPACITY = 256 * MIB
@@ -120,7 +121,7 @@ def store(session, writer, disk, gateway):
         transfers=gateway,
         links=links,
         peers=peers,
-        jobs=KnownJobs(),
+        jobs=KnownJobs(SystemSettings()),
         events=events,
     )
 
@@ -292,6 +293,32 @@ def test_a_reader_that_dies_too_is_not_waited_for(store, session):
     assert os.listdir(session.shared) == []
 
 
+def test_what_its_owner_drops_unread_is_its_writers_again(store, session, writer):
+    write(store, session, "a-1", MIB)
+    store.claimed("a-1", b"owner")
+    store.unread("a-1", b"somebody else")
+    assert writer.told == []
+    store.unread("a-1", b"owner")
+    assert (writer.told, store.accounting.used_bytes >= MIB) == ([Unread("a-1")], True)
+    store.owner_gone(b"owner")
+    assert os.listdir(session.shared) == ["a-1"], "it is the owner's no more"
+
+
+def test_what_is_dropped_unread_is_deleted_when_its_writer_is_gone(store, session):
+    write(store, session, "0d-1", MIB, b"dead")
+    store.claimed("0d-1", b"owner")
+    store.process_gone(b"dead")
+    store.unread("0d-1", b"owner")
+    assert (os.listdir(session.shared), store.accounting.used_bytes) == ([], 0)
+
+
+def test_the_writer_of_what_another_process_drops_lets_go_of_it(store, session, writer):
+    write(store, session, "a-1", MIB)
+    store.claimed("a-1", b"owner")
+    store.dropped("a-1", 0, b"owner")
+    assert writer.told == [Spilled(["a-1"])]
+
+
 # ---- copies of other nodes' objects ------------------------------------------------------------
 
 ELSEWHERE = "0b" * 16
@@ -310,7 +337,7 @@ def arrive(store, gateway, name, size, reason=""):
 def test_a_copy_takes_its_own_size_and_no_more(store, gateway):
     answers: list[Any] = []
     for i in range(8):
-        store.pull(f"{ELSEWHERE}-{i}", MIB, answers.append)
+        store.pull(f"{ELSEWHERE}-{i}", MIB, b"a", answers.append, will_map=False)
         arrive(store, gateway, f"{ELSEWHERE}-{i}", MIB)
     assert answers == [""] * 8
     assert store.accounting.used_bytes == 8 * MIB
@@ -319,7 +346,7 @@ def test_a_copy_takes_its_own_size_and_no_more(store, gateway):
 def test_a_copy_that_does_not_come_leaves_the_others_what_they_were_promised(store, gateway):
     answers: list[Any] = []
     for i in range(3):
-        store.pull(f"{ELSEWHERE}-{i}", 2 * MIB, answers.append)
+        store.pull(f"{ELSEWHERE}-{i}", 2 * MIB, b"a", answers.append)
     arrive(store, gateway, f"{ELSEWHERE}-0", 2 * MIB, reason="it hung up")
     assert store.accounting.used_bytes == 4 * MIB
     arrive(store, gateway, f"{ELSEWHERE}-1", 2 * MIB)
@@ -332,7 +359,7 @@ def test_a_copy_that_does_not_come_leaves_the_others_what_they_were_promised(sto
 def test_a_copy_that_memory_cannot_hold_goes_to_disk(store, gateway, session):
     answers: list[Any] = []
     name = f"{ELSEWHERE}-1"
-    store.pull(name, 11 * MIB, answers.append)
+    store.pull(name, 11 * MIB, b"a", answers.append)
     assert gateway.under_way == {name: True}
     arrive(store, gateway, name, 11 * MIB)
     assert answers == [""]
@@ -342,7 +369,7 @@ def test_a_copy_that_memory_cannot_hold_goes_to_disk(store, gateway, session):
 
 
 def come_and_go(store, gateway, name, size):
-    store.pull(name, size, lambda failure: None)
+    store.pull(name, size, b"a", lambda failure: None)
     arrive(store, gateway, name, size)
     store.copy_dropped(name)
 
@@ -356,7 +383,7 @@ def test_the_file_of_a_copy_that_went_is_kept_for_the_next(store, gateway, sessi
         False,
     )
     name = f"{ELSEWHERE}-2"
-    store.pull(name, MIB, lambda failure: None)
+    store.pull(name, MIB, b"a", lambda failure: None)
     assert os.stat(os.path.join(session.shared, name)).st_ino == inode
     assert (store.accounting.used_bytes, gateway.gone) == (MIB, [])
     arrive(store, gateway, name, MIB)
@@ -378,11 +405,41 @@ def test_a_copy_that_is_too_small_to_keep_goes_at_once(store, gateway, session):
 
 
 def test_a_spare_file_goes_when_the_copy_it_was_taken_for_lies_on_disk(store, gateway, session):
-    store.pull(f"{ELSEWHERE}-1", MIB, lambda failure: None)
+    store.pull(f"{ELSEWHERE}-1", MIB, b"a", lambda failure: None)
     arrive(store, gateway, f"{ELSEWHERE}-1", MIB)
     reserve(store, b"a", 9 * MIB)
     store.copy_dropped(f"{ELSEWHERE}-1")
     store.accounting.promise(b"a", MIB)  # what is promised leaves no room
-    store.pull(f"{ELSEWHERE}-2", MIB, lambda failure: None)
+    store.pull(f"{ELSEWHERE}-2", MIB, b"a", lambda failure: None)
     assert gateway.under_way == {f"{ELSEWHERE}-2": True}
     assert (store.accounting.used_bytes, os.listdir(session.shared)) == (10 * MIB, [])
+
+
+def test_a_copy_stays_until_its_reader_has_mapped_it_and_who_needs_room_waits(store, gateway):
+    answers: list[Any] = []
+    first, second = f"{ELSEWHERE}-1", f"{ELSEWHERE}-2"
+    for name in (first, second):
+        store.pull(name, 4 * MIB, b"a", answers.append)
+    arrive(store, gateway, first, 4 * MIB)
+    assert (answers, gateway.under_way) == ([""], {}), "two are more than may be on their way"
+    wrote = reserve_soon(store, b"w", 8 * MIB)
+    assert (wrote, store.evictions) == ([], 0)
+    assert store.pinned_bytes == 4 * MIB
+    store.used(first, b"a")
+    assert store.pinned_bytes == 0
+    assert (store.evictions, [error for _, error in wrote]) == (1, [None])
+    assert gateway.under_way == {second: True}, "there is no room for it in memory any more"
+
+
+def test_a_copy_that_is_here_is_pinned_for_who_asks_again_and_not_for_who_only_waits(
+    store, gateway
+):
+    name = f"{ELSEWHERE}-1"
+    store.pull(name, 4 * MIB, b"a", lambda failure: None, will_map=False)
+    arrive(store, gateway, name, 4 * MIB)
+    reserve(store, b"w", 6 * MIB)
+    store.pull(name, 4 * MIB, b"a", lambda failure: None)
+    waiting = reserve_soon(store, b"w", MIB)
+    assert (waiting, store.evictions) == ([], 0)
+    store.process_gone(b"a")
+    assert ([error for _, error in waiting], store.evictions) == ([None], 1)

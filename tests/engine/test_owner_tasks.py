@@ -278,6 +278,14 @@ def test_classes_have_queues_of_their_own():
     assert not script.machine.class_of(other).queue
 
 
+def test_an_idle_worker_goes_back_soon_while_tasks_of_another_class_wait():
+    """Else it held what those wait for, on a node that nobody asks as it seems full."""
+    script = Script()
+    script.run("f; grant 1; done 1; after 0.03")
+    script.key = msgspec.structs.replace(KEY, resources=(("CPU", 1.0), ("R", 1.0)))
+    assert script.run("f; after 0.01") == "want 1; send 1:1; want 1; return 1"
+
+
 def test_run_times_are_believed_at_once_when_bad():
     record = FunctionRecord(b"f", "f", b"")
     means = []

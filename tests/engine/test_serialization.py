@@ -226,3 +226,17 @@ def test_errors_of_ours_travel_as_they_are():
     found = failures.load(failures.pack(error))
     assert type(found) is errors.ObjectLostError
     assert str(found) == str(error)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_large_bytes_are_a_buffer_and_bytes_again_where_they_are_read(kind):
+    """Whatever they say: `__main__` in them is no class of the program's."""
+    value = kind(b"__main__" + bytes(1 << 16))
+    packed = serialize(value)
+    assert isinstance(packed, Pickled)
+    assert len(packed.data) < 200
+    assert [buffer.raw().nbytes for buffer in packed.buffers] == [len(value)]
+    again = deserialize(packed.data, [bytes(buffer.raw()) for buffer in packed.buffers])
+    assert type(again) is kind
+    assert again == value
+    assert not isinstance(serialize(kind(b"x" * ((1 << 16) - 1))), Pickled)

@@ -46,6 +46,7 @@ class Node:
             self.reserve,
             lambda name, size: self.log.append(("sealed", name)),
             lambda name, size: self.log.append(("returned", name, size)),
+            lambda name: self.log.append(("unread", name)),
         )
 
     def reserve(self, wanted):
@@ -113,6 +114,21 @@ def test_pages_that_a_reader_here_still_sees_are_not(node):
     del hold, mapping
     node.write(2)
     assert bytes(view[:3]) == b"\1\1\1"
+
+
+def test_who_waits_for_credit_holds_up_no_other_thread(node, monkeypatch):
+    written = []
+
+    def reserve(wanted):
+        monkeypatch.setattr(node.store, "_reserve", node.reserve)
+        other = threading.Thread(target=lambda: written.append(node.store.write(b"other", [])))
+        other.start()
+        other.join(30)
+        return node.reserve(wanted)
+
+    monkeypatch.setattr(node.store, "_reserve", reserve)
+    node.store.write(b"first", [])
+    assert len(written) == 1
 
 
 def test_two_threads_that_read_at_once_share_one_mapping(node):
@@ -280,6 +296,49 @@ def test_an_object_handed_over_stays_when_its_writer_forgets_it(node):
     del hold
     node.store.collect()
     assert node.files() == [name]
+
+
+def test_a_file_that_its_new_owner_gives_back_is_written_again(node):
+    name, hold = node.write(1)
+    inode = os.stat(os.path.join(node.shared, name)).st_ino
+    hold.hand_over()
+    node.store.give_back(name)
+    other, _kept = node.write(2)
+    assert node.files() == [other] != [name]
+    assert os.stat(os.path.join(node.shared, other)).st_ino == inode
+    assert bytes(node.read(other)[1][:3]) == b"\2\2\2"
+
+
+def test_a_file_that_comes_back_late_is_deleted(node, monkeypatch):
+    """Its writer has unmapped it, as its memory was needed or many went since."""
+    monkeypatch.setattr(shared_memory, "_HANDED_FILES", 2)
+    names = []
+    for value in range(3):
+        name, hold = node.write(value)
+        hold.hand_over()
+        names.append(name)
+    node.store.let_go([names[2]])
+    for name in (names[0], names[2]):
+        node.store.give_back(name)
+        assert node.log[-1] == ("returned", name, 0)
+    assert node.files() == [names[1]]
+
+
+def test_an_owner_gives_back_what_only_it_can_have_mapped(node):
+    import weakref
+
+    for is_seen, is_viewed, given_back in ((0, 0, True), (1, 0, False), (0, 1, False)):
+        name, written = node.write(1)
+        mapping, _view = node.read(name)
+        written.hand_over()
+        hold = node.store.hold(name, MIB)
+        hold.seen = bool(is_seen)
+        if is_viewed:
+            hold.view = weakref.ref(mapping)
+        del hold
+        node.store.collect()
+        last = ("unread", name) if given_back else ("returned", name, 0)
+        assert (node.log[-1], name in node.files()) == (last, given_back)
 
 
 def test_news_of_spilling_wait_for_a_writer_at_work(node):

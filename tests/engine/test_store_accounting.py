@@ -25,6 +25,17 @@ def test_credit_is_what_was_asked_when_there_is_little_room():
     assert accounting.missing(1) == 1
 
 
+def test_what_processes_keep_for_their_next_objects_is_free():
+    accounting = StoreAccounting(CAPACITY)
+    accounting.grant(b"a", 64 * MIB)
+    accounting.sealed("o", 64 * MIB, b"a")
+    assert accounting.free_bytes == CAPACITY - 64 * MIB
+    accounting.keeps(b"a", 60 * MIB)
+    assert accounting.free_bytes == CAPACITY - 4 * MIB
+    accounting.process_gone(b"a")
+    assert accounting.free_bytes == CAPACITY - 64 * MIB
+
+
 def test_the_oldest_go_first():
     accounting = StoreAccounting(CAPACITY)
     for i in range(4):

@@ -209,5 +209,5 @@ def test_the_end_of_members_that_a_gang_does_not_have_is_refused() -> None:
 def test_a_job_prints_no_escapes() -> None:
     job = Maker(random.Random(3)).value(JobDescription)
     bad = replace(job, name="\x1b[2J", queue="\x08", state="\x07")
-    assert "\x1b" not in job_text(bad)
-    assert "\x08" not in job_text(bad)
+    assert "\x1b" not in job_text(bad, [])
+    assert "\x08" not in job_text(bad, [])

@@ -15,7 +15,9 @@ from tests.fuzz.world import is_meant
 
 from phalanx.model.exit_codes import NOT_STARTED
 from phalanx.model.ids import node_prefix, process_id
+from phalanx.node.checks import NoChecks
 from phalanx.node.cluster_node import cluster_node
+from phalanx.node.devices import NoDeviceReading
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.options import SpillOptions
@@ -86,10 +88,13 @@ class Place:
                 connections=connections,
                 memory=memory,
                 usage=NoUsageMeter(),
+                devices=NoDeviceReading(),
+                checks=NoChecks(),
                 is_port_free=lambda port: True,
                 drain_output=lambda then: then(),
                 know_addresses=lambda rows: None,
                 sweep=lambda: None,
+                look=lambda meter: None,
                 report_defect=self.defects.append,
                 note=lambda text, **about: None,
                 **outside,

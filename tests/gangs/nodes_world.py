@@ -97,10 +97,10 @@ class World:
     def of_job(self):
         return self.shell.gang_scheduler.jobs.gang_of("default/job")
 
-    def evict(self, members, gang=None):
+    def evict(self, members, gang=None, claimant=""):
         """The scheduler takes places away."""
         batch = self.shell.gang_scheduler
-        batch.applier.evict(gang or batch.registry.gangs[GROUP], members, "preempt")
+        batch.applier.evict(gang or batch.registry.gangs[GROUP], members, "preempt", claimant)
 
     def cycles(self, count=1):
         for _ in range(count):

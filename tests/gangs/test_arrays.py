@@ -313,6 +313,18 @@ def test_an_element_waits_for_that_of_another_array(world):
         world.info("first")
 
 
+def test_elements_that_ended_with_their_array_wait_for_nobody_any_more(world):
+    world.submit("0-1", name="first")
+    world.submit("0-1", name="b", after="aftercorr:first").rounds()
+    world.do(CommandJob("b", "cancel"))
+    world.rounds()
+    counted = world.counts("b")
+    for place in list(world.running):
+        world.end(place, 1)
+    assert (world.counts("b"), world.info("b").state) == (counted, st.TERMINATED)
+    assert not world.defects
+
+
 def test_a_long_chain_of_arrays_ends_together(world):
     world.submit("0-1", name="n0", is_held=True)
     for number in range(400):

@@ -11,6 +11,7 @@ from phalanx.head.accounting.records import MAX_TEXT
 from phalanx.head.state_store import read_state
 from phalanx.model.attempts import Used, UsedRow
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
+from phalanx.model.steps import Step, StepRow
 from phalanx.protocol.bundle_messages import MemberNews, MemberUsed, StartMember
 from phalanx.protocol.requests.jobs import CommandJob, DeleteJob, ListJobs
 from phalanx.storage.memory import MemoryShard
@@ -27,6 +28,7 @@ class Ledger:
     def __init__(self):
         self.rows: dict[bytes, Any] = {}
         self.used: dict[bytes, Used] = {}
+        self.steps: dict[bytes, Step] = {}
         self.waiting: list[Any] = []
 
     def add(self, rows, kept):
@@ -38,6 +40,8 @@ class Ledger:
             for row in rows:
                 if isinstance(row, UsedRow):
                     self.used[row.key] = row.used
+                elif isinstance(row, StepRow):
+                    self.steps.setdefault(row.key, row.step)
                 else:
                     self.rows.setdefault(row.key, row.attempt)
             kept()
@@ -63,15 +67,15 @@ class Accounted(StoredWorld):
             ledger=self.ledger,
         )
 
-    def started(self):
+    def started(self, node="n"):
         """A job of one member runs; the order to start it."""
-        self.add("n")
+        self.add(node)
         process = Process(command=("train", "fast"), requests=(("CPU", 1.0),))
         template = Template(processes=(process,), grace_s=1.0)
         self.job(TaskGroup(name="a", template=template), user="ann")
         self.run()
         [order] = [m for _, m in self.told if isinstance(m, StartMember)]
-        self.hear("n", MemberNews(order.group, order.index, order.attempt))
+        self.hear(node, MemberNews(order.group, order.index, order.attempt))
         self.run()
         return order
 
@@ -161,11 +165,12 @@ def test_a_member_whose_node_died_has_a_record_without_use():
 def test_what_an_evicted_member_used_comes_later():
     world = Accounted()
     order = world.started()
-    world.evict([0], world.of_job())
+    world.evict([0], world.of_job(), claimant="default/urgent")
     world.hear("n", MemberUsed(order.group, order.index, order.attempt, USED))
     world.run()
     [one] = world.records()
     assert (one.state, one.used) == ("Preempted", None)
+    assert one.reason == "its place went to default/urgent (preempt)"
     [key] = world.ledger.rows
     assert world.ledger.used == {key: USED}
     assert not world.left()

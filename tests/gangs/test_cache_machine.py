@@ -12,12 +12,16 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.head.making import TestClock
 
 from phalanx.api.jobs import job_manifest
 from phalanx.batch.cycle import run_cycle
 from phalanx.errors import PhalanxError
+from phalanx.head.gangs.cycle_times import CycleTimes
 from phalanx.head.gangs.member_states import HELD, PLACING
+from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
+from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.bundle_messages import EndMember, MemberNews, StartMember
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ResizeJob
 from phalanx.protocol.requests.queues import CreateQueue, DeleteQueue, QueueFields, UpdateQueue
@@ -185,7 +189,7 @@ class Machine(RuleBasedStateMachine):
         if names:
             node = self.world.nodes[names[number % len(names)]]
             node.is_draining = True
-            self.world.head.nodes.drain(node.name, "by hand")
+            self.world.head.nodes.hold(node.name, DRAIN, Hold(reason="by hand"))
 
     @rule(number=SMALL, cpus=st.integers(1, 4))
     def others_take(self, number, cpus):
@@ -250,10 +254,11 @@ class Machine(RuleBasedStateMachine):
         batch, now = self.world.batch, self.world.now
         batch.cycles.show_next()
         truth = batch.cache.truth(now, now)
-        read = batch.read_cluster()
+        read = batch.pictures.read_cluster()
         keep_nominations(batch.cache.cluster(now, now), read)
         expected = run_cycle(truth, cluster=read, explains=False)
-        plan = batch.cache.decide(now, now, evicts=True)
+        times = CycleTimes(Meter(), TestClock(lambda: now), None)
+        plan = batch.cache.decide(now, now, times, evicts=True)
         assert plan.binds == expected.binds
         assert plan.evicted == expected.evicted
         assert plan.pipelined == expected.pipelined

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from tests.polling import PATIENCE_S
 
 import phalanx
 from phalanx.engines.processes.commands import inherited
+from phalanx.engines.processes.environment import ADDED, child_environment
 
 
 def test_secrets_stay_with_the_node():
@@ -27,6 +29,34 @@ def test_secrets_stay_with_the_node():
     named = inherited({**node, "PHALANX_JOB_ENV": "NCCL_*, SITE"})
     assert set(named) == {"PATH", "HOME", "LC_ALL", "NCCL_DEBUG", "NCCL_IB", "SITE"}
     assert inherited({**node, "PHALANX_JOB_ENV": ""}) == inherited(node)
+
+
+@pytest.mark.parametrize("path", [None, "/own", "/own:/more"])
+def test_what_lies_beside_us_is_on_the_path_of_our_processes_alone(monkeypatch, path):
+    """A job's Python may be another one, which could not import what is installed with us."""
+    if path is None:
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+    else:
+        monkeypatch.setenv("PYTHONPATH", path)
+    ours = child_environment()
+    assert ours["PYTHONPATH"].endswith("" if path is None else f":{path}")
+    assert ours["PYTHONPATH"] != path
+    monkeypatch.setenv("PYTHONPATH", ours["PYTHONPATH"])
+    monkeypatch.setenv(ADDED, ours[ADDED])
+    assert child_environment() == ours, "a child of a child has it once"
+    assert inherited(ours).get("PYTHONPATH") == path
+    assert ADDED not in inherited({**ours, "PHALANX_JOB_ENV": "*"})
+
+
+def test_neither_jobs_nor_tasks_have_our_path(machine):
+    job = phalanx.submit(phalanx.Job(["env"]))
+    task = phalanx.remote(lambda: dict(os.environ)).remote()
+    assert job.wait(PATIENCE_S) == "Completed"
+    path = os.environ.get("PYTHONPATH")
+    assert phalanx.get(task).get("PYTHONPATH") == path
+    lines = [line for line in job.logs().splitlines() if line.startswith("PYTHONPATH=")]
+    assert lines == ([] if path is None else [f"PYTHONPATH={path}"])
+    job.delete()
 
 
 def test_a_job_sees_what_was_named_and_nothing_of_who_started_its_node(machine):

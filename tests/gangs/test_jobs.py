@@ -137,8 +137,13 @@ def test_a_job_waits_says_why_and_runs_when_there_is_room(machine, room):
 def test_suspend_ends_the_members_and_resume_starts_them_again(machine, room):
     job = run(until(room, "there"), members=2, grace_s=5)
     room.wait("there")
+    assert (job.signal("SIGWINCH"), job.signal(28, to="all", member=1)) == (2, 1)
+    with pytest.raises(ValueError, match="'USRR' is no signal"):
+        job.signal("USRR")
     job.suspend()
     assert job.wait(PATIENCE_S) == "Aborted"
+    with pytest.raises(JobCommandError, match="does not run: it is Aborted"):
+        job.signal("USR1")
     assert states(job) == ["Ended", "Ended"]
     eventually(none_left)
     with pytest.raises(JobCommandError, match="Aborted"):
@@ -280,7 +285,7 @@ def test_what_cannot_be_is_said_at_once_and_leaves_nothing(machine):
     cases = [
         (lambda: run("true", name="taken"), JobCommandError, "there is a job default/taken"),
         (lambda: run("true", members=5), GangInfeasibleError, "never have more than 4"),
-        (lambda: run("true", num_gpus=8), GangInfeasibleError, "the largest node has 4 GPU"),
+        (lambda: run("true", num_gpus=8), GangInfeasibleError, "could never start here: .* 4 GPU"),
         (lambda: run("true", queue="nobody"), QueueUnavailableError, "no queue 'nobody'"),
         (lambda: phalanx.submit(no_job), TypeError, "submit_manifests"),
         (lambda: phalanx.submit({"kind": "Queue"}), TypeError, "submit_manifests"),

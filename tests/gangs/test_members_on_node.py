@@ -15,9 +15,18 @@ from phalanx.engines.processes.commands import become_command
 from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, LOOK_AT_MEMORY_EVERY_S, JobMembers
+from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, JobMembers
+from phalanx.node.memory_limits import LOOK_AT_MEMORY_EVERY_S
 from phalanx.node.usage import NoUsageMeter
-from phalanx.protocol.bundle_messages import Command, EndMember, MemberNews, StartMember, WarnMember
+from phalanx.protocol.bundle_messages import (
+    ERROR_FILE,
+    Command,
+    EndMember,
+    MemberNews,
+    MemberUsed,
+    StartMember,
+    WarnMember,
+)
 from phalanx.resources.instances import NodeResources
 from phalanx.resources.sets import ResourceSet
 
@@ -29,11 +38,12 @@ class Node:
 
     def __init__(self, tmp_path):
         self.now = 1.0
+        self.root = str(tmp_path)
         self.news: list[Any] = []
         self.processes: list[Any] = []
         self.signals = []
         self.used = {}
-        bundles = BundleTable(NodeResources({"CPU": 1}))
+        self.bundles = bundles = BundleTable(NodeResources({"CPU": 1}))
         bundles.prepare(GROUP, 1, {0: ResourceSet.from_mapping({"CPU": 1})}, 0.0)
         bundles.commit(GROUP, 1)
         self.members = JobMembers(
@@ -59,8 +69,8 @@ class Node:
     def kill(self, process):
         self.signals.append(("KILL", self.processes.index(process)))
 
-    def warn(self, process, signal, only_shell):
-        self.signals.append((signal, only_shell, self.processes.index(process)))
+    def signal(self, process, number, to):
+        self.signals.append((number, to, self.processes.index(process)))
 
     def above(self, limits):
         return {pid: used for pid, used in self.used.items() if used > limits.get(pid, used)}
@@ -87,6 +97,9 @@ class Node:
 
     def end(self, attempt=1):
         self.members.end(EndMember(GROUP, 0, attempt))
+
+    def evict(self):
+        self.members.warn_in(list(self.bundles.pools((GROUP, 0))))
 
     def exits(self, code=0, process=-1):
         assert self.members.exited(self.processes[process], code, "")
@@ -150,13 +163,36 @@ def test_the_signal_before_the_end_is_sent_once_each_start(node):
         node.members.warn(WarnMember(GROUP, 0, 1, 10, only_shell=True))
     node.members.warn(WarnMember(GROUP, 0, 2, 10))
     node.members.warn(WarnMember(GROUP, 1, 1, 10))
-    assert node.signals == [(10, True, 0), (10, True, 1)]
+    assert node.signals == [(10, "command", 0), (10, "command", 1)]
     node.exits(process=0)
     node.exits(process=1)
     node.start(2)
     node.members.warn(WarnMember(GROUP, 0, 1, 12))
     node.members.warn(WarnMember(GROUP, 0, 2, 12))
-    assert node.signals[2:] == [(12, False, 2)]
+    assert node.signals[2:] == [(12, "started", 2)]
+
+
+def test_who_loses_its_place_gets_its_own_signal_first_and_sigterm_at_half_of_its_grace(node):
+    node.start(grace_s=10.0, signal=12)
+    node.evict()
+    assert node.signals == [(12, "started", 0)]
+    node.later(4.0)
+    assert len(node.signals) == 1
+    node.later(1.0)
+    assert node.signals[1:] == [("TERM", 0)]
+    node.exits(255)
+    assert isinstance(node.news[-1], MemberUsed), "who took the place knows that it ended"
+
+
+@pytest.mark.parametrize("signal", [0, 12])
+def test_who_was_warned_before_or_has_no_signal_is_asked_by_sigterm_to_leave(node, signal):
+    node.start(grace_s=10.0, signal=signal)
+    if signal:
+        node.members.warn(WarnMember(GROUP, 0, 1, 12))
+    node.evict()
+    node.evict()
+    assert node.signals[-1] == ("TERM", 0)
+    assert len(node.signals) == 1 + bool(signal)
 
 
 def test_a_node_says_how_long_a_member_has_run_by_its_own_clock(node):
@@ -280,3 +316,30 @@ def test_a_command_does_not_write_its_output_through_a_link(tmp_path):
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) != 0
     assert secret.read_text() == "kept"
+
+
+def test_a_member_says_in_its_error_file_why_it_failed(node, tmp_path):
+    order = StartMember(GROUP, 0, 1, "default/job", "a-0", [], [], {}, 0.0)
+    command = Command(["true"], {"TORCHELASTIC_ERROR_FILE": ERROR_FILE})
+    node.start()
+    path = JobDirectories(str(tmp_path)).place(order, command).variables["TORCHELASTIC_ERROR_FILE"]
+    Path(path).write_text('{"message": {"message": "ValueError: no more digits"}}')
+    node.exits(1)
+    assert node.news[-1].reason == "exit code 1: ValueError: no more digits"
+    node.start(attempt=2)
+    node.exits(1)
+    assert node.news[-1].reason == "", "another attempt has another file"
+
+
+def test_an_error_file_is_read_only_where_it_is_one(node, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text('{"message": "of somebody else"}')
+    order = StartMember(GROUP, 0, 1, "default/job", "a-0", [], [], {}, 0.0)
+    command = Command([ERROR_FILE], {})
+    for make in (lambda path: os.symlink(secret, path), os.mkfifo, os.mkdir):
+        there = Node(tmp_path / str(len(os.listdir(tmp_path))))
+        there.start()
+        directories = JobDirectories(there.root)
+        make(directories.place(order, command).argv[0])
+        there.exits(1)
+        assert there.news[-1].reason == ""

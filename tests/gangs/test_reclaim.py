@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from tests.present import present
 
-from phalanx.api.jobs import manifest_objects
+from phalanx.api.jobs import job_manifest, manifest_objects
+from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
+from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.jobs import ApplyManifests
+from phalanx.sim.chaos.cache_check import differences
 
 from .head_world import World
+from .nodes_world import StoredWorld
 
 
 def test_two_queues_that_each_want_more_than_their_half_do_not_take_turns():
@@ -116,3 +121,80 @@ def test_the_order_of_queues_with_paths_is_that_of_their_steps():
         .config.plugin_names()
         .count("drf")
     )
+
+
+def promised(world):
+    truth = world.shell.gang_scheduler.cache.truth(world.now, world.now)
+    return sorted(group.name.partition("-")[0] for group in truth.podgroups if group.promised)
+
+
+def test_a_promise_that_others_of_its_queue_have_taken_is_none_any_more():
+    """Else its queue would have its turn before all others for as long as it waits."""
+    world = World(cpus=4)
+    world.queue("a")
+    world.queue("b")
+    world.gang("first", "a", members=1, cpus=4)
+    world.rounds(5)
+    world.gang("second", "b", members=1, cpus=2)
+    world.now += 1.0
+    world.shell.on_round(world.now)
+    assert promised(world) == ["second"]
+    world.gang("better", "b", members=1, cpus=4, priority=1)
+    world.rounds(5)
+    assert (world.running(), promised(world)) == (["better"], [])
+    assert world.preempted == ["first"]
+
+
+def test_a_promise_stands_until_the_room_is_free():
+    world = World(cpus=4)
+    world.queue("a")
+    world.queue("b")
+    world.gang("first", "a", members=1, cpus=4)
+    world.rounds(5)
+    world.gang("second", "b", members=1, cpus=2)
+    for _ in range(3):
+        world.now += 1.0
+        world.gang(f"other{world.now}", "a", members=1, cpus=4)  # a cycle for each
+        world.shell.on_round(world.now)
+        assert promised(world) == ["second"]
+
+
+def test_the_next_head_withdraws_a_promise_that_is_not_kept():
+    world = StoredWorld()
+    world.add("n")
+    world.gang(1, 1)
+    world.cycles(2)
+    world.answer()
+    world.ask(CreateGang(b"other", "other", "default", [{"CPU": 1.0}], min_members=1))
+    registry = world.shell.gang_scheduler.registry
+    registry.gangs[b"other"].is_promised = True
+    registry.keep(registry.gangs[b"other"])
+    world.write()
+    world.restart()
+    world.add("n")
+    other = world.shell.gang_scheduler.registry.gangs[b"other"]
+    assert other.is_promised
+    world.cycles(2)
+    assert not other.is_promised
+
+
+def test_a_promise_goes_with_its_gang_and_leaves_the_next_one_of_its_name_alone():
+    world = World(cpus=4)
+    world.queue("a")
+    world.queue("b")
+    world.gang("first", "a", members=1, cpus=4)
+    world.rounds(5)
+    command = Process(command=("true",), requests=(("CPU", 2.0),))
+    group = TaskGroup(name="a", replicas=1, template=Template(processes=(command,)))
+    job = JobSpec(name="second", queue="b", groups=(group,))
+    world.ask(ApplyManifests([job_manifest(job)]))
+    world.now += 1.0
+    world.shell.on_round(world.now)
+    assert promised(world) == ["second"]
+    scheduler = world.shell.gang_scheduler
+    before = present(scheduler.jobs.gang_of("default/second"))
+    scheduler.reservations.end(before, [0])
+    assert scheduler.jobs.gang_of("default/second") is not before
+    world.now += 1.0
+    world.shell.on_round(world.now)
+    assert list(differences(scheduler)) == []

@@ -6,17 +6,24 @@ import pytest
 from tests.gangs.test_members_on_node import GROUP, Node
 
 from phalanx.node.job_members import MAX_STEPS
-from phalanx.protocol.bundle_messages import Command, MemberNews, StartStep, StepStarted
+from phalanx.protocol.bundle_messages import (
+    Command,
+    MemberNews,
+    SignalMember,
+    StartStep,
+    StepEnded,
+    StepStarted,
+)
 
 
 class NodeWithSteps(Node):
     """A node whose answers about steps are apart from its news of members."""
 
-    def step(self, attempt=1, token=1):
-        order = StartStep(token, GROUP, 0, attempt, Command(["true"], {}))
+    def step(self, attempt=1, token=1, number=-1, task=0):
+        order = StartStep(token, GROUP, 0, attempt, Command(["true"], {}), number, task)
         self.members.start_step(order)
-        (answer,) = [one for one in self.news if isinstance(one, StepStarted)]
-        self.news[:] = [one for one in self.news if isinstance(one, MemberNews)]
+        *_, answer = [one for one in self.news if isinstance(one, StepStarted)]
+        self.news[:] = [one for one in self.news if isinstance(one, MemberNews | StepEnded)]
         assert answer.token == token
         return answer.refusal
 
@@ -73,3 +80,44 @@ def test_a_member_has_so_many_steps_at_a_time(node):
     assert f"it has {MAX_STEPS} steps already" in node.step()
     node.exits(0)
     assert node.step() == ""
+
+
+def ends(node):
+    return [(m.step, m.task, m.code, m.is_cut) for m in node.news if isinstance(m, StepEnded)]
+
+
+def test_how_a_task_of_a_step_has_ended_is_told_before_its_member_s_end(node):
+    node.start()
+    node.step()
+    node.step(number=4, task=0)
+    node.step(number=4, task=1)
+    node.exits(7, process=1)
+    assert ends(node) == [], "nobody keeps account of it"
+    node.later(2.5)
+    node.members.exited(node.processes[2], 7, "", 1.5, 1000)
+    assert ends(node) == [(4, 0, 7, False)]
+    (told,) = [m for m in node.news if isinstance(m, StepEnded)]
+    assert (told.used.ran_s, told.used.cpu_s, told.used.memory_max) == (2.5, 1.5, 1000.0)
+    node.exits(0, process=0)
+    node.exits(137, process=3)
+    assert ends(node)[1:] == [(4, 1, 137, True)]
+    assert isinstance(node.news[-1], MemberNews) and node.news[-1].code == 0
+
+
+def test_a_signal_goes_to_steps_or_to_what_the_commands_have_started_and_ends_nothing(node):
+    def signalled(to="started", attempt=1, index=0):
+        node.signals.clear()
+        node.members.signal(SignalMember(GROUP, index, attempt, 10, to))
+        return node.signals
+
+    assert signalled() == []
+    node.start()
+    assert signalled() == signalled() == [(10, "started", 0)], "as often as it is sent"
+    assert signalled("command") == [(10, "command", 0)]
+    assert signalled("all") == [(10, "all", 0)]
+    assert signalled(attempt=2) == signalled(index=1) == []
+    node.step()
+    assert signalled() == [(10, "all", 1)]
+    assert signalled("command") == [(10, "command", 0)]
+    assert signalled("all") == [(10, "all", one) for one in (1, 0)]
+    assert node.told() == [(1, None)]

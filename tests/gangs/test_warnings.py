@@ -10,7 +10,7 @@ import sys
 import pytest
 from tests.polling import eventually
 
-from phalanx.engines.processes.process_tree import warn
+from phalanx.engines.processes.process_tree import signal_command
 
 CHILD = "trap 'touch child; exit' USR1; touch ready; while :; do sleep 0.05; done"
 SHELL = f"trap 'touch shell' USR1; bash -c \"{CHILD}\" & wait; wait; touch over"
@@ -44,7 +44,18 @@ def command(tmp_path):
 
 def test_all_that_a_shell_has_started_gets_it_and_the_shell_does_not(command, tmp_path):
     process = command("bash", "-c", SHELL)
-    warn(process.pid, signal.SIGUSR1, only_shell=False)
+    signal_command(process.pid, signal.SIGUSR1, "started")
+    eventually((tmp_path / "over").exists)
+    assert (tmp_path / "child").exists()
+    assert not (tmp_path / "shell").exists()
+
+
+def test_a_script_that_names_its_shell_is_a_shell(command, tmp_path):
+    script = tmp_path / "job"
+    script.write_text(f"#!/bin/bash\n{SHELL}\n")
+    script.chmod(0o755)
+    process = command(str(script))
+    signal_command(process.pid, signal.SIGUSR1, "started")
     eventually((tmp_path / "over").exists)
     assert (tmp_path / "child").exists()
     assert not (tmp_path / "shell").exists()
@@ -52,7 +63,7 @@ def test_all_that_a_shell_has_started_gets_it_and_the_shell_does_not(command, tm
 
 def test_or_the_shell_alone(command, tmp_path):
     process = command("bash", "-c", SHELL)
-    warn(process.pid, signal.SIGUSR1, only_shell=True)
+    signal_command(process.pid, signal.SIGUSR1, "command")
     eventually((tmp_path / "shell").exists)
     assert not (tmp_path / "child").exists()
 
@@ -61,7 +72,7 @@ def test_or_the_shell_alone(command, tmp_path):
 def test_a_program_gets_it_with_all_that_it_started(command, tmp_path, argv):
     """Also one that a shell has become."""
     process = command(*argv, sys.executable, "-c", PYTHON)
-    warn(process.pid, signal.SIGUSR1, only_shell=False)
+    signal_command(process.pid, signal.SIGUSR1, "started")
     eventually((tmp_path / "leader").exists)
     eventually((tmp_path / "child").exists)
 
@@ -69,4 +80,12 @@ def test_a_program_gets_it_with_all_that_it_started(command, tmp_path, argv):
 def test_a_command_that_has_ended_is_passed_over(command):
     process = subprocess.Popen(["true"])
     process.wait()
-    warn(process.pid, signal.SIGUSR1, only_shell=False)
+    signal_command(process.pid, signal.SIGUSR1, "started")
+
+
+def test_a_shell_and_what_it_has_started_get_it_together(command, tmp_path):
+    process = command("bash", "-c", SHELL)
+    signal_command(process.pid, signal.SIGUSR1, "all")
+    eventually((tmp_path / "over").exists)
+    assert (tmp_path / "child").exists()
+    assert (tmp_path / "shell").exists()

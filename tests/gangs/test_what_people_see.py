@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.cli.cluster_view import status_text
+from phalanx.cli.cluster_view import nodes_text, status_text
 from phalanx.cli.job_view import jobs_text
 from phalanx.errors import JobCommandError, JobNotFoundError, QueueUnavailableError
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
@@ -173,6 +173,24 @@ def test_gangs_and_jobs_are_counted_in_the_status(world):
     assert "gangs and jobs: 1 running, 0 set aside, 1 waiting" in text
 
 
+def test_what_is_free_where_nothing_that_waits_fits_is_stranded(world):
+    world.job(group(), name="runs")
+    settle(world)
+    process = Process(command=("true",), requests=(("CPU", 4.0),))
+    large = TaskGroup(name="a", replicas=1, template=Template(processes=(process,)))
+    world.job(large, name="waits")
+    world.hear("n1", NodeReport(available={"CPU": 3.0}))
+    world.cycles()
+    status = world.ask(GetStatus())
+    assert status.stranded == {"n1": {"CPU": 3.0}}
+    assert "CPU 1/4; 3 stranded" in status_text(status, "1")
+    assert "STRANDED" in nodes_text(status.nodes, status.stranded)
+    world.hear("n1", NodeReport(available={"CPU": 3.0}, queued=[({"CPU": 1.0}, 5)]))
+    world.cycles()
+    assert world.ask(GetStatus()).stranded == {}, "tasks that wait can use it"
+    assert "STRANDED" not in nodes_text(status.nodes, {})
+
+
 def test_a_node_that_is_awaited_shows_nothing_as_used():
     world = StoredWorld()
     world.add("n1", 4.0)
@@ -184,3 +202,17 @@ def test_a_node_that_is_awaited_shows_nothing_as_used():
     assert "4/4" not in text
     world.hear("n1", NodeReport(available={"CPU": 0.0}))
     assert "4/4" in status_text(world.ask(GetStatus()), "1")
+
+
+def test_of_one_member_nothing_is_said_of_gangs_and_roles(world):
+    """To its user a job of one member is no gang."""
+    world.job(group(), queue="team")
+    settle(world)
+    world.job(group(), queue="team", name="next")
+    settle(world)
+    explanation = world.ask(Explain("next"))
+    assert explanation.main == "queue team may hold 1 CPU and holds 1; this asks for 1 more"
+    assert not [line for line in explanation.lines() if "role" in line or "so none starts" in line]
+    world.job(group(2), queue="team", name="two")
+    settle(world)
+    assert [line for line in world.ask(Explain("two")).lines() if "so none starts" in line]

@@ -103,6 +103,9 @@ class World:
     def node_changed(self, record):
         self.stored_nodes[record.node_id] = record
 
+    def node_held(self, record, kind, hold):
+        pass
+
     def node_dead(self, record, reason):
         assert record.state == DEAD
         self.groups.node_gone(record.node_id, self.now)

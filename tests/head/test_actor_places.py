@@ -11,12 +11,13 @@ from tests.head.groups_world import World, amounts
 
 from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.table import CONFIRMATION_S, ActorRecord, ActorTable
+from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.policies.explaining import explain_outcome
 from phalanx.policies.placement_policy import PlacementPolicy, read_placement_policy
 from phalanx.policies.seeded import Seeded
 from phalanx.policies.selector.tried import IN_VAIN_AFTER_S
-from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.cluster_messages import ActorHere, NodeReport
 
 ONE = {"CPU": 1.0}
 
@@ -36,6 +37,9 @@ class Actors(World):
         choice = self.placing.place(record, "a", 0.0)
         self.log.append(f"place {choice.node}")
         self.table.sent(record.actor, choice.node)
+
+    def restarts(self, record):
+        pass
 
     def withdraw_actor(self, record):
         self.placing.gone(record.actor)
@@ -141,7 +145,7 @@ NO: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_noes(world, name):
     world.add("busy", CPU=1).resources.acquire(amounts(ONE))
     world.add("drain", CPU=1)
-    world.directory.drain("drain", "maintenance")
+    world.directory.hold("drain", DRAIN, Hold(reason="maintenance"))
     world.report(world.nodes["busy"])
     fields, words, error = NO[name]
     choice = world.place(**fields)
@@ -280,12 +284,17 @@ def test_a_restarted_head_knows_its_actors(world):
     assert world.log == []
     assert table.names("s") == [("s", "x"), ("s", "y")]
     assert [table.get(a).state for a in (b"x", b"y", b"z")] == [ALIVE, PENDING_CREATION, DEAD]
-    strangers = table.confirm("a", {b"x": b"wx", b"y": b"wy", b"z": b"wz", b"?": b"w"})
+    strangers = table.confirm("a", here({b"x": b"wx", b"y": b"wy", b"z": b"wz", b"?": b"w"}))
     assert strangers == [b"z", b"?"]
     table.tick(100.0 + CONFIRMATION_S)
     assert world.log == []
     table.ready(b"y", b"wy", 8)
     assert world.log == [ALIVE]
+
+
+def here(workers, incarnation=0):
+    """What a node that joins says of its actors."""
+    return {actor: ActorHere(worker, incarnation) for actor, worker in workers.items()}
 
 
 def test_who_is_not_confirmed_has_died(world):
@@ -294,7 +303,7 @@ def test_who_is_not_confirmed_has_died(world):
         world.placed(name.encode(), b"w", "a")
         world.table.ready(name.encode(), b"w", 7)
     table = restarted(world)
-    table.confirm("a", {b"y": b"w"})
+    table.confirm("a", here({b"y": b"w"}))
     assert table.get(b"x").state == RESTARTING
     assert table.get(b"x").reason == "the node a does not have it any more"
     assert table.get(b"y").state == ALIVE
@@ -315,6 +324,26 @@ def test_one_that_a_lost_node_may_have_made_is_another_incarnation_at_its_next_p
     assert (table.get(b"x").incarnation, table.get(b"x").restarts) == (1, 0)
 
 
+def test_a_worker_of_a_life_that_was_given_up_is_not_taken_for_the_next(world):
+    world.table.register(world.record(max_restarts=1))
+    world.placed(b"x", b"w", "a")
+    world.table.ready(b"x", b"w", 7)
+    world.table.worker_died(b"x", b"w", "its node was away")
+    record = world.table.get(b"x")
+    assert (record.incarnation, record.worker, record.node) == (1, b"", "a")
+    table = restarted(world)
+    assert table.confirm("a", here({b"x": b"w"})) == [b"x"]
+    assert world.log[-1].startswith("place")
+    table.ready(b"x", b"w", 7)
+    assert table.get(b"x").state != ALIVE
+    old_order = table.confirm(table.get(b"x").node, here({b"x": b""}))
+    assert old_order == [b"x"]
+    record = table.get(b"x")
+    assert table.confirm(record.node, here({b"x": b"new"}, record.incarnation)) == []
+    table.ready(b"x", b"new", 8)
+    assert table.get(b"x").state == ALIVE
+
+
 def test_killed_before_it_was_confirmed(world):
     world.table.register(world.record())
     world.placed(b"x", b"w", "a")
@@ -322,18 +351,18 @@ def test_killed_before_it_was_confirmed(world):
     table.kill(b"x", no_restart=True)
     table.tick(100.0 + CONFIRMATION_S)
     assert table.get(b"x").state == DEAD
-    assert table.confirm("a", {b"x": b"w"}) == [b"x"]
+    assert table.confirm("a", here({b"x": b"w"})) == [b"x"]
 
 
 def test_workers_found_while_the_head_was_away(world):
     for name in "xyz":
         world.table.register(world.record(name, place={"CPU": 0.5}, hold={"CPU": 0.5}))
     table = restarted(world)
-    assert table.confirm("a", {b"x": b"new", b"y": b""}) == []
+    assert table.confirm("a", here({b"x": b"new", b"y": b""})) == []
     assert table.get(b"x").worker == b"new"
     assert (table.get(b"y").worker, table.get(b"y").node) == (b"", "a")
     assert world.log == ["place a"], "z is nowhere: placed anew"
-    assert table.confirm("a", {b"x": b"other"}) == [b"x"]
+    assert table.confirm("a", here({b"x": b"other"})) == [b"x"]
 
 
 def test_one_that_no_node_was_found_for_is_placed_by_the_new_head(world):

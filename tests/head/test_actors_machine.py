@@ -12,6 +12,7 @@ from tests.present import present
 
 from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.model.lifecycle import ALIVE, DEAD
+from phalanx.protocol.cluster_messages import ActorHere
 
 AT = st.integers(0, 1_000)
 
@@ -40,6 +41,9 @@ class ActorsMachine(RuleBasedStateMachine):
         self.nodes[node][record.actor] = b""
         self.table.sent(record.actor, node)
         self.store(record)
+
+    def restarts(self, record):
+        pass
 
     def withdraw_actor(self, record):
         self.nodes.get(record.node, {}).pop(record.actor, None)
@@ -140,7 +144,12 @@ class ActorsMachine(RuleBasedStateMachine):
         self.join_again(list(self.nodes)[at % len(self.nodes)])
 
     def join_again(self, name):
-        for actor in self.table.confirm(name, dict(self.nodes[name])):
+        here = {
+            actor: ActorHere(worker, record.incarnation if record else 0)
+            for actor, worker in self.nodes[name].items()
+            for record in [self.table.get(actor)]
+        }
+        for actor in self.table.confirm(name, here):
             self.nodes[name].pop(actor, None)
 
     # ---- what holds

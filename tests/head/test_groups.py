@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.head.groups_world import World, amounts
+from tests.present import present
 
 from phalanx.head.groups.record import GroupRow, facts, restored
 from phalanx.head.groups.table import KEEP_REMOVED
@@ -225,6 +226,9 @@ def test_a_group_stays_in_its_domain_as_long_as_a_bundle_does():
     world.kill("c")
     assert world.where("g") == " d"
     assert "zone=y" in world.known(b"g").infeasible
+    assert "zone=y" in present(world.groups.refusal((b"g", 0), amounts({})))[0]
+    for left in (1, -1):
+        assert world.groups.refusal((b"g", left), amounts({})) is None
     world.kill("d")
     assert world.where("g") in ("a b", "a e", "b e")
 

@@ -6,6 +6,7 @@ import pytest
 
 from phalanx.errors import StaleNodeError
 from phalanx.head.nodes import KEEP_DEAD, HealthLimits, NodeDirectory, NodeRecord
+from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.policies.request_class import Request
 from phalanx.protocol.cluster_messages import NodeReport
@@ -18,10 +19,13 @@ CPU = Request(resources=ResourceSet.from_mapping({"CPU": 1}))
 
 class Effects:
     def __init__(self):
-        self.changed, self.dead = [], []
+        self.changed, self.dead, self.held = [], [], []
 
     def node_changed(self, record):
         self.changed.append((record.node_id, record.state, record.epoch))
+
+    def node_held(self, record, kind, hold):
+        self.held.append((record.node_id, kind, hold is not None))
 
     def node_dead(self, record, reason):
         self.dead.append((record.node_id, reason))
@@ -161,7 +165,7 @@ def test_a_prefix_has_six_bytes(directory):
 def test_a_connection_that_broke_is_made_again(directory, effects):
     directory.join(0.0, node("a"))
     directory.report(0.5, "a", report(3.0))
-    directory.drain("a", "maintenance")
+    directory.hold("a", DRAIN, Hold(reason="maintenance"))
     again = directory.join(2.0, node("a", epoch=1))
     assert (again.epoch, again.state, again.reason) == (2, DRAINING, "maintenance")
     assert effects.changed[-1] == ("a", DRAINING, 2)
@@ -174,21 +178,21 @@ def test_a_connection_that_broke_is_made_again(directory, effects):
 def test_a_draining_node_gets_nothing_new(directory, effects):
     directory.join(0.0, node("a"))
     directory.report(0.1, "a", report())
-    assert directory.drain("a", "spot price") is True
-    assert directory.drain("a", "again") is False
+    assert directory.hold("a", DRAIN, Hold(reason="spot price")) is True
+    assert directory.hold("a", DRAIN, Hold(reason="again")) is False
     assert available(directory) == []
-    assert directory.get("a").reason == "spot price"
-    assert directory.undrain("a") is True
-    assert directory.undrain("a") is False
+    assert directory.get("a").reason == "again"
+    assert directory.release("a", DRAIN) is True
+    assert directory.release("a", DRAIN) is False
     assert (directory.get("a").reason, len(available(directory))) == ("", 1)
-    directory.drain("a", "spot price")
+    directory.hold("a", DRAIN, Hold(reason="spot price"))
     directory.leave("a", "it drained")
     directory.leave("a", "twice")
     assert effects.dead == [("a", "it drained")]
     with pytest.raises(ValueError, match="node a does not exist or is not alive"):
-        directory.drain("a", "late")
+        directory.hold("a", DRAIN, Hold(reason="late"))
     with pytest.raises(ValueError, match="node a does not exist or is not alive"):
-        directory.undrain("a")
+        directory.release("a", DRAIN)
 
 
 def test_totals_set_at_run_time(directory):

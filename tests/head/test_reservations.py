@@ -236,6 +236,19 @@ def test_a_maintenance_has_its_nodes_drain_and_opens_them_again():
     assert shell.closed == []
 
 
+def test_a_maintenance_of_nodes_that_are_gone_is_over():
+    """Else `drain --at` of a node that died would leave an empty one for ever."""
+    mine, other = node("abcdef0"), node("0fedcba")
+    for by in (mine.node_id, mine.node_id[:10]):
+        spec = asked(nodes=(by,), maintenance=True, length_s=None)
+        table = put(spec, nodes=(mine, other))[2]
+        table.nodes_changed(lambda name: book(nodes=(mine, other)), 1.0)
+        assert [one.name for one in table.all()] == ["r"]
+        table.nodes_changed(lambda name: book(nodes=(other,)), 1.0)
+        # What is named otherwise may come back: a host, for one.
+        assert [one.name for one in table.all()] == ([] if by == mine.node_id else ["r"])
+
+
 @given(st.floats(0, 40 * DAY), st.sampled_from(("@daily", "30 2 * * 1", "0 */6 * * *")))
 def test_windows_follow_one_another_and_none_is_over(now, schedule):
     spec = asked(start=None, schedule=schedule, nodes=("a",), length_s=HOUR)

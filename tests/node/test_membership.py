@@ -47,7 +47,7 @@ class Place:
             lambda: ({}, BundleInventory([], {})),
             lambda: [b"node07"],
             self,
-            lambda placement: None,
+            lambda placement, settings: None,
             on_joined=(),
         )
         self.membership.handle_in(self.table)

@@ -12,7 +12,8 @@ from phalanx.batch.registry import known_plugins
 from phalanx.batch.session import Session
 from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
 from phalanx.model.rows.plan import TimePlan
-from phalanx.plan.planner import CyclePromises, Planner
+from phalanx.plan.cycle_promises import CyclePromises
+from phalanx.plan.planner import Planner
 from phalanx.sim.timed import Job, Part, Result, Rules, machine, simulate
 from phalanx.sim.timed.workload import GPU
 

@@ -473,3 +473,24 @@ def ended(group: PodGroupSpec, snapshot: Snapshot) -> float:
         if one.name == group.reservation:
             ends += [b for a, b in one.windows if b is not None and a <= group.started < b]
     return min(ends)
+
+
+def test_on_a_node_of_which_nothing_is_reserved_room_may_be_made() -> None:
+    """Another node's reservation keeps nobody from preempting here."""
+    whole_gangs = PLAIN.replace("- name: gang\n", "- name: gang\n    enablePreemptable: false\n")
+    preempts = config(whole_gangs.replace('"allocate"', '"allocate, preempt"'))
+    shape = Shape(request=(("cpu", 1.0), (GPU, 8.0)))
+    low = PodGroupSpec(name="low", queue="q", min_member=1)
+    urgent = PodGroupSpec(name="urgent", queue="q", min_member=1, priority=10)
+    snapshot = cluster(reservations=(WHOLE,), config=preempts)
+    snapshot = msgspec.structs.replace(
+        snapshot,
+        nodes=(machine("n", cpu=64, gpus=8), machine("m", cpu=64, gpus=8)),
+        podgroups=(low, urgent),
+        tasks=(
+            TaskSpec(name="low-0", podgroup="low", shape=shape, node="m", phase="Running"),
+            TaskSpec(name="urgent-0", podgroup="urgent", shape=shape),
+        ),
+    )
+    plan = run_cycle(snapshot)
+    assert plan.evicted == ("default/low-0",)

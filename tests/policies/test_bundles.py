@@ -278,6 +278,12 @@ class TestSlots:
         else:
             assert slot.reason == found
 
+    def test_a_bundle_with_devices_is_left_to_those_that_use_them(self) -> None:
+        for request, place in {"1CPU": ("a", 1), "1CPU 1GPU": ("b", 0)}.items():
+            found = pick_bundle(self.BUNDLES[::-1], resources(request))
+            assert isinstance(found, Slot)
+            assert (found.node, found.bundle) == place
+
     def test_a_bundle_that_is_not_there(self) -> None:
         with pytest.raises(ValueError, match="bundle 2 of a group with 2: -1 for any, or 0 to 1"):
             pick_bundle(self.BUNDLES, resources("1CPU"), 2)

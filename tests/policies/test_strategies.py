@@ -320,6 +320,7 @@ def test_the_implicit_resource_is_everywhere_until_it_is_used() -> None:
 
 POLICY_CLASSES = {
     "default": Hybrid,
+    "hybrid": Hybrid,
     "least-waiting": LeastWaiting,
     "selector": Selector,
     "two-pass-random": TwoPassRandom,
@@ -337,7 +338,7 @@ def test_policies_of_a_cluster_by_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("best", r"unknown placement strategy 'best'.*built in: default, least-waiting"),
+        ("best", r"unknown placement strategy 'best'.*built in: default, hybrid, least"),
         ({"candidate_factor": 2}, "names a policy: one of default"),
         (["selector"], "names a policy"),
         ({"policy": "default", "candidate_factor": 2}, "default has no settings, and candidate"),

@@ -37,16 +37,19 @@ TYPES = sorted(Request.__subclasses__(), key=lambda one: one.kind)
 SOURCES = Path(phalanx.__file__).parent
 FOR_VISITORS = {
     "RegisterDriver",
+    *("Cordon", "Uncordon"),
     *("DrainNode", "ChangeTotals", "GetStatus", "QueryState"),
-    *("ListGangs", "Explain", "TakeSnapshot", "ShowPlan", "GetNews", "ListWaiting"),
+    *("ListGangs", "Explain", "TakeSnapshot", "ShowPlan", "GetNews", "GetSeries", "ListWaiting"),
+    "GetMetrics",
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
     *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
     *("ExplainActor", "ListActors", "ListGroups"),
-    *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "RunStep"),
+    *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog"),
+    *("BeginStep", "RunStep", "SignalJob"),
     *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),
     *("GetRules", "SetRules", "GetShares", "SetShares"),
     *("SetLicense", "ListLicenses", "ListAttempts", "GetUsage"),
-    *("ReadProcessLog",),
+    *("ReadProcessLog", "ListDevices", "ListEvents", "ListCycles", "GetHealth"),
 }
 """What a command line may ask. The node and the head listen to nobody of another user."""
 FOR_NODES = {"NewDriverJob", "GetViewChanges", "WatchGroup"}
@@ -170,8 +173,8 @@ def test_an_answer_that_nobody_waits_for_is_not_sent() -> None:
 
 
 def test_requests_travel_as_the_array_of_their_fields() -> None:
-    request = DrainNode("ab", "it is old")
+    request = DrainNode("ab", "it is old", "ann@desk", 5.0)
     body = encode_request(request)
-    assert msgspec.msgpack.decode(body) == ["ab", "it is old"]
+    assert msgspec.msgpack.decode(body) == ["ab", "it is old", "ann@desk", 5.0]
     assert decode_request(DrainNode, body) == request
     assert msgspec.msgpack.decode(encode_request(NewDriverJob())) == []

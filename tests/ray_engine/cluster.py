@@ -124,6 +124,8 @@ def session() -> Iterator[Phalanx]:
                 # Ray leaves a socket open where it finds the usual port taken, as by another Ray.
                 "dashboard_port": 0,
                 "object_store_memory": STORE_BYTES,
+                # A node that was killed is missed at once; one that only has no processor is not.
+                "_system_config": {"health_check_timeout_ms": 60_000},
             },
         )
         try:

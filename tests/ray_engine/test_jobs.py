@@ -126,7 +126,8 @@ def test_work_of_ray_outside_of_queues_counts_as_taken(phx: Phalanx) -> None:
     phx.submit(Job("true", name="waits", members=1, num_cpus=CPU, num_gpus=1))
     answer = phx.ask(Explain("waits"))
     assert answer.waits
-    assert answer.reasons[0].reason == "gang-not-whole"
+    assert [one.reason for one in answer.because] == ["resource"]
+    assert "GPU" in answer.main
     for taker in takers:
         ray.kill(taker)
     assert phx.until("waits")["state"] == "Completed"

@@ -104,17 +104,78 @@ pbt [1, 2, 3] 0
 """
 
 
+TRAIN = """
+import json
+import os
+import signal
+import sys
+import tempfile
+
+import ray
+import ray.train
+from ray.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
+from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+
+def loop(config):
+    context = ray.train.get_context()
+    epoch = 0
+    if (checkpoint := ray.train.get_checkpoint()) is not None:
+        with checkpoint.as_directory() as directory, open(os.path.join(directory, "epoch")) as file:
+            epoch = json.load(file) + 1
+    began = epoch
+    killed = os.path.join(config["at"], "killed")
+    while epoch < 5:
+        if epoch == 3 and context.get_world_rank() == 1 and not os.path.exists(killed):
+            open(killed, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        with tempfile.TemporaryDirectory() as directory:
+            with open(os.path.join(directory, "epoch"), "w") as file:
+                json.dump(epoch, file)
+            first = context.get_world_rank() == 0
+            checkpoint = Checkpoint.from_directory(directory) if first else None
+            reported = {"epoch": epoch, "began": began, "workers": context.get_world_size()}
+            ray.train.report(reported, checkpoint=checkpoint)
+        epoch += 1
+
+
+ray.init(num_cpus=3)
+running = RunConfig(
+    name="run", storage_path=sys.argv[1], failure_config=FailureConfig(max_failures=1)
+)
+result = DataParallelTrainer(
+    loop,
+    train_loop_config={"at": sys.argv[1]},
+    scaling_config=ScalingConfig(num_workers=2),
+    run_config=running,
+).fit()
+print(result.metrics["epoch"], 1 <= result.metrics["began"] <= 3, result.metrics["workers"])
+with result.checkpoint.as_directory() as directory:
+    print(os.listdir(directory))
+"""
+
+
+@pytest.mark.timeout(_LIMIT_S)
+def test_train_restarts_its_workers_from_the_checkpoint_when_one_is_killed(tmp_path):
+    assert ran(TRAIN, tmp_path, RAY_TRAIN_V2_ENABLED="1") == ["4 True 2", "['epoch']"]
+
+
 @pytest.mark.timeout(_LIMIT_S)
 def test_tune_runs_trials_with_checkpoints_retries_and_schedulers(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(TUNE)
+    assert ran(TUNE, tmp_path, RAY_AIR_NEW_OUTPUT="0") == EXPECTED.splitlines()
+
+
+def ran(program, folder, **variables):
+    """What the program prints, without the lines of its workers."""
+    path = folder / "program.py"
+    path.write_text(program)
     done = subprocess.run(
-        [sys.executable, "-m", "phalanx.compat.ray", "--libraries", str(path), str(tmp_path)],
-        env={**os.environ, "TMPDIR": str(tmp_path), "RAY_AIR_NEW_OUTPUT": "0"},
+        [sys.executable, "-m", "phalanx.compat.ray", "--libraries", str(path), str(folder)],
+        env={**os.environ, "TMPDIR": str(folder), **variables},
         capture_output=True,
         text=True,
         timeout=_LIMIT_S - 20,
         check=False,
     )
-    shown = [line for line in done.stdout.splitlines() if not line.startswith("(")]
-    assert (done.returncode, shown) == (0, EXPECTED.splitlines()), done.stderr
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if not line.startswith("(")]

@@ -163,8 +163,9 @@ def test_a_cancelled_task_frees_its_place(program, get, queues):
 
 
 def test_busy_queues_share_by_weight(program, get, queues, tmp_path):
-    """Which tasks began, in the order in which they did, while both queues had some."""
-    path = tmp_path / "began"
+    """Which tasks began, in the order in which they did, while both queues had some: none begins
+    before all are there, however long that takes."""
+    path, go = tmp_path / "began", tmp_path / "go"
 
     @program.remote(num_cpus=1)
     def begins(queue):
@@ -172,8 +173,18 @@ def test_busy_queues_share_by_weight(program, get, queues, tmp_path):
             file.write(queue[0])
         time.sleep(0.05)
 
+    @program.remote(num_cpus=1)
+    def holds(number):
+        (tmp_path / f"holds-{number}").touch()
+        while not go.exists():
+            time.sleep(0.02)
+
+    cpus = int(program.cluster_resources()["CPU"])
+    holding = [holds.remote(number) for number in range(cpus)]
+    eventually(lambda: len(list(tmp_path.glob("holds-*"))) == cpus)
     refs = [begins.options(queue=q).remote(q) for _ in range(120) for q in queues]
-    get(refs)
+    go.touch()
+    get(refs + holding)
     began = path.read_text()[20:170]
     share = began.count("h") / max(1, began.count("l"))
     assert 1.4 < share < 2.9, began

@@ -199,6 +199,45 @@ class TestCapacityChangedAtRunTime:
         assert node.can_now(resources("3 tape"))
 
 
+class TestClosedDevices:
+    def test_the_total_shrinks_by_that_exact_device(self) -> None:
+        node = NodeResources({"GPU": 4})
+        assert node.close("GPU", frozenset({1}))
+        assert node.total() == node.available() == {"GPU": 3}
+        assert node.devices_left() == {"GPU": [SCALE, 0, SCALE, SCALE]}
+        held = node.acquire(resources("3 GPU"))
+        assert held is not None and gpus(held) == (0, 2, 3)
+        assert not node.can_now(resources("4 GPU"))
+        assert node.can_ever(resources("4 GPU")), "it waits until that one is open again"
+        assert not node.can_ever(resources("5 GPU"))
+
+    def test_who_holds_it_keeps_it_and_it_is_not_given_again(self) -> None:
+        node = NodeResources({"GPU": 2})
+        held = present(node.acquire(resources("1 GPU")))
+        node.close("GPU", frozenset({0}))
+        assert node.total() == node.available() == {"GPU": 1}
+        node.release(held)
+        assert node.available() == {"GPU": 1}
+        assert gpus(present(node.acquire(resources("1 GPU")))) == (1,)
+        assert not node.can_now(resources("0.5 GPU"))
+
+    def test_it_comes_back(self) -> None:
+        node = NodeResources({"GPU": 2})
+        node.close("GPU", frozenset({0, 1}))
+        assert node.total() == {}
+        assert not node.close("GPU", frozenset({0, 1}))
+        node.close("GPU", frozenset({1}))
+        assert gpus(present(node.acquire(resources("1 GPU")))) == (0,)
+
+    def test_a_total_that_is_set_counts_it(self) -> None:
+        node = NodeResources({"GPU": 4})
+        node.close("GPU", frozenset({1}))
+        node.set_total("GPU", 3)
+        assert node.total() == {"GPU": 2}
+        node.close("GPU", frozenset())
+        assert node.total() == {"GPU": 3}
+
+
 def test_the_implicit_resource_is_on_every_node_once() -> None:
     node = NodeResources({"CPU": 1})
     asked = ResourceSet.from_mapping({IMPLICIT_PREFIX + "x": 0.6})
@@ -228,6 +267,7 @@ class NodeLife(RuleBasedStateMachine):
         self.totals = {"CPU": 4, "GPU": 8, "memory": 10**5}
         self.node = NodeResources(self.totals, topology=wiring)
         self.held: list[Allocation] = []
+        self.closed: frozenset[int] = frozenset()
 
     @rule(request=REQUESTS)
     def acquire(self, request: ResourceSet) -> None:
@@ -260,6 +300,11 @@ class NodeLife(RuleBasedStateMachine):
         self.node.set_total(name, total)
         self.totals[name] = total
 
+    @rule(closed=st.frozensets(st.integers(0, 9), max_size=8))
+    def close(self, closed: frozenset[int]) -> None:
+        assert self.node.close("GPU", closed) == (closed != self.closed)
+        self.closed = closed
+
     @invariant()
     def nothing_is_over_allocated(self) -> None:
         if not hasattr(self, "node"):
@@ -271,13 +316,22 @@ class NodeLife(RuleBasedStateMachine):
         assert all(units <= SCALE for units in on_device.values())
         for name, total in self.totals.items():
             used = sum(allocation.resources.get(name, 0) for allocation in self.held)
+            if name == "GPU":
+                assert total - len(self.closed) <= self.node.total().get("GPU", 0) <= total
+                total = int(self.node.total().get("GPU", 0))
+                used = sum(units for at, units in on_device.items() if at not in self.closed)
             free = self.node.available().get(name, 0)
             assert free == max(0, total * SCALE - used) / SCALE
+        left = self.node.devices_left().get("GPU", [])
+        assert sum(left) >= round(self.node.available().get("GPU", 0) * SCALE)
+        if self.totals["GPU"] == len(left) == 8:
+            assert not any(left[at] for at in self.closed if at < 8)
 
     def _check_shape(self, allocation: Allocation) -> None:
         asked = allocation.resources.get("GPU", 0)
         devices = allocation.instances.get("GPU", ())
         assert sum(units for _, units in devices) == asked
+        assert self.closed.isdisjoint(at for at, _ in devices)
         if 0 < asked < SCALE:
             assert len(devices) == 1
         else:

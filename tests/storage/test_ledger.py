@@ -13,6 +13,7 @@ import pytest
 from tests.observe.attempts import attempt, used
 
 from phalanx.model.attempts import AttemptRow, UsedRow
+from phalanx.model.steps import Step, StepRow
 from phalanx.observe.accounting.questions import AttemptQuery, UsageQuery
 from phalanx.observe.accounting.sums import total_of
 from phalanx.storage.ledger import HistoryLimits, SqliteLedger
@@ -114,6 +115,61 @@ def test_what_is_too_old_or_too_much_is_forgotten_and_its_sums_stay(path: str) -
     assert total_of(one.sum for one in ledger.usage(UsageQuery())).attempts == 4
     ledger.add([], NOW + 3 * 86_400)
     assert ledger.usage(UsageQuery()) == []
+    ledger.close()
+
+
+def step(number: int, **fields: Any) -> StepRow:
+    usual: dict[str, Any] = {
+        "job": "train", "namespace": "default", "submitted": 35_000.0, "number": number,
+        "name": "fit", "user": "ann", "queue": "lab", "command": "fit it", "tasks": 2,
+        "state": "Completed", "started": 36_000.0, "ended": 36_000.0 + number,
+    }  # fmt: skip
+    return StepRow(key=b"k%d" % number, step=Step(**{**usual, **fields}))
+
+
+def numbers(ledger: SqliteLedger, **query: Any) -> list[int]:
+    page = ledger.attempts(AttemptQuery(has_steps=True, **query))
+    return [one.number for one in page.steps]
+
+
+def test_steps_are_kept_once_beside_attempts(ledger: SqliteLedger, path: str) -> None:
+    ledger.add([row(1), step(1), step(1), step(2, user="bob", job="train[3]")], NOW)
+    ledger.add([step(1), step(3, job="trainer", queue="other", state="Failed")], NOW)
+    assert ledger.attempts(AttemptQuery()).steps == []
+    assert numbers(ledger) == [3, 2, 1]
+    assert numbers(ledger, job="default/train") == [2, 1]
+    assert numbers(ledger, users=["bob"]) == [2]
+    assert numbers(ledger, queues=["other"]) == numbers(ledger, states=["Failed"]) == [3]
+    assert numbers(ledger, until=36_002.0) == [1]
+    page = ledger.attempts(AttemptQuery(has_steps=True, has_attempts=False, limit=2))
+    assert (page.attempts, page.is_cut, page.steps[1]) == (
+        [],
+        True,
+        step(2, user="bob", job="train[3]").step,
+    )
+    [found] = ledger.usage(UsageQuery())
+    assert found.sum.attempts == 1, "steps are in no sum"
+
+
+def test_a_history_from_before_steps_goes_on(ledger: SqliteLedger, path: str) -> None:
+    ledger.add([row(1)], NOW)
+    ledger.close()
+    old = sqlite3.connect(path)
+    old.execute("DROP TABLE steps")
+    old.commit()
+    old.close()
+    again = SqliteLedger(path)
+    again.add([step(1)], NOW)
+    assert (jobs(again), numbers(again)) == (["train"], [1])
+    again.close()
+
+
+def test_old_steps_are_forgotten_as_attempts_are(path: str) -> None:
+    ledger = SqliteLedger(path, HistoryLimits(days=1, records=2))
+    ledger.add([step(n) for n in range(1, 5)], NOW)
+    assert numbers(ledger) == [4, 3]
+    ledger.add([row(1, ended=NOW)], 36_003.5 + 86_400.0)
+    assert numbers(ledger) == [4]
     ledger.close()
 
 

@@ -67,6 +67,50 @@ def test_all_cpus_are_those_of_the_cluster(backend):
     assert joblib.effective_n_jobs(-1) == 2
 
 
+def test_an_interrupt_that_a_call_raises_is_raised_here(backend):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        joblib.Parallel(n_jobs=2)([joblib.delayed(interrupt)()])
+
+
+def test_the_initializer_runs_in_every_process(backend):
+    def remember(value):
+        os.environ["JOBLIB_TEST"] = value
+
+    def recall():
+        return os.environ.get("JOBLIB_TEST")
+
+    calls = [joblib.delayed(recall)() for _ in range(4)]
+    parallel = joblib.Parallel(n_jobs=2, initializer=remember, initargs=("set",))
+    assert set(parallel(calls)) == {"set"}
+
+
+def test_threads_of_numerical_libraries_are_limited(backend):
+    def threads():
+        return os.environ["OMP_NUM_THREADS"]
+
+    with joblib.parallel_config(backend=backend, inner_max_num_threads=3):
+        assert joblib.Parallel(n_jobs=2)([joblib.delayed(threads)()]) == ["3"]
+
+
+def test_the_backend_has_its_name_inside_tasks(ray):
+    register_phalanx()
+
+    def inner():
+        calls = (joblib.delayed(pow)(value, 2) for value in range(3))
+        return joblib.Parallel(n_jobs=2, backend="phalanx")(calls)
+
+    [found] = joblib.Parallel(n_jobs=2, backend="phalanx")([joblib.delayed(inner)()])
+    assert found == [0, 1, 4]
+
+
+def test_no_jobs_have_no_meaning(backend):
+    with pytest.raises(ValueError, match="n_jobs == 0 in Parallel has no meaning"):
+        joblib.Parallel(n_jobs=0)([joblib.delayed(abs)(1)])
+
+
 def test_options_of_the_tasks(ray, backend):
     def cpus():
         return ray.get_runtime_context().get_assigned_resources()["CPU"]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import multiprocessing
 import os
 import pickle
-from multiprocessing.pool import ThreadPool
+import sys
+import threading
+from multiprocessing.pool import MaybeEncodingError, ThreadPool  # type: ignore[attr-defined]  # typeshed does not know it
 from typing import Any
 
 import pytest
 
+from phalanx.compat.ray_modules.multiprocessing import pool as ray_pool
 from phalanx.errors import ActorError
 from phalanx.util.multiprocessing import Pool, TimeoutError
+from phalanx.util.multiprocessing.batch import UnsentResultError
 
 SMALL = range(11)
 
@@ -83,6 +88,34 @@ def test_imap_raises_at_the_place_and_goes_on(any_pool):
         next(results)
 
 
+@pytest.mark.parametrize("form", ["imap", "imap_unordered"])
+def test_imap_raises_what_its_input_raises_when_it_is_read(any_pool, form):
+    def items(count):
+        yield from range(count)
+        raise KeyError("no more input")
+
+    results = getattr(any_pool, form)(square, items(0))
+    with pytest.raises(KeyError, match="no more input"):
+        next(results)
+    assert [next(results) for results in [any_pool.imap(square, items(2))] for _ in "ab"] == [0, 1]
+
+
+def test_what_cannot_be_pickled_raises_what_pickle_said(pool):
+    class Unpicklable:
+        def __reduce__(self):
+            raise LookupError("cannot pickle")
+
+    with pytest.raises(LookupError, match="cannot pickle"):
+        pool.map(square, [Unpicklable()])
+
+
+def test_errors_say_where_they_were_raised(pool):
+    with pytest.raises(ValueError, match="three") as caught:
+        pool.apply(fail_at_three, (3,))
+    assert type(caught.value) is ValueError
+    assert 'raise ValueError("three")' in str(caught.value.__cause__)
+
+
 def test_map_raises_the_error(any_pool):
     with pytest.raises(ValueError, match="three"):
         any_pool.map(fail_at_three, range(6), 1)
@@ -137,6 +170,17 @@ def test_imap_reads_only_a_little_ahead(own_pool):
     assert len(taken) < 20
 
 
+@pytest.mark.parametrize("form", ["imap", "imap_unordered"])
+def test_under_rays_names_imap_gives_what_failed_as_a_value(ray, form):
+    with ray_pool.Pool(2) as made:
+        got = sorted(getattr(made, form)(fail_at_three, range(5)), key=str)
+        assert got[:4] == [0, 1, 2, 4]
+        assert isinstance(got[4], ray_pool.PoolTaskError)
+        assert isinstance(got[4].underlying, ValueError)
+        with pytest.raises(ValueError, match="three"):
+            made.map(fail_at_three, range(5))
+
+
 def test_imap_times_out(own_pool, gate):
     results = own_pool.imap_unordered(gate.pass_through, ["later"])
     with pytest.raises(TimeoutError):
@@ -173,8 +217,43 @@ def test_errors_that_cannot_be_pickled_arrive_as_text(own_pool):
         error.args = (lambda: None, os.open("/dev/null", os.O_RDONLY), (i for i in ""))
         raise error
 
-    with pytest.raises(RuntimeError, match="ValueError"):
+    with pytest.raises(MaybeEncodingError, match="ValueError"):
         own_pool.apply(fail)
+
+
+def lock_if_two(number):
+    return threading.Lock() if number == 2 else number
+
+
+@pytest.mark.parametrize("also", [MaybeEncodingError, TypeError, pickle.PicklingError])
+def test_a_result_that_cannot_be_pickled_fails_its_batch(pool, also):
+    with pytest.raises(also, match="cannot be pickled"):
+        pool.map(lock_if_two, range(4), 2)
+    results = pool.imap(lock_if_two, range(4))
+    assert [next(results), next(results)] == [0, 1]
+    with pytest.raises(also, match="cannot be pickled"):
+        next(results)
+    assert next(results) == 3
+
+
+def test_an_error_for_what_cannot_be_pickled_can_be_pickled():
+    error = UnsentResultError("TypeError('no')", "a lock")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert "a lock" in str(error) and "TypeError('no')" in str(error)
+
+
+def test_a_call_may_raise_keyboard_interrupt(pool):
+    def interrupt(number):
+        raise KeyboardInterrupt(f"at {number}")
+
+    with pytest.raises(KeyboardInterrupt, match="at 3"):
+        pool.apply(interrupt, (3,))
+
+
+def test_a_call_that_exits_loses_its_process_and_batch(own_pool):
+    with pytest.raises(ActorError, match="exit code 3"):
+        own_pool.apply(sys.exit, (3,))
+    assert own_pool.map(square, range(3)) == [0, 1, 4]
 
 
 def test_a_process_that_dies_loses_its_batch_and_comes_back(ray):
@@ -218,6 +297,7 @@ def test_terminate_fails_what_is_left(ray, gate):
         ({"processes": 0}, "at least one"),
         ({"processes": 3}, "has 2 CPUs"),
         ({"maxtasksperchild": 0}, "maxtasksperchild"),
+        ({"maxtasksperchild": "12"}, "maxtasksperchild"),
     ],
 )
 def test_bad_sizes_are_refused(ray, options, text):
@@ -228,3 +308,10 @@ def test_bad_sizes_are_refused(ray, options, text):
 def test_a_pool_is_not_pickled(pool):
     with pytest.raises(NotImplementedError):
         pickle.dumps(pool)
+
+
+def test_a_pool_that_nobody_closed_warns(ray):
+    pool = Pool(1)
+    with pytest.warns(ResourceWarning, match="unclosed running multiprocessing pool"):
+        del pool
+        gc.collect()

@@ -34,6 +34,8 @@ FORCED = {
 }
 if SOURCES:
     FORCED["ray.rllib"] = "rllib.py"
+if os.environ.get("RAY_CONF_ENGINE", "phalanx") == "phalanx":
+    FORCED["ray.util.state.state_cli"] = "state_cli.py"
 _noted = set()
 
 
@@ -212,7 +214,7 @@ class Finder(importlib.abc.MetaPathFinder):
             def exec_module(module):
                 run(module)
                 # Reached as attributes, also in workers.
-                for helper in FORCED.keys() - {"ray.rllib"}:
+                for helper in FORCED.keys() - {"ray.rllib", "ray.util.state.state_cli"}:
                     importlib.import_module(helper)
                 self.fill()
 

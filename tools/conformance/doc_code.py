@@ -69,6 +69,11 @@ def main():
         command = [given.python]
     with contextlib.ExitStack() as stack:
         environment = dict(os.environ)
+        if not given.on_ray:  # some programs call the command `ray`
+            commands = stack.enter_context(tempfile.TemporaryDirectory())
+            install = [given.python, "-m", "phalanx", "compat", "ray", "install", commands]
+            subprocess.run(install, check=False, stdout=subprocess.DEVNULL)
+            environment["PATH"] = commands + os.pathsep + environment["PATH"]
         if given.nodes:
             from phalanx.cluster_utils import Cluster
 

@@ -30,6 +30,8 @@ TESTS = {
     "train": ("train/v2/tests",),
     "data": ("data/tests",),
 }
+FIXTURES = {"data": ("ray.data.tests.conftest",), "train": ("ray.train.v2.tests.conftest",)}
+"""Modules with fixtures of a library's own, in DIR."""
 
 
 def tests_of(path):
@@ -125,13 +127,15 @@ def main():
     opts.ray = os.path.abspath(opts.ray)
     opts.work = os.path.abspath(opts.work or tempfile.mkdtemp(prefix="ray_libraries_"))
     os.makedirs(opts.work, exist_ok=True)
-    # A directory of its own: other clusters on this machine are not found.
+    # A directory of its own: what the tests write to the temporary directory lies apart.
     opts.env = {
         "PHALANX_COMPAT_RAY_LIBRARIES": "1",
         "TMPDIR": tempfile.mkdtemp(prefix="rl"),
         "RAY_CONF_SOURCES": opts.ray,
     }
     opts.missing, opts.keep, opts.stop, opts.dashboard = set(), False, False, False
+    opts.programs = ""
+    opts.plugins = FIXTURES.get(opts.library, ())
 
     known = {row["test"]: row for row in read_baseline()}
     begin = time.time()

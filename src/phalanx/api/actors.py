@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Concatenate, Generic, TypeAlias, TypeVar, overload
 
+from typing_extensions import ParamSpec
+
+from phalanx.api.call_types import ManyMethodDecorator, Method, MethodDecorator
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedActorClass, GangOptions
 from phalanx.api.job_config import with_lifetime
 from phalanx.api.labels import check_labels
-from phalanx.api.session import check_queue, engine_or_start
+from phalanx.api.session import check_queue, engine_or_start, has_rays_names
 from phalanx.engines.definitions import ActorDefinition
 from phalanx.model.options import check_actor_options, check_method_options, check_place
 from phalanx.objects.dag import ClassNode
 from phalanx.objects.handle import ActorHandle
 
 T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P", default=...)
+
+ActorProxy: TypeAlias = ActorHandle[T] | type[T]
+"""A handle whose methods type checkers know, those that are marked with `@method`."""
 
 
-def method(*args: Any, **options: Any) -> Callable[[T], T]:
-    """Set options of an actor's method: num_returns, concurrency_group, max_task_retries, ..."""
+@overload
+def method(function: Callable[Concatenate[Any, P], R], /) -> Method[P, R]: ...
+@overload
+def method(*, num_returns: int | str, **options: Any) -> ManyMethodDecorator: ...
+@overload
+def method(**options: Any) -> MethodDecorator: ...
+def method(*args: Any, **options: Any) -> Any:
+    """Mark an actor's method for type checkers (`@method`), and set options of it.
+
+    Options are num_returns, concurrency_group, max_task_retries, ... Raises ValueError for what is
+    no function and without options, ValueError and TypeError for options that cannot be.
+    """
+    if len(args) == 1 and not options and inspect.isfunction(args[0]):
+        return args[0]
     if args or not options:
         raise ValueError(
-            "The @phalanx.method decorator takes keyword arguments only, at least one: "
-            "@phalanx.method(num_returns=2)."
+            "The @phalanx.method decorator takes a function, or keyword arguments only: "
+            "@phalanx.method or @phalanx.method(num_returns=2)."
         )
     check_method_options(options)
 
@@ -33,11 +54,16 @@ def method(*args: Any, **options: Any) -> Callable[[T], T]:
     return mark
 
 
+def typed(handle: ActorHandle[T], /) -> ActorProxy[T]:
+    """The same handle, with the types of the methods that its class marks with `@method`."""
+    return handle
+
+
 class ActorClassInheritanceException(TypeError):
     """A class was derived from an actor class."""
 
 
-class ActorClass(Generic[T]):
+class ActorClass(Generic[T, P]):
     """A class whose instances live in processes of their own: `A.remote(...)` gives a handle."""
 
     def __init__(self, cls: type[T], options: dict[str, Any]) -> None:
@@ -64,7 +90,7 @@ class ActorClass(Generic[T]):
             "and decorate the subclass with @phalanx.remote."
         )
 
-    def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle[T]:
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
         """Start an actor; returns its handle at once. Raises QueueUnavailableError for a queue that
         takes no work."""
         return self._create(self._options, args, kwargs)
@@ -76,7 +102,7 @@ class ActorClass(Generic[T]):
         check_place(merged)
         return self._create(merged, tuple(args or ()), dict(kwargs or {}))
 
-    def options(self, **options: Any) -> OptionedActorClass[T]:
+    def options(self, **options: Any) -> OptionedActorClass[T, P]:
         """The same class with other options for actors made through what this returns."""
         merged = {**self._options, **options}
         check_actor_options(options | _together(merged, options), in_options=True)
@@ -145,15 +171,20 @@ class ActorClass(Generic[T]):
             raise AttributeError(name)
         return getattr(self._definition.cls, name)
 
+    def __dir__(self) -> list[str]:
+        # For whoever completes names: the class's own, and under Ray's names no others than Ray's.
+        not_rays = {"gang"} if has_rays_names() else set()
+        return sorted({*super().__dir__(), *dir(self._definition.cls)} - not_rays)
 
-class OptionedActorClass(Generic[T]):
+
+class OptionedActorClass(Generic[T, P]):
     """An actor class with options of its own."""
 
-    def __init__(self, actor_class: ActorClass[T], options: dict[str, Any]) -> None:
+    def __init__(self, actor_class: ActorClass[T, P], options: dict[str, Any]) -> None:
         self._actor_class = actor_class
         self._options = options
 
-    def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle[T]:
+    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
         """Start an actor with these options."""
         return self._actor_class._create(self._options, args, kwargs)
 

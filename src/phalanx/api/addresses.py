@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 _RAYS = "ray:"
 """Addresses of Ray clusters begin so."""
+_RAYS_NAMES = "PHALANX_COMPAT_RAY"
+_OF_CLIENTS = "ray://"
+"""Addresses of Ray's client servers begin so."""
+
+
+def without_client(address: str | None) -> str | None:
+    """Under Ray's names: a client server on this machine stands for the cluster that runs here, as
+    a driver beside a node needs no server. Raises ConnectionError for one elsewhere.
+    """
+    named = os.environ.get("RAY_ADDRESS") if address in (None, "", "auto") else address
+    if named is None or not named.startswith(_OF_CLIENTS) or os.environ.get(_RAYS_NAMES) != "1":
+        return address
+    host = urlsplit(named).hostname or ""
+    if host == "localhost" or host in (socket.gethostname(), "::1") or host.startswith("127."):
+        return "auto"
+    raise ConnectionError(
+        f"{named} is a client server on another machine, and Phalanx has none: a driver needs a "
+        "node of its cluster beside it. Run `phalanx start --address HEAD:PORT` here, then the "
+        "program without an address."
+    )
 
 
 def engine_and_address(address: str | None, engines: Sequence[str]) -> tuple[str, str | None]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from phalanx.api.actors import ActorClass
+from phalanx.api.call_types import ClassCallable
 from phalanx.api.functions import RemoteFunction
 
 P = ParamSpec("P")
@@ -14,12 +15,33 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+class RemoteDecorator(Protocol):
+    """What `@remote(num_gpus=1)` gives: it makes a function remote, or a class an actor class."""
+
+    @overload
+    def __call__(self, function: ClassCallable[P, T], /) -> ActorClass[T, P]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: type[T], /) -> ActorClass[T]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
+
+
+class ManyDecorator(Protocol):
+    """What `@remote(num_returns=2)` gives: only whoever calls knows what comes back."""
+
+    def __call__(self, function: Callable[P, Any], /) -> RemoteFunction[P, Any]: ...
+
+
 @overload
-def remote(function: type[T], /) -> ActorClass[T]: ...  # type: ignore[overload-overlap]  # a class is callable too
+def remote(function: ClassCallable[P, T], /) -> ActorClass[T, P]: ...  # type: ignore[overload-overlap]  # a class is callable too
+@overload
+def remote(function: type[T], /) -> ActorClass[T]: ...  # type: ignore[overload-overlap]
 @overload
 def remote(function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
 @overload
-def remote(**options: Any) -> Callable[[Any], Any]: ...
+def remote(*, num_returns: int | str, **options: Any) -> ManyDecorator: ...
+@overload
+def remote(**options: Any) -> RemoteDecorator: ...
 def remote(*args: Any, **options: Any) -> Any:
     """Make a function remote, or a class an actor class: `@remote` or `@remote(num_cpus=2)`.
 

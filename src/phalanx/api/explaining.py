@@ -9,13 +9,24 @@ from phalanx.api.jobs import JobHandle
 from phalanx.api.session import engine_or_start
 from phalanx.errors import JobNotFoundError
 from phalanx.model.rows.explanation import Explanation
+from phalanx.model.rows.plan import TimePlan
+from phalanx.model.rows.row import text_html
 from phalanx.objects.handle import ActorHandle
 from phalanx.objects.reference import ObjectRef
-from phalanx.protocol.requests.gangs import Explain
+from phalanx.protocol.requests.gangs import Explain, ShowPlan
 from phalanx.protocol.requests.request import Request
 
 
-def explain(what: Gang[Any] | JobHandle | ActorHandle[Any] | ObjectRef[Any] | str) -> str:
+class Sentences(str):
+    """A text of some lines, which a notebook shows as such."""
+
+    def _repr_html_(self) -> str:
+        return text_html(self)
+
+
+def explain(
+    what: Gang[Any] | JobHandle | ActorHandle[Any] | ObjectRef[Any] | str,
+) -> Sentences:
     """Why something waits, and what would change that; of a gang or job also its position in its
     queue.
 
@@ -33,4 +44,10 @@ def explain(what: Gang[Any] | JobHandle | ActorHandle[Any] | ObjectRef[Any] | st
         request = Explain(what.group.hex())
     else:
         request = Explain(what.uid if isinstance(what, JobHandle) else str(what))
-    return str(engine.ask(request))
+    return Sentences(engine.ask(request))
+
+
+def planned_starts() -> TimePlan:
+    """When what waits starts if run times hold, and what runs until then, as `phalanx plan` shows
+    it; a notebook shows it as a table."""
+    return engine_or_start().ask(ShowPlan())

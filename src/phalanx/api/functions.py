@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from phalanx.api.call_types import Remote
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedFunction, GangOptions
 from phalanx.api.labels import check_labels
 from phalanx.api.session import check_queue, engine_or_start
@@ -15,12 +16,9 @@ from phalanx.engines.definitions import INVOCATION_DECORATOR, FunctionDefinition
 from phalanx.engines.interface import Call, Engine
 from phalanx.model.options import check_place, check_task_options
 from phalanx.objects.dag import FunctionNode
-from phalanx.objects.reference import ObjectRef
-from phalanx.objects.streams import ObjectRefGenerator
 
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
 
 
 class RemoteFunction(Generic[P, R]):
@@ -43,7 +41,7 @@ class RemoteFunction(Generic[P, R]):
         functools.update_wrapper(self, function)
         decorate = getattr(function, INVOCATION_DECORATOR, None)
         if decorate is not None:
-            self.remote = _decorated(decorate, self.remote)  # type: ignore[method-assign]
+            self.remote = _decorated(decorate, self.remote)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
@@ -51,19 +49,7 @@ class RemoteFunction(Generic[P, R]):
             f"'{self._definition.name}()', try '{self._definition.name}.remote()'."
         )
 
-    # The first form is for functions whose result is Any: it may be a generator. Arguments may be
-    # references to values too, which P cannot say: the last form takes them.
-    @overload
-    def remote(self: RemoteFunction[P, NoReturn], /, *args: Any, **kwargs: Any) -> Any: ...
-    @overload
-    def remote(  # type: ignore[overload-overlap]  # a generator is a result like any other, too
-        self: RemoteFunction[P, Generator[T, Any, Any]], /, *args: Any, **kwargs: Any
-    ) -> ObjectRefGenerator[T]: ...
-    @overload
-    def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]: ...
-    @overload
-    def remote(self, /, *args: Any, **kwargs: Any) -> ObjectRef[R]: ...
-    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
+    def _submit(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function as a task; one reference, a list of them, or a generator of them.
 
         Raises QueueUnavailableError for a queue that takes no work.
@@ -80,7 +66,13 @@ class RemoteFunction(Generic[P, R]):
         definition.arity.check(definition.name, args, kwargs)
         return call(args, kwargs)
 
-    def options(self, **options: Any) -> OptionedFunction:
+    remote: Remote[P, R] = _submit
+
+    @overload
+    def options(self, *, num_returns: int | str, **options: Any) -> OptionedFunction[P, Any]: ...
+    @overload
+    def options(self, **options: Any) -> OptionedFunction[P, R]: ...
+    def options(self, **options: Any) -> OptionedFunction[Any, Any]:
         """The same function with other options for the calls made through what this returns."""
         check_task_options(options, in_options=True)
         check_labels(options)
@@ -161,19 +153,19 @@ def _decorated(
     return call
 
 
-class OptionedFunction:
+class OptionedFunction(Generic[P, R]):
     """A remote function with options of its own."""
 
-    def __init__(self, function: RemoteFunction[Any, Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: RemoteFunction[P, R], options: dict[str, Any]) -> None:
         self._remote_function = function
         self._options = {**function._options, **options}
         self._bound: Call | None = None
         self._engine: Engine | None = None
         decorate = getattr(function._definition.function, INVOCATION_DECORATOR, None)
         if decorate is not None:
-            self.remote = _decorated(decorate, self.remote)  # type: ignore[method-assign]
+            self.remote = _decorated(decorate, self.remote)
 
-    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
+    def _submit(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function as a task with these options."""
         engine = engine_or_start()
         definition = self._remote_function._definition
@@ -184,6 +176,8 @@ class OptionedFunction:
             self._bound, self._engine = call, engine
         definition.arity.check(definition.name, args, kwargs)
         return call(args, kwargs)
+
+    remote: Remote[P, R] = _submit
 
     def gang(self, members: int, **options: Any) -> GangedFunction:
         """See RemoteFunction.gang."""

@@ -13,12 +13,15 @@ from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
 from phalanx.engines.interface import Engine
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.options import required_resources
-from phalanx.protocol.requests.gangs import CreateGang, EndMembers
+from phalanx.model.rows.row import cells_html, text_html
+from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs
 
 T = TypeVar("T")
 
 DEFAULT_QUEUE = "default"
 DEFAULT_GRACE_S = 5.0
+SHOWN_OF_ID = 12
+"""So many digits of a node's id are shown."""
 
 
 class GangOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +81,27 @@ class Gang(list[T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"Gang({self.name}, {super().__repr__()})"
+
+    def _repr_html_(self) -> str:
+        """Its members, with their states and places; one line once it has ended."""
+        own = [row for row in engine_or_start().ask(ListGangs()) if row.group == self.group.hex()]
+        if not own:
+            return text_html(f"gang {self.name} of {len(self)} members: it has ended")
+        row = own[0]
+        cells = [
+            [rank, state, node[:SHOWN_OF_ID], _numbers(devices)]
+            for rank, (state, node, devices) in enumerate(
+                zip(row.members, row.nodes, row.devices, strict=True)
+            )
+        ]
+        return text_html(
+            f"gang {self.name} of queue {row.queue}: {row.phase}, {row.min_members} of "
+            f"{len(self)} members start together"
+        ) + cells_html(("rank", "state", "node", "devices"), cells)
+
+
+def _numbers(devices: Mapping[str, list[int]]) -> str:
+    return ", ".join(f"{kind} {','.join(map(str, held))}" for kind, held in devices.items())
 
 
 class GangedFunction:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import math
 import os
 import secrets
@@ -14,6 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from phalanx.engines.accounts import user_name
 from phalanx.engines.interface import current
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import ArraySpec
@@ -100,7 +100,8 @@ class Job:
     deadline: str | datetime | None = None
     """It has ended by then: it ends as Deadline when it has not, or could not have any more."""
     signal: str | None = None
-    """Members get it before the end: "USR1@300", so many seconds (60 where it names none)."""
+    """Members get it before the end: "USR1@300", so many seconds (60 where it names none), and when
+    their places are taken, instead of SIGTERM, which comes at half of their grace."""
     requeue: Mapping[str, Any] | None = None
     """When it waits again instead of ending: {"reasons": ["timeout", "preempted", "node"],
     "exitCodes": [75], "max": 3}. By default when it is preempted or loses a node."""
@@ -301,14 +302,6 @@ class Job:
             required_resources(self._amounts(), default_cpus=1)
         except (ValueError, TypeError) as error:
             raise type(error)(f"Job: {error}") from None
-
-
-def user_name() -> str:
-    """Who submits, by this process's account; "" where the machine knows no name for it."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
 
 
 def length_s(given: str | timedelta) -> float:

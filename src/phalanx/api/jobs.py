@@ -14,13 +14,16 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.api.job import Job, length_s, user_name
+from phalanx.api.job import Job, length_s
 from phalanx.api.session import engine_or_start
+from phalanx.api.signals import signal_number
+from phalanx.engines.accounts import user_name
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.model.rows.row import Rows
 from phalanx.model.rows.work import AppliedInfo, JobDescription, JobInfo
+from phalanx.protocol.bundle_messages import Receivers
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import (
     ApplyManifests,
@@ -34,6 +37,7 @@ from phalanx.protocol.requests.jobs import (
     ResizeJob,
     UpdateJob,
 )
+from phalanx.protocol.requests.steps import SignalJob
 
 SETTLED = (*st.FINISHED, st.ABORTED)
 """States in which nothing more happens by itself."""
@@ -93,6 +97,20 @@ class JobHandle:
         if isinstance(member, str):
             return member
         return self.describe().members[member].name
+
+    def signal(
+        self, signal: str | int, *, to: Receivers = "started", member: str | int | None = None
+    ) -> int:
+        """Send its members that run a signal, "USR1" for instance; so many were sent it.
+
+        It goes to what their shells have started, and to programs that are no shells; in a member
+        with steps to its steps alone. `to`: "command" for the members' own command or script alone,
+        "all" for everything. The job goes on as long as its members do. Raises ValueError for no
+        signal, and JobCommandError where none runs.
+        """
+        chosen = "" if member is None else self._member(member)
+        request = SignalJob(self.uid, signal_number(signal), to, chosen)
+        return engine_or_start().ask(request)
 
     def suspend(self) -> None:
         """End its members until it is resumed."""

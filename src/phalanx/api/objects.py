@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 
 from phalanx.api.session import engine_or_start
 from phalanx.engines import interface
-from phalanx.errors import PhalanxError
+from phalanx.errors import NotPicklableError, PhalanxError
 from phalanx.objects.handle import ActorHandle
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame
@@ -73,7 +73,9 @@ def put(value: T, *, _owner: Any = None) -> ObjectRef[T]:
     except PhalanxError:
         raise
     except Exception as error:
-        raise TypeError(f"Could not serialize the value put: {blame(value, error)}") from error
+        raise NotPicklableError(
+            f"Could not serialize the value put: {blame(value, error)}"
+        ) from error
 
 
 @overload
@@ -145,6 +147,11 @@ def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
             "Use kill() for actors."
         )
     engine.cancel(ref, force, recursive)
+
+
+def withdraw(ref: Any) -> bool:
+    """Cancel a task that this process has submitted, if no worker has it. Whether that was so."""
+    return engine_or_start().withdraw(ref)
 
 
 def kill(actor: Any, *, no_restart: bool = True) -> None:

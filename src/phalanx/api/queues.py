@@ -38,6 +38,7 @@ def create_queue(
     reclaimable: bool | None = None,
     default_time: Length | None = None,
     max_time: Length | None = None,
+    idle_gpus: str | None = None,
 ) -> QueueInfo:
     """Make a queue; its row, as in `queues()`.
 
@@ -45,7 +46,8 @@ def create_queue(
     does; what is idle may be borrowed up to `capability`, and is taken back from queues that are
     `reclaimable`; `guarantee` is kept free for it. Amounts are like {"CPU": 8, "GPU": 2}.
     `default_time` is how long a job may run that says nothing of it, `max_time` how long any may:
-    "2h30m", "1-12:00" or a timedelta. Raises JobCommandError with all that speaks against it.
+    "2h30m", "1-12:00" or a timedelta. `idle_gpus` says when GPUs of a job count as idle: "below 5%
+    for 30m", with ", end" to end such jobs. Raises JobCommandError with all that speaks against it.
     """
     fields = queue_fields(
         weight=weight,
@@ -57,6 +59,7 @@ def create_queue(
         reclaimable=reclaimable,
         default_time_s=_seconds(default_time),
         max_time_s=_seconds(max_time),
+        idle_gpus=idle_gpus,
     )
     return engine_or_start().ask(CreateQueue(_named(name), fields))
 
@@ -73,6 +76,7 @@ def update_queue(
     reclaimable: bool | None = None,
     default_time: Length | None = None,
     max_time: Length | None = None,
+    idle_gpus: str | None = None,
 ) -> QueueInfo:
     """Change a queue; what is not named stays, and a time of "none" is no limit. Raises
     QueueUnavailableError when there is no such queue, and JobCommandError with all that speaks
@@ -87,6 +91,7 @@ def update_queue(
         reclaimable=reclaimable,
         default_time_s=_seconds(default_time),
         max_time_s=_seconds(max_time),
+        idle_gpus=idle_gpus,
     )
     return engine_or_start().ask(UpdateQueue(_named(name), fields))
 

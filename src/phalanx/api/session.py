@@ -17,13 +17,18 @@ from importlib import import_module
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
-from phalanx.api.addresses import engine_and_address
+from phalanx.api import auto_init
+from phalanx.api.addresses import engine_and_address, without_client
 from phalanx.api.amounts import check_amounts
 from phalanx.api.job_config import JobConfig, set_default_lifetime
 from phalanx.api.logging_config import LoggingConfig
+from phalanx.engines import tracing as spans
 from phalanx.engines.interface import Engine, EngineOptions, current, factory, set_current
+from phalanx.engines.tracing_setup import Setup, begin_tracing, wanted
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
+from phalanx.model.readable import amount, size
+from phalanx.model.rows.row import cells_html, text_html
 from phalanx.policies.placement_policy import read_placement_policy
 from phalanx.protocol.node_messages import LogLine
 from phalanx.protocol.requests.queues import AdmitQueue
@@ -70,6 +75,24 @@ class RuntimeHandle(Mapping[str, Any]):
         """Shut the runtime down."""
         shutdown()
 
+    def _repr_html_(self) -> str:
+        """What the cluster has, and how much of it is free now."""
+        engine = present()
+        if engine is None or not engine.is_alive:
+            return text_html("Phalanx, shut down")
+        free = engine.available_resources()
+        cells = [
+            [name, shown(free.get(name, 0.0)), shown(total)]
+            for name, total in sorted(engine.cluster_resources().items())
+            for shown in [size if "memory" in name else amount]
+            if not name.startswith("node:")
+        ]
+        where = str(self._facts.get("address") or "this process's own, on this machine")
+        page = f"\nweb page: {self.dashboard_url}" if self.dashboard_url else ""
+        return text_html(f"Phalanx {where}, queue {engine.queue or 'default'}{page}") + cells_html(
+            ("resource", "free", "in all"), cells
+        )
+
     def __enter__(self) -> RuntimeHandle:
         return self
 
@@ -96,6 +119,7 @@ def init(
     placement: str | dict[str, Any] | None = None,
     queue: str | None = None,
     priority: int = 0,
+    tracing: bool | Setup = None,
     **options: Any,
 ) -> RuntimeHandle:
     """Connect to a cluster that runs on this machine, or start Phalanx here.
@@ -110,11 +134,14 @@ def init(
     several of one task are close: the name of a known machine such as "dgx_h100", or the text of
     `nvidia-smi topo -m`; real GPUs are asked. `placement` is the policy of a runtime of its own by
     which work finds its nodes: a name, or `{"policy": "selector", "same_rack": "prefer"}` (see
-    docs/placement.md). `include_dashboard` serves the web page of the cluster beside it
+    docs/placement.md). `_system_config` are settings of a runtime of its own, by Ray's names
+    (docs/ray.md). `include_dashboard` serves the web page of the cluster beside it
     (docs/dashboard.md) and prints an address that lets you in. What this driver starts is charged
     to `queue`, by whose weight it shares nodes with drivers of other queues, and has `priority`,
     unless it says otherwise; a runtime of its own makes the queue if there is none. `job_config`
-    gives what is not given by itself: a namespace, a runtime environment. Raises RuntimeError when
+    gives what is not given by itself: a namespace, a runtime environment. `tracing` makes spans of
+    OpenTelemetry of tasks and calls, as its variables say, or as a function (or MODULE:FUNCTION)
+    sets up; None: as PHALANX_TRACING says (docs/tracing.md). Raises RuntimeError when
     it is running already, unless `ignore_reinit_error`; QueueUnavailableError for a queue that
     takes no work; ValueError and TypeError for arguments that cannot be.
     """
@@ -135,8 +162,8 @@ def init(
             runtime_env = runtime_env or job_config.runtime_env
         if local_mode:
             raise RuntimeError("local_mode is not supported: use num_cpus=1 to go step by step.")
-        engine_name, where = engine_and_address(address, factory().names)
-        if engine_name == "ray" and _has_rays_names():
+        engine_name, where = engine_and_address(without_client(address), factory().names)
+        if engine_name == "ray" and has_rays_names():
             raise RuntimeError(
                 "The Ray engine needs Ray itself, and under Ray's names `import ray` is Phalanx: "
                 "write `import phalanx as ray` in the program instead."
@@ -149,8 +176,9 @@ def init(
         hook, preload = None, ()
         if engine_name == "embedded":  # Ray has options of its own for that
             lifetime = getattr(job_config, "default_actor_lifetime", "non_detached")
-            hook = _hook(runtime_env, options.get("logging_config"), lifetime)
-            preload = _names_of_ray().preloaded() if _has_rays_names() else ()
+            asked = options.get("_tracing_startup_hook") or tracing
+            hook = _hook(runtime_env, options.get("logging_config"), lifetime, asked)
+            preload = _names_of_ray().preloaded() if has_rays_names() else ()
         started = factory().start(
             EngineOptions(
                 engine=engine_name,
@@ -214,7 +242,10 @@ def _with_that_of_the_job(runtime_env: dict[str, Any] | None) -> dict[str, Any] 
 
 
 def _hook(
-    runtime_env: dict[str, Any] | None, logging_config: LoggingConfig | None, lifetime: str
+    runtime_env: dict[str, Any] | None,
+    logging_config: LoggingConfig | None,
+    lifetime: str,
+    tracing: bool | Setup,
 ) -> Callable[[], None] | None:
     """What each worker of this job runs at its start."""
     steps: list[Callable[[], object]] = []
@@ -224,8 +255,11 @@ def _hook(
     if logging_config is not None:
         logging_config.apply()
         steps.append(logging_config.apply)
-    if _has_rays_names():
+    if has_rays_names():
         steps.append(_names_of_ray().installation())
+    is_traced, set_up = wanted(tracing)
+    if is_traced:
+        steps.append(begin_tracing(set_up))
     if (setup := (runtime_env or {}).get("worker_process_setup_hook")) is not None:
         steps.append(partial(_call_by_path, setup) if isinstance(setup, str) else setup)
     if not steps:
@@ -244,7 +278,8 @@ def _call_by_path(path: str) -> None:
     getattr(import_module(module), name)()
 
 
-def _has_rays_names() -> bool:
+def has_rays_names() -> bool:
+    """Whether this program runs under Ray's names (`phalanx.compat.ray`)."""
     return os.environ.get("PHALANX_COMPAT_RAY") == "1"
 
 
@@ -303,10 +338,15 @@ def present() -> Engine | None:
 
 
 def engine_or_start() -> Engine:
-    """This process's engine; starts one on this machine when there is none."""
+    """This process's engine; starts one on this machine when there is none.
+
+    Raises SystemFailureError where that is switched off (`phalanx.api.auto_init`).
+    """
     engine = present()
     if engine is not None:
         return engine
+    if not auto_init.is_on():
+        raise _not_running()
     init()
     started = current()
     assert started is not None
@@ -317,8 +357,14 @@ def running_engine() -> Engine:
     """This process's engine. Raises SystemFailureError when there is none."""
     engine = present()
     if engine is None:
-        raise SystemFailureError("Phalanx is not running: call phalanx.init() first.")
+        raise _not_running()
     return engine
+
+
+def _not_running() -> SystemFailureError:
+    if has_rays_names():  # programs look for these words
+        return SystemFailureError("Ray has not been started yet. Call ray.init() first.")
+    return SystemFailureError("Phalanx is not running: call phalanx.init() first.")
 
 
 def check_queue(engine: Engine, options: Mapping[str, Any]) -> None:
@@ -354,6 +400,7 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
         set_current(None)
         _admitted.clear()
         engine.stop()
+        spans.end()
 
 
 @atexit.register

@@ -101,7 +101,8 @@ def clock_minutes(written: str) -> int | None:
 
 def count(written: str) -> int | None:
     """The number that plain digits write; None for any other text."""
-    return int(written) if re.fullmatch(r"[0-9]{1,15}", written) else None
+    is_plain = written.isascii() and written.isdigit() and len(written) <= 15
+    return int(written) if is_plain else None
 
 
 def part_of(written: str, whole_count: int) -> int:

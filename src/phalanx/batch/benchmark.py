@@ -7,6 +7,7 @@ loads come from fixed arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -14,6 +15,8 @@ import msgspec
 from phalanx.batch.aftermath import after
 from phalanx.batch.config import CHART_YAML, Configuration, parse_volcano
 from phalanx.batch.cycle import run_cycle
+from phalanx.batch.jobs import PENDING
+from phalanx.batch.kept import KeptCluster, Standing
 from phalanx.batch.plan import Plan
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
@@ -43,13 +46,16 @@ tiers:
 
 
 def run(clock: Clock, sizes: Sequence[int] = SIZES) -> list[Row]:
-    """The whole table: a full cycle, a steady one, preempt and reclaim, for each size."""
+    """The whole table, for each size: a full cycle, a steady one, the same on columns kept from
+    the cycle before (as a head does), preempt and reclaim."""
     rows = []
     for nodes in sizes:
         full = filling(nodes)
         row, plan = _measure(clock, "full cycle", full)
         rows.append(row)
-        rows.append(_measure(clock, "steady cycle", steady(full, plan))[0])
+        now = steady(full, plan)
+        rows.append(_measure(clock, "steady cycle", now)[0])
+        rows.append(_measure_kept(clock, "steady cycle, kept", after(full, plan), now))
         for action in ("preempt", "reclaim"):
             victims = min(1_000, nodes)
             rows.append(_measure(clock, f"{action} {victims}", evicting(nodes, action, victims))[0])
@@ -58,10 +64,13 @@ def run(clock: Clock, sizes: Sequence[int] = SIZES) -> list[Row]:
 
 def _measure(clock: Clock, name: str, snapshot: Snapshot) -> tuple[Row, Plan]:
     start = clock()
-    plan = run_cycle(snapshot, clock=clock)
-    took = clock() - start
+    plan = run_cycle(snapshot, clock=clock, times_hooks=False)  # each reading takes a while
+    return _row(name, snapshot, plan, clock() - start), plan
+
+
+def _row(name: str, snapshot: Snapshot, plan: Plan, took: float) -> Row:
     waiting = sum(not t.node for t in snapshot.tasks)
-    row: Row = {
+    return {
         "measure": name,
         "nodes": len(snapshot.nodes),
         "pending": waiting,
@@ -72,7 +81,23 @@ def _measure(clock: Clock, name: str, snapshot: Snapshot) -> tuple[Row, Plan]:
         "placements_per_second": (len(plan.binds) + len(plan.pipelined)) / took if took else 0.0,
         "parts": {f"{t.part} {t.name}": t.seconds for t in plan.timings},
     }
-    return row, plan
+
+
+def _measure_kept(clock: Clock, name: str, before: Snapshot, now: Snapshot) -> Row:
+    """A cycle, the columns patched before it with what `now` has more than `before`, and what it
+    promised withdrawn after it."""
+    kept = KeptCluster(before)
+    kept.take_back(run_cycle(before, cluster=kept, explains=False))
+    fresh = now.tasks[len(before.tasks) :]
+    start = clock()
+    for group in now.podgroups[len(before.podgroups) :]:
+        kept.put_group(group)
+    kept.add_rows(fresh)
+    for uid, tasks in groupby(fresh, key=lambda t: f"{t.namespace}/{t.podgroup}"):
+        kept.stand(uid, [Standing(t.uid, PENDING) for t in tasks])
+    plan = run_cycle(now, clock=clock, times_hooks=False, cluster=kept, explains=False)
+    kept.take_back(plan)
+    return _row(name, now, plan, clock() - start)
 
 
 def settings() -> Configuration:

@@ -44,7 +44,8 @@ _PHASE_STATUS = {
 
 
 class Cluster:
-    """Columns of one cycle. Node arrays have one row per node, one column per resource.
+    """Columns of one cycle. Node arrays have one row per node, one column per resource; a column
+    lies together in memory, as rules look at one resource of many nodes.
 
     `idle`, `used`, `releasing` and `promised` are Volcano's books; `future` is what will be idle
     once evictions end. `asked` and `weighed` are the books of kube-scheduler's scores: they count
@@ -85,6 +86,8 @@ class Cluster:
         self.answers: dict[tuple[int, int], Any] = {}
         """What the placer knows of classes and nodes, as far as it outlasts a cycle."""
         self._described: dict[str, Any] = {}
+        self.is_apart = bool(self.releasing.any())
+        """Whether what is idle and what will be may differ on some node."""
 
     def _nodes(self, specs: Sequence[NodeSpec]) -> None:
         dims = self.dims
@@ -94,20 +97,20 @@ class Cluster:
         self.labels = [dict(n.labels) for n in self.nodes]
         self._label_masks: dict[Match, Flags] = {}
         n, r = len(self.nodes), len(dims)
-        self.capacity = np.zeros((n, r), dtype=np.int64)
+        self.capacity = np.zeros((n, r), dtype=np.int64, order="F")
         seen: dict[object, Counts] = {}
         for i, node in enumerate(self.nodes):
             row = seen.get(node.capacity)
             if row is None:
                 row = seen[node.capacity] = dims.counts(node.capacity)
             self.capacity[i] = row
-        self.idle = self.capacity.copy()
-        self.future = self.capacity.copy()
-        self.used = np.zeros((n, r), dtype=np.int64)
-        self.releasing = np.zeros((n, r), dtype=np.int64)
-        self.promised = np.zeros((n, r), dtype=np.int64)
-        self.asked = np.zeros((n, r), dtype=np.int64)
-        self.weighed = np.zeros((n, 2), dtype=np.int64)
+        self.idle = self.capacity.copy("F")
+        self.future = self.capacity.copy("F")
+        self.used = np.zeros((n, r), dtype=np.int64, order="F")
+        self.releasing = np.zeros((n, r), dtype=np.int64, order="F")
+        self.promised = np.zeros((n, r), dtype=np.int64, order="F")
+        self.asked = np.zeros((n, r), dtype=np.int64, order="F")
+        self.weighed = np.zeros((n, 2), dtype=np.int64, order="F")
         self.seats = np.zeros(n, dtype=np.int64)
         self._on_node: list[dict[int, None]] | None = None
         has = np.zeros(r, dtype=np.bool_)
@@ -401,6 +404,7 @@ class Cluster:
             seats = times
         if status == j.PIPELINED:
             self.promised[at] += load
+            self.is_apart = True
         else:
             self.idle[at] -= load
             self.used[at] += load
@@ -427,6 +431,13 @@ class Cluster:
         self.version += 1
         self.changed_at[at] = self.version
 
+    def held_by_others(self, resource: str) -> float:
+        """What others than the tasks here take of a resource on all nodes together."""
+        r = self.dims.index.get(resource)
+        if r is None:
+            return 0.0
+        return self.dims.written(r, float(sum(int(load[r]) for load in self._others.values())))
+
     def evict(self, t: int) -> None:
         """Mark a running task as leaving: its node's future room grows, its idle room not yet."""
         self._leave(t, 1)
@@ -440,6 +451,7 @@ class Cluster:
     def _leave(self, t: int, sign: int) -> None:
         node, eq_class = self.node_of[t], self.eq_class[t]
         load = eq_class.request * sign
+        self.is_apart = True
         self.releasing[node] += load
         self.future[node] += load
         self.asked[node] -= load

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
@@ -14,11 +13,12 @@ from phalanx.batch.accepted import Accepted, strange
 from phalanx.batch.cluster import Cluster
 from phalanx.batch.config import ACTIONS
 from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Plan, Timing
+from phalanx.batch.plan import Choice, Plan, Timing
 from phalanx.batch.registry import known_plugins, make_plugin
 from phalanx.batch.session import Session
 from phalanx.batch.specs import Snapshot
 from phalanx.batch.stopwatch import Clock, Stopwatch
+from phalanx.model.garbage import uncollected
 
 T = TypeVar("T")
 
@@ -27,49 +27,51 @@ def run_cycle(
     snapshot: Snapshot,
     *,
     clock: Clock | None = None,
+    times_hooks: bool = True,
     shells: Mapping[str, Any] | None = None,
     cluster: Cluster | None = None,
     explains: bool = True,
 ) -> Plan:
-    """Decide once. `clock` (seconds) times the parts; `shells` lends the outside to plugins that
+    """Decide once. `clock` (seconds) times the parts, and of those the hooks of plugins unless
+    `times_hooks` is False; `shells` lends the outside to plugins that
     need it (the extender's sender); `cluster` is the state where it was kept from an earlier cycle
-    (see `kept`), so that the snapshot's own is not read; unless it `explains`, the plan does not
-    say why the rest must wait. Same snapshot, same plan."""
-    return decide(snapshot, clock=clock, shells=shells, cluster=cluster, explains=explains)[1]
+    (see `kept`), so that the snapshot's own is not read; unless it `explains`, the plan says no
+    more of why the rest must wait than what plugins said on the way. Same snapshot, same plan."""
+    return decide(
+        snapshot, clock=clock, times_hooks=times_hooks, shells=shells, cluster=cluster,
+        explains=explains,
+    )[1]  # fmt: skip
 
 
 def decide(
     snapshot: Snapshot,
     *,
     clock: Clock | None = None,
+    times_hooks: bool = True,
     shells: Mapping[str, Any] | None = None,
     cluster: Cluster | None = None,
     explains: bool = True,
 ) -> tuple[Session, Plan]:
     """As `run_cycle`, with the session for those who ask further."""
-    collecting = gc.isenabled()
-    gc.disable()  # a cycle makes no garbage in circles worth a pass over all tasks
-    try:
-        return _decide(snapshot, clock, shells, cluster, explains)
-    finally:
-        if collecting:
-            gc.enable()
+    with uncollected():
+        watch = None if clock is None else Stopwatch(clock)
+        return _decide(snapshot, watch, times_hooks, shells, cluster, explains)
 
 
 def _decide(
     snapshot: Snapshot,
-    clock: Clock | None,
+    watch: Stopwatch | None,
+    times_hooks: bool,
     shells: Mapping[str, Any] | None,
     cluster: Cluster | None,
     explains: bool,
 ) -> tuple[Session, Plan]:
-    watch = None if clock is None else Stopwatch(clock)
-
     def timed(part: str, name: str, work: Callable[[], T]) -> T:
         return work() if watch is None else watch.time(part, name, work)
 
+    of_hooks = watch if times_hooks else None
     session = timed(
-        "session", "open", lambda: Session(snapshot, shells, cluster, watch, explains=explains)
+        "session", "open", lambda: Session(snapshot, shells, cluster, of_hooks, explains=explains)
     )
     for tier in snapshot.config.tiers:
         for option in tier:
@@ -81,7 +83,7 @@ def _decide(
         action = import_module(f"phalanx.batch.actions.{name}")
         timed("action", name, partial(action.run, session))
     session.hooks.notify("closing")
-    rejections: Any = {}
+    rejections: Any = {uid: tuple(found) for uid, found in session.refusals.items()}
     if explains:
         rejections = timed("session", "explain", lambda: explain.rejections(session))
     return session, _plan(session, rejections, watch.timings() if watch is not None else ())
@@ -108,10 +110,11 @@ def _plan(session: Session, rejections: Any, timings: tuple[Timing, ...]) -> Pla
     phases.update({g.uid: g.phase for g in cluster.strays})
     return Plan(
         binds={uids[t]: names[n] for t, n in sorted(session.binds.items())},
-        evictions=tuple(e for _, e in sorted(session.evictions.items())),
+        evictions=tuple(sorted(session.evictions.values(), key=lambda one: one.task)),
         pipelined={uids[t]: names[cluster.node_of[t]] for t in promised},
         phases=dict(sorted(phases.items())),
         rejections=rejections,
+        choices=_choices(session),
         allocated_hypernodes={
             job.uid: job.allocated_hypernode for job in cluster.jobs if job.allocated_hypernode
         },
@@ -120,6 +123,16 @@ def _plan(session: Session, rejections: Any, timings: tuple[Timing, ...]) -> Pla
         warnings=tuple(session.warnings),
         acted=tuple(session.acted),
     )
+
+
+def _choices(session: Session) -> dict[str, Choice]:
+    """Of those podgroups that kept what they were given."""
+    cluster, binds = session.cluster, session.binds
+    return {
+        uid: choice
+        for uid, choice in session.choices.items()
+        if any(t in binds for t in cluster.jobs[cluster.job_index[uid]].tasks)
+    }
 
 
 def _nominations(session: Session, promised: list[int]) -> dict[str, str]:

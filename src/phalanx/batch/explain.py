@@ -181,8 +181,10 @@ def _of_gang(session: Session, job: Job) -> list[Rejection]:
     attempt = session.attempts.get(job.uid)
     if attempt is None:
         return [] if job.uid in session.refusals else [Rejection(reason="not-tried")]
-    out = []
     bound = job.is_hard() and job.has_topology()
+    if len(job.tasks) == 1 and attempt.failed >= 0 and not bound:  # its task says it all
+        return list(attempt.why)
+    out = []
     if attempt.placed < job.min_available and (attempt.failed >= 0 or not bound):
         detail = {"placed": attempt.placed, "minimum": job.min_available}
         short = job.min_available - attempt.placed
@@ -210,8 +212,11 @@ def _of_class(
     queue = session.cluster.queues[job.queue]
     if queue.state != "Open":
         out.append(Rejection(reason="queue-closed", detail={"queue": queue.name}))
-    elif session.overused(job.queue):
-        out.append(Rejection(reason="queue-overused"))
+    else:
+        named = session.hooks.named("overused")
+        who = next((plugin for plugin, fn in named if fn(job.queue)), None)
+        if who is not None:
+            out.append(Rejection(reason="queue-overused", plugin=who))
     if session.room(job, eq_class, 1) < 1:
         out += [r for r in session.shortages(job, eq_class) if r not in out]
     scope = session.placer.rules()[2]
@@ -242,7 +247,7 @@ def _of_nodes(session: Session, ask: Ask) -> _Nodes:
     rows = Rows(cluster, np.arange(n))
     out = []
     left = np.ones(n, dtype=np.bool_)
-    for f in session.placer.rules()[0]:
+    for plugin, f in session.hooks.named("filter"):
         passes = f.passes(rows, ask)
         away = int((~passes).sum())
         more = f.detail(ask) if away and f.detail is not None else {}
@@ -250,7 +255,7 @@ def _of_nodes(session: Session, ask: Ask) -> _Nodes:
             detail: dict[str, Any] = {"of": n, **more}
             if f.reason == "labels":
                 detail["labels"] = _labels(session, ask)
-            out.append(Rejection(reason=f.reason, count=away, detail=detail))
+            out.append(Rejection(reason=f.reason, count=away, detail=detail, plugin=plugin))
             left &= passes
     short = np.zeros(n, dtype=np.bool_)
     for r in ask.eq_class.asked:

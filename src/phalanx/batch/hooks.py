@@ -7,7 +7,7 @@ filters give one mask and scorers one vector over all nodes for a class of equal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -107,6 +107,7 @@ class HookRegistry:
             hook: [[] for _ in config.tiers] for hook in HOOKS
         }
         self._flat: dict[str, list[Callable[..., Any]]] = {hook: [] for hook in HOOKS}
+        self._who: dict[str, list[list[str]]] = {hook: [[] for _ in config.tiers] for hook in HOOKS}
         self.strict = config.compat == "none"
         """Without Volcano's quirks."""
 
@@ -119,10 +120,16 @@ class HookRegistry:
         switch = HOOKS[hook].switch
         if switch is None or self.is_on(plugin, switch):
             self._tiers[hook][self._tier_of[plugin]].append(fn)
+            self._who[hook][self._tier_of[plugin]].append(plugin)
             self._flat[hook] = [f for tier in self._tiers[hook] for f in tier]
 
     def all(self, hook: str) -> list[Callable[..., Any]]:
         return self._flat[hook]
+
+    def named(self, hook: str) -> Iterator[tuple[str, Any]]:
+        """The same, each with the plugin that registered it."""
+        names = (name for tier in self._who[hook] for name in tier)
+        return zip(names, self._flat[hook], strict=True)
 
     def key(self, hook: str, *args: Any) -> tuple[Any, ...]:
         return tuple([fn(*args) for fn in self._flat[hook]])

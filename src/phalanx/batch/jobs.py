@@ -5,6 +5,8 @@ Counting rules after Volcano's JobInfo and SubJobInfo (pkg/scheduler/api).
 
 from __future__ import annotations
 
+import copy
+
 from phalanx.batch.amounts import Amount, Counts
 from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.specs import NetworkTopology, PodGroupSpec
@@ -147,6 +149,22 @@ class Job(Counted):
         self.revocable = annotations.get("volcano.sh/revocable-zone", "")
         self.pending_since = spec.created
 
+    def copy(self) -> Job:
+        """The same job once more, of one part at most; each counts for itself from now on."""
+        other = copy.copy(self)
+        other.counts = list(self.counts)
+        other.tasks = list(self.tasks)
+        other.held = self.held.copy()
+        other.total_request = self.total_request.copy()
+        other.role_counts = {role: list(counts) for role, counts in self.role_counts.items()}
+        other.failed_roles = {}
+        other.subjobs = {}
+        if self.subjobs:
+            sub = SubJob(other, self.uid, self.uid, self.min_available, self.topology)
+            sub.counts, sub.tasks = other.counts, other.tasks
+            other.subjobs[self.uid] = sub
+        return other
+
     @property
     def default_subjob(self) -> SubJob | None:
         return self.subjobs.get(self.uid)
@@ -223,9 +241,12 @@ class Job(Counted):
         return is_bound(self.topology) or any(x.is_hard() for x in self.subjobs.values())
 
     def has_topology(self) -> bool:
-        return self.topology is not None or any(
-            x.topology is not None for x in self.subjobs.values()
-        )
+        if self.topology is not None:
+            return True
+        for sub in self.subjobs.values():  # noqa: SIM110 -- asked so often that it is felt
+            if sub.topology is not None:
+                return True
+        return False
 
     def forget_failures(self, sub: SubJob | None = None) -> None:
         if sub is None:

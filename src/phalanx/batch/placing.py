@@ -17,10 +17,13 @@ from phalanx.batch.cluster import Cluster
 from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.hooks import HookRegistry
 from phalanx.batch.jobs import Job
+from phalanx.batch.plan import Choice
 from phalanx.batch.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
 
 _WIDTH, _DEPTH = 96, 48
 """Nodes, and tasks on each, that are unrolled at once."""
+_SHALLOW = 2
+"""So many tasks on each are unrolled first: where nodes are taken in turn, that is enough."""
 _FEW = 16
 """So many nodes, or fewer, are looked for one by one."""
 _OUT = -np.inf
@@ -65,6 +68,8 @@ class Placer:
         self._scorers: dict[int, list[Scorer]] = {}
         self._static: dict[tuple[int, int], Flags] = {}
         self._never_changing: dict[int, tuple[list[Filter], str]] = {}
+        self._chooser = ""
+        """The plugin that chose the last node by itself, whatever the scores."""
         self._kinds: dict[tuple[Hashable, ...], int] = {}
         """Kinds of jobs for which filters of that scope answer alike."""
 
@@ -174,16 +179,19 @@ class Placer:
     def _refresh(self, known: Answers, index: Indexes, ask: Ask) -> None:
         cluster = self._cluster
         rows = Rows(cluster, index)
-        passes = known.static[index] & _holds(cluster.future.take(index, axis=0), ask.eq_class)
+        passes = known.static.take(index)
+        passes &= _holds(cluster.future, index, ask.eq_class)
         for f in self._moving_filters(ask.eq_class):
             passes &= f.passes(rows, ask)
         known.open[index] = passes
-        known.room[index] = passes & _holds(cluster.idle.take(index, axis=0), ask.eq_class)
+        if cluster.is_apart:
+            passes &= _holds(cluster.idle, index, ask.eq_class)
+        known.room[index] = passes
         known.stale[index] = True
 
     def _rescore(self, known: Answers, nodes: Indexes, ask: Ask) -> None:
         """Score those of the nodes again that changed since they were last scored."""
-        stale = nodes[known.stale[nodes]]
+        stale = nodes[known.stale.take(nodes)]
         if len(stale):
             known.scores[stale] = self._scored(known, Rows(self._cluster, stale), ask)
             known.stale[stale] = False
@@ -192,7 +200,8 @@ class Placer:
         moving = np.zeros(len(rows))
         for s in self._moving_scorers(ask.eq_class):
             moving += s.score(rows, ask)
-        return np.asarray(known.fixed[rows.index] + moving)
+        moving += known.fixed.take(rows.index)
+        return moving
 
     def _moving_scorers(self, eq_class: EquivalenceClass) -> list[Scorer]:
         """Scorers whose answers for the class change within a cycle."""
@@ -212,17 +221,36 @@ class Placer:
 
     # -- choosing -----------------------------------------------------------------------------
 
+    def choice(self, ask: Ask, node: int, candidates: Flags) -> Choice:
+        """What plugins say of the node that was just chosen among these, before anything goes
+        there."""
+        names = self._cluster.node_names
+        of_itself = self.answers(ask).steady
+        index = np.array([node]) if of_itself else np.flatnonzero(candidates)
+        at = 0 if of_itself else int(np.searchsorted(index, node))
+        rows = Rows(self._cluster, index)
+        scores: dict[str, float] = {}
+        for plugin, scorer in self._hooks.named("scorer"):
+            scores[plugin] = scores.get(plugin, 0.0) + float(scorer.score(rows, ask)[at])
+        among = int(np.count_nonzero(candidates))
+        return Choice(node=names[node], among=among, scores=scores, chooser=self._chooser)
+
     def best(self, ask: Ask, mask: Flags) -> int:
         """The node of the mask with the highest score, the first by name; -1 if none."""
+        self._chooser = ""
         nodes = np.flatnonzero(mask)
         if len(nodes) == 0:
             return -1
         if len(nodes) == 1 and not self._hooks.all("best_node"):
             return int(nodes[0])
         scores = self.scores(ask, nodes)
-        chosen = self._hooks.first("best_node", ask.task, nodes, scores)
-        if chosen is not None and chosen >= 0:
-            return int(chosen)
+        for plugin, choose in self._hooks.named("best_node"):
+            chosen = choose(ask.task, nodes, scores)
+            if chosen is not None and chosen >= 0:
+                self._chooser = plugin
+                return int(chosen)
+            if chosen is not None:
+                break
         return int(nodes[int(np.argmax(scores))])
 
     def scores(self, ask: Ask, nodes: Indexes) -> Vector:
@@ -230,7 +258,7 @@ class Placer:
         known = self.answers(ask)
         if known.steady:
             self._rescore(known, nodes, ask)
-            return known.scores[nodes]
+            return known.scores.take(nodes)
         return self._scored(known, Rows(self._cluster, nodes), ask)
 
     def unroll(self, ask: Ask, count: int, mask: Flags) -> list[int]:
@@ -243,13 +271,15 @@ class Placer:
         if len(fitting) == 0:
             return []
         self._rescore(known, fitting, ask)
-        heads = known.scores[fitting]
+        heads = known.scores.take(fitting)
         if count == 1:
             return [int(fitting[np.argmax(heads)])]
         chosen, other = _top(heads, min(_WIDTH, count))
         bar = (np.inf, 0) if other < 0 else (-float(heads[other]), int(fitting[other]))
-        ladders = self._ladders(ask, fitting[chosen], min(_DEPTH, count))
-        heap = [(-ladder[0], int(node), i, 0) for i, (node, ladder) in enumerate(ladders)]
+        most = min(_DEPTH, count)
+        depth = min(_SHALLOW, most)
+        ladders = self._ladders(ask, fitting[chosen], depth)
+        heap = [(-ladder[0], node, i, 0) for i, (node, ladder) in enumerate(ladders)]
         heapq.heapify(heap)
         nodes: list[int] = []
         while heap and len(nodes) < count:
@@ -257,6 +287,9 @@ class Placer:
             if (score, node) > bar:
                 break
             nodes.append(node)
+            if k + 1 == depth < most:  # the same nodes, in the same order, further up
+                depth = min(4 * depth, most)
+                ladders = self._ladders(ask, fitting[chosen], depth)
             ladder = ladders[i][1]
             if k + 1 < len(ladder):
                 heapq.heapreplace(heap, (-ladder[k + 1], node, i, k + 1))
@@ -270,7 +303,7 @@ class Placer:
         """For each node the score that the first, second … task of the class would see there."""
         cluster = self._cluster
         eq_class = ask.eq_class
-        room = np.minimum(cluster.idle.take(nodes, axis=0), cluster.future.take(nodes, axis=0))
+        room = np.minimum(cluster.idle[nodes], cluster.future[nodes])
         times = np.minimum(_how_often(room, eq_class), depth)
         owner = np.repeat(np.arange(len(nodes)), times)
         starts = np.concatenate(([0], np.cumsum(times)[:-1]))
@@ -298,7 +331,7 @@ class Placer:
         found = self.answers(ask).open & mask
         if np.count_nonzero(found) >= count:
             return count
-        room = cluster.future.take(np.flatnonzero(found), axis=0)
+        room = cluster.future[found]
         return min(count, int(np.minimum(_how_often(room, ask.eq_class), count).sum()))
 
     # -- for evictions ------------------------------------------------------------------------
@@ -341,12 +374,14 @@ class Placer:
             return
         scores = self.scores(ask, nodes)
         if among is not None:
-            nodes, scores = nodes[among], scores[among]
-            if len(nodes) == 0:
-                return
+            scores = np.where(among, scores, _OUT)
         first = int(np.argmax(scores))
+        if scores[first] == _OUT:
+            return
         yield int(nodes[first])
         for i in np.argsort(-scores, kind="stable"):
+            if scores[i] == _OUT:
+                return
             if i != first:
                 yield int(nodes[i])
 
@@ -367,13 +402,13 @@ def _narrowest(scopes: set[str]) -> str:
     return next((s for s in ("task", "job", "kind", "queue") if s in scopes), "")
 
 
-def _holds(room: Counts, eq_class: EquivalenceClass) -> Flags:
-    """Which rows of `room`, (T, R), have what one task of the class asks for."""
-    enough = room >= eq_class.request
+def _holds(room: Counts, index: Indexes, eq_class: EquivalenceClass) -> Flags:
+    """Which of these nodes have, of the books `room`, what one task of the class asks for."""
     first, *others = eq_class.asked
-    out: Flags = enough[:, first]
+    request = eq_class.request
+    out: Flags = room[:, first].take(index) >= request[first]
     for r in others:
-        out = out & enough[:, r]
+        out &= room[:, r].take(index) >= request[r]
     return out
 
 

@@ -10,21 +10,36 @@ import msgspec
 
 class Rejection(msgspec.Struct, frozen=True, kw_only=True):
     """One typed "no": `reason` is a code of explain.REASONS, `count` how many nodes (or tasks, or
-    groups ahead) it concerns, `detail` the numbers behind it."""
+    groups ahead) it concerns, `detail` the numbers behind it. `plugin` is who says so; empty where
+    it is the cycle itself: no node with room, say."""
 
     reason: str
     count: int = 0
     detail: Mapping[str, Any] = {}
+    plugin: str = ""
 
 
 class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     """A task that must go, and which action (or plugin) says so. `move_to` names the node that
-    has room for it once it comes back, where one was found."""
+    has room for it once it comes back, where one was found. `claimant`: the podgroup that gets its
+    room; empty where it goes for nobody."""
 
     task: str
     reason: str
     counts_as_retry: bool = True
     move_to: str = ""
+    claimant: str = ""
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the first of a podgroup's tasks went where it did: of `among` nodes that would take it
+    `node` had the highest score, `scores` of each plugin that ranks nodes. `chooser`: the plugin
+    that chooses among them by itself, where one does."""
+
+    node: str
+    among: int
+    scores: Mapping[str, float]
+    chooser: str = ""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +59,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pipelined: Mapping[str, str]
     phases: Mapping[str, str]
     rejections: Mapping[str, tuple[Rejection, ...]]
+    """Of a cycle that does not explain: only what plugins said of podgroups as a whole."""
+    choices: Mapping[str, Choice] = {}
+    """Of the first podgroups that got places."""
     allocated_hypernodes: Mapping[str, str] = {}
     nominations: Mapping[str, str] = {}
     timings: tuple[Timing, ...] = ()

@@ -71,66 +71,57 @@ class Rows:
         return len(self.index)
 
     def capacities(self) -> Counts:
-        """(rows, resources). Like all that follows, a view that others read, too: not to be
-        written to."""
-        return self._take("capacity", self._cluster.capacity)
+        """(resources, rows). Like all that follows, others read it, too: not to be written to."""
+        return self._taken_of("capacity", None)
 
     def capacity(self, resource: int) -> Counts:
-        column: Counts = self.capacities()[:, resource]
-        return column
-
-    def used(self, resource: int) -> Counts:
-        """Volcano's books: promised tasks are not in it, leaving ones still are."""
-        column: Counts = self.used_of_all()[:, resource]
+        """One row of `capacities`: this resource on each node."""
+        column: Counts = self.capacities()[resource]
         return column
 
     def used_of_all(self) -> Counts:
-        """(rows, resources): every column of `used`."""
-        return self._loaded("used", self._cluster.used)
+        """(resources, rows), by Volcano's books: promised tasks are not in it, leaving ones still
+        are."""
+        more = None if self._eq_class is None else self._eq_class.request
+        return self._taken_of("used", more)
 
-    def asked_of_all(self) -> Counts:
-        """(rows, resources), by kube-scheduler's books: promised tasks are in it, leaving ones are
-        not."""
-        return self._loaded("asked", self._cluster.asked)
-
-    def asked(self, resource: int) -> Counts:
-        """One column of `asked_of_all`."""
-        column: Counts = self.asked_of_all()[:, resource]
+    def used(self, resource: int) -> Counts:
+        """One row of `used_of_all`."""
+        column: Counts = self.used_of_all()[resource]
         return column
 
+    def asked_of_all(self) -> Counts:
+        """(resources, rows), by kube-scheduler's books: promised tasks are in it, leaving ones are
+        not."""
+        more = None if self._eq_class is None else self._eq_class.request
+        return self._taken_of("asked", more)
+
     def weighed(self) -> Counts:
-        """(rows, 2): as `asked`, of cpu and memory, where asking for none counts as a little."""
-        taken = self._take("weighed", self._cluster.weighed)
-        if self._times is None or self._eq_class is None:
-            return taken
-        return np.asarray(taken + self._times[:, None] * self._eq_class.weighed, dtype=np.int64)
+        """(2, rows): as `asked_of_all`, of cpu and memory, where asking for none counts as a
+        little."""
+        more = None if self._eq_class is None else self._eq_class.weighed
+        return self._taken_of("weighed", more)
 
     def free(self, resource: int) -> Counts:
         """What is idle once all that leaves is gone and all that was promised has come."""
-        column: Counts = self._cluster.future[self.index, resource]
-        if self._times is None or self._eq_class is None:
-            return column
-        return np.asarray(column - self._times * self._eq_class.request[resource], dtype=np.int64)
+        more = None if self._eq_class is None else -self._eq_class.request
+        column: Counts = self._taken_of("future", more)[resource]
+        return column
 
     def seats(self) -> Counts:
         """Tasks on the node."""
-        column: Counts = self._cluster.seats[self.index]
+        column: Counts = self._cluster.seats.take(self.index)
         return column if self._times is None else column + self._times
 
-    def _take(self, name: str, books: Counts) -> Counts:
-        """These nodes' rows of some books; several rules ask for the same."""
+    def _taken_of(self, name: str, more: Counts | None) -> Counts:
+        """These nodes' columns of some books; several rules ask for the same. Each equal task on
+        top adds `more` to them."""
         taken = self._taken.get(name)
         if taken is None:
-            taken = self._taken[name] = books.take(self.index, axis=0)
-        return taken
-
-    def _loaded(self, name: str, books: Counts) -> Counts:
-        """As `_take`, with the equal tasks on top."""
-        taken = self._taken.get(name)
-        if taken is None:
-            taken = books.take(self.index, axis=0)
-            if self._times is not None and self._eq_class is not None:
-                taken += self._times[:, None] * self._eq_class.request
+            books: Counts = getattr(self._cluster, name)
+            taken = books.T.take(self.index, axis=1)
+            if self._times is not None and more is not None:
+                taken += more[:, None] * self._times
             self._taken[name] = taken
         return taken
 

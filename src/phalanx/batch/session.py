@@ -6,10 +6,14 @@ Actions ask the session; plugins speak through it; neither knows the other.
 from __future__ import annotations
 
 import functools
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from phalanx.batch import jobs as j
+from phalanx.batch.amounts import Flags
 from phalanx.batch.arguments import count
 from phalanx.batch.attempts import Attempt
 from phalanx.batch.cluster import Cluster
@@ -18,10 +22,13 @@ from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.hooks import HookRegistry
 from phalanx.batch.jobs import Job, SubJob
 from phalanx.batch.placing import Placer
-from phalanx.batch.plan import Eviction, Rejection
-from phalanx.batch.rows import Change
+from phalanx.batch.plan import Choice, Eviction, Rejection
+from phalanx.batch.rows import Ask, Change
 from phalanx.batch.specs import Snapshot
 from phalanx.batch.stopwatch import Stopwatch
+
+CHOICES = 32
+"""Of so many podgroups a cycle it is noted what its plugins said of the node that they got."""
 
 
 class Plugin(Protocol):
@@ -61,6 +68,9 @@ class Session:
         """Rejections of a podgroup as a whole, by its uid."""
         self.attempts: dict[str, Attempt] = {}
         """The attempt to place a podgroup that came furthest, of those that were taken back."""
+        self.choices: dict[str, Choice] = {}
+        """Why the first task of a podgroup went where it did, by its uid, of the first that were
+        tried."""
         self.warnings: list[str] = []
         self.acted: list[str] = []
         """Plugins that did what they do only now and then."""
@@ -94,8 +104,11 @@ class Session:
             self.acted.append(plugin)
         return due
 
-    def refuse(self, job: Job, rejection: Rejection) -> None:
-        """Remember why a podgroup as a whole was turned away; the same words once."""
+    def refuse(self, job: Job, rejection: Rejection, plugin: str = "") -> None:
+        """Remember why a plugin turned a podgroup as a whole away; the same words once."""
+        if not self.explains:
+            return
+        rejection = msgspec.structs.replace(rejection, plugin=plugin)
         known = self.refusals.setdefault(job.uid, [])
         if rejection not in known:
             known.append(rejection)
@@ -106,21 +119,29 @@ class Session:
         if known is None or attempt.placed > known.placed:
             self.attempts[job.uid] = attempt
 
+    def note_choice(self, ask: Ask, node: int, candidates: Flags) -> None:
+        """The first task of the asker's podgroup goes to this node of those that would take it:
+        of the first podgroups of a cycle, as people may ask why."""
+        if len(self.choices) < CHOICES:
+            self.choices[ask.job.uid] = self.placer.choice(ask, node, candidates)
+
     # -- questions about jobs -----------------------------------------------------------------
 
     def job_valid(self, job: Job) -> bool:
-        refusal = self.hooks.first("job_valid", job)
-        if refusal is not None:
-            self.refuse(job, refusal)
-        return refusal is None
+        return not self._is_refused("job_valid", job)
 
     def held_back(self, job: Job) -> bool:
         """Whether the job is not to be placed now, whatever room there is; evictions for it may
         still be made."""
-        refusal = self.hooks.first("held_back", job)
-        if refusal is not None:
-            self.refuse(job, refusal)
-        return refusal is not None
+        return self._is_refused("held_back", job)
+
+    def _is_refused(self, hook: str, job: Job) -> bool:
+        for plugin, fn in self.hooks.named(hook):
+            refusal = fn(job)
+            if refusal is not None:
+                self.refuse(job, refusal, plugin)
+                return True
+        return False
 
     def job_ready(self, job: Job) -> bool:
         return self.hooks.every("job_ready", job)
@@ -169,7 +190,9 @@ class Session:
     ) -> tuple[Rejection, ...]:
         """What quotas lack for so many more tasks of the class."""
         found = [
-            r for fn in self.hooks.all("shortage") for r in fn(job.queue, job, eq_class, count)
+            msgspec.structs.replace(r, plugin=plugin)
+            for plugin, fn in self.hooks.named("shortage")
+            for r in fn(job.queue, job, eq_class, count)
         ]
         return tuple(found) or (Rejection(reason="queue-full"),)
 
@@ -184,6 +207,14 @@ class Session:
     def job_key(self, job: Job) -> tuple[Any, ...]:
         created = job.spec.created
         return (*self.hooks.key("job_order", job), _age(created), job.uid)
+
+    def first_jobs(self, jobs: Sequence[Job], most: int) -> list[Job]:
+        """The first of these jobs, in order: as sorting them by `job_key` would give them."""
+        columns = [map(fn, jobs) for fn in self.hooks.all("job_order")]
+        ages = [_age(job.spec.created) for job in jobs]
+        uids = [job.uid for job in jobs]
+        rows = zip(*columns, ages, uids, jobs, strict=True)  # no two have one uid
+        return [row[-1] for row in heapq.nsmallest(most, rows)]
 
     def subjob_key(self, sub: SubJob) -> tuple[Any, ...]:
         return (*self.hooks.key("subjob_order", sub), sub.match_index, sub.uid)
@@ -217,8 +248,8 @@ class Session:
         """The number behind the last dash of a name of three parts or more."""
         known = self._tie_breaks.get(t)
         if known is None:
-            parts = self.cluster.tasks[t].name.split("-")
-            index = count(parts[-1]) if len(parts) >= 3 else None
+            front, _, last = self.cluster.tasks[t].name.rpartition("-")
+            index = count(last) if "-" in front else None
             known = self._tie_breaks[t] = -1 if index is None else index
         return known if known >= 0 else None
 

@@ -118,21 +118,34 @@ class Statement:
         """Put evictions and allocations into the plan; promises last for this cycle only."""
         session = self._session
         cluster = session.cluster
-        for move in self.moves:
+        claimants = self._claimants()
+        for move, claimant in zip(self.moves, claimants, strict=True):
             if isinstance(move, Departure):
-                session.evictions.setdefault(move.task, self._eviction(move))
+                session.evictions.setdefault(move.task, self._eviction(move, claimant))
             elif move.status == j.ALLOCATED:
                 session.binds.update(zip(move.tasks, move.nodes, strict=True))
                 cluster.bind(move.tasks)
         self.moves = []
 
-    def _eviction(self, move: Departure) -> Eviction:
+    def _claimants(self) -> list[str]:
+        """For whom each move is made: the podgroup that is placed next after it."""
+        found: list[str] = []
+        claimant = ""
+        for move in reversed(self.moves):
+            if isinstance(move, Arrival):
+                claimant = self._session.job(move.tasks[0]).uid
+            found.append(claimant)
+        found.reverse()
+        return found
+
+    def _eviction(self, move: Departure, claimant: str) -> Eviction:
         """An action's argument `chargeRetries` (true) says whether the job pays with a retry."""
         session = self._session
         return Eviction(
             task=session.cluster.task_uid[move.task],
             reason=move.reason,
             counts_as_retry=flag(session.config.arguments_of(move.reason), "chargeRetries", True),
+            claimant=claimant,
         )
 
     def _place(self, move: Arrival) -> None:

@@ -10,12 +10,19 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from phalanx.bench.deciding import decision_groups, decision_table, measure_group
-from phalanx.bench.report import FLOOR, as_document, as_markdown, as_tables, closing_lines, shown
-from phalanx.bench.row import Row
+from phalanx.bench.report import (
+    as_document,
+    as_markdown,
+    as_tables,
+    closing_lines,
+    shown,
+    times,
+)
+from phalanx.bench.row import FLOOR, POOLS, Row
 from phalanx.bench.rows import ROWS
-from phalanx.bench.runner import PeerMissing, Result, Side, compare, phalanx_side, ray_side
+from phalanx.bench.runner import Result, compare
+from phalanx.bench.sides import ENGINES, PeerMissing, Side, peer_sides, phalanx_side
 
-PEERS = ("ray",)
 GROUPS = (
     "engine",
     "placement",
@@ -28,9 +35,12 @@ GROUPS = (
     "history",
     "transfer",
     "gangs",
+    "scale",
+    "processes",
     "ray-engine",
     "ray-calls",
     "dashboard",
+    "counting",
     "simulator",
     "day",
     "all",
@@ -48,16 +58,20 @@ def run(
 ) -> int:
     """Measure and print; the exit code is 0, 1 when a row failed, 2 when it could not begin.
 
-    `rows` keeps the rows whose name contains any of the texts. `peer="ray"` measures Ray's own in
-    turn, row by row. `group` is one of GROUPS; all leaves out the simulated day of a million tasks,
-    which takes minutes.
+    `rows` keeps the rows whose name contains any of the texts. `peer` names who is measured in
+    turn, row by row, "ray,dask" for instance; where Ray is not among them, only the rows of pools
+    are measured. `group` is one of GROUPS; all leaves out those that take minutes or much memory
+    (LONG of `deciding`).
     """
-    complaint = _complaint(peer, group, rows)
+    complaint = _complaint(group, rows)
+    names = [name.strip() for name in (peer or "").split(",") if name.strip()]
     chosen = _choose(rows) if group in ("engine", "all") else []
-    peer_side = None
-    if complaint is None and peer is not None and chosen:
+    if names and not set(ENGINES) & set(names):
+        chosen = [row for row in chosen if row.group == POOLS]
+    peers: list[Side] = []
+    if complaint is None:
         try:
-            peer_side = ray_side()
+            peers = peer_sides(names)
         except PeerMissing as missing:
             complaint = str(missing)
     if complaint is not None:
@@ -67,28 +81,26 @@ def run(
     os.environ["PHALANX_ADDRESS"] = "local"
     ours = phalanx_side()
     effort_name = "quick" if quick else "full"
-    results = _measure(chosen, ours, peer_side, effort_name)
+    results = _measure(chosen, ours, peers, effort_name)
     decisions = {name: measure_group(name) for name in decision_groups(group)}
     if json:
-        document = as_document(results, ours=ours, peer=peer_side, effort_name=effort_name)
+        document = as_document(results, ours=ours, peers=peers, effort_name=effort_name)
         document["decisions"] = decisions
         print(json_text.dumps(document, indent=2))
     elif markdown:
-        print(as_markdown(results, peer_side))
+        print(as_markdown(results, peers))
     else:
         console = Console()
-        for table in as_tables(results, peer_side):
+        for table in as_tables(results, peers):
             console.print(table)
-        for line in closing_lines(results):
+        for line in closing_lines(results, peers):
             console.print(line, highlight=False)
         for name, rows_of_group in decisions.items():
             console.print(decision_table(name, rows_of_group))
     return 1 if any(_failed(result) for result in results) else 0
 
 
-def _complaint(peer: str | None, group: str, rows: Sequence[str] | None) -> str | None:
-    if peer is not None and peer not in PEERS:
-        return f"--peer is {peer!r}; the peers are: {', '.join(PEERS)}."
+def _complaint(group: str, rows: Sequence[str] | None) -> str | None:
     if group not in GROUPS:
         return f"--group is {group!r}; the groups are: {', '.join(GROUPS)}."
     if rows and not _choose(rows):
@@ -102,27 +114,25 @@ def _choose(rows: Sequence[str] | None) -> list[Row]:
 
 
 def _failed(result: Result) -> bool:
-    return bool(result.phalanx.error or (result.peer and result.peer.error))
+    return any(outcome.error for outcome in (result.phalanx, *result.peers.values()))
 
 
 def _measure(
-    chosen: Sequence[Row], ours: Side, peer: Side | None, effort_name: str
+    chosen: Sequence[Row], ours: Side, peers: Sequence[Side], effort_name: str
 ) -> list[Result]:
     """Measure, with one plain line a row on standard error, as soon as it is there."""
     results = []
     for count, result in enumerate(
-        compare(chosen, ours=ours, peer=peer, effort_name=effort_name), start=1
+        compare(chosen, ours=ours, peers=peers, effort_name=effort_name), start=1
     ):
         results.append(result)
         unit = result.row.unit
         own = "plain" if result.row.group == FLOOR else "phalanx"
         parts = [f"{own} {shown(result.phalanx.median, unit)}"]
-        if result.peer:
-            parts.append(f"ray {shown(result.peer.median, unit)}")
-        if result.ratio:
-            parts.append(f"{result.ratio:.1f} times better")
+        for name, outcome in result.peers.items():
+            parts.append(f"{name} {shown(outcome.median, unit)}: {times(result.ratio(name))}")
         print(f"[{count}/{len(chosen)}] {result.row.name}: {', '.join(parts)}", file=sys.stderr)
-        for name, outcome in (("phalanx", result.phalanx), ("ray", result.peer)):
-            if outcome and outcome.error:
+        for name, outcome in (("phalanx", result.phalanx), *result.peers.items()):
+            if outcome.error:
                 print(f"  {name} failed: {outcome.error}", file=sys.stderr)
     return results

@@ -11,117 +11,62 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
-import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import median
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.head.control_plane import ControlPlane
-from phalanx.head.jobs.probing import NoAnswers
-from phalanx.head.outbox import Outbox
-from phalanx.head.state_store import StateStore
-from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
-from phalanx.protocol.bundle_messages import (
-    BundleInventory,
-    CommitBundles,
-    Committed,
-    PrepareBundles,
-    Prepared,
-)
-from phalanx.protocol.cluster_messages import Join, NodeReport, ViewRow
-from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, Manifest
-from phalanx.protocol.requests.request import Asker, Request, Role, encode_request, read_result
-from phalanx.protocol.wire_errors import WireError
+from phalanx.bench.fed_head import GPUS, Clock, FedHead, gpu_job
+from phalanx.model.jobs.states import RUNNING
+from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ListJobs, Manifest
+from phalanx.protocol.requests.request import Request
 
 R = TypeVar("R")
-Clock = Callable[[], float]
 Row = dict[str, Any]
 
-NODES, GPUS, JOBS = 1_000, 8, 10_000
+NODES, JOBS = 1_000, 10_000
 REPORTS, CHANGES = 100, 50
 VIEWERS = 20
 WATCHED_S = 20.0
-PAGES = ("/", "/jobs", "/nodes", "/queues", "/queues/default", "/plan", "/metrics")
+PAGES = (
+    "/", "/jobs", "/nodes", "/queues", "/queues/default", "/plan", "/events", "/decisions",
+    "/health", "/metrics",
+)  # fmt: skip
 ASKED = 5
-_TOTAL = {"CPU": 64.0, "GPU": float(GPUS), "memory": 512 * 2.0**30}
 _TOKEN = "scrape"
 
 
-class _Head:
-    """The control store, and time that goes on as it is told."""
+class _Head(FedHead):
+    """The control store, asked from two threads."""
 
     def __init__(self) -> None:
-        self.time = 1_000.0
-        self.now = self.wall = lambda: self.time
+        super().__init__()
         self.lock = threading.Lock()
         self.answering_s = 0.0
-        self._sent: list[tuple[bytes, Any]] = []
-        store = StateStore(None)
-        self.control = ControlPlane(
-            Outbox(lambda prefix, message: self._sent.append((prefix, message)), store),
-            store,
-            self,
-            random.Random(0),
-            NoAnswers(),
-            report_defect=_raise,
-        )
 
-    def ask(self, request: Request[R]) -> R:
-        """Its answer, through the same bytes as over a socket; the time that it takes counts."""
-        replies: list[tuple[msgspec.Raw, WireError | None]] = []
-        asker: Asker[R] = Asker(Role.VISITOR, b"", lambda *reply: replies.append(reply))
-        body = encode_request(request)
+    def ask(self, request: Request[R], process: bytes = b"") -> R:
+        """See FedHead; the time that it takes counts."""
         with self.lock:
             begun = time.thread_time()
-            handlers = self.control.answering.handlers_of(request.kind)
-            handlers.answer(request.kind, body, asker)
+            answer = super().ask(request, process)
             self.answering_s += time.thread_time() - begun
-        return read_result(request, *replies[0])
+        return answer
 
     def fill(self) -> None:
         """Have all nodes join and all jobs be submitted, and what has room run."""
-        for at in range(1, NODES + 1):
-            prefix = at.to_bytes(6, "big")
-            row = ViewRow(
-                node_id=prefix.hex().ljust(56, "0"), prefix=prefix, host="10.0.0.1", port=7000,
-                state="ALIVE", total=_TOTAL, available=dict(_TOTAL), labels={"zone": "a"},
-            )  # fmt: skip
-            inventory = BundleInventory(held=[], ended={})
-            self.control.on_message(prefix, Join(row, f"n{at:04}", 0, {}, inventory))
-            self.report(at, 0)
+        for node in range(1, NODES + 1):
+            self.join(node)
+        assert GPUS * NODES < JOBS, "some have to wait"
         for number in range(JOBS):
-            process = Process(command=("train",), requests=(("CPU", 1.0), ("GPU", 1.0)))
-            group = TaskGroup(name="worker", template=Template(processes=(process,)))
-            spec = JobSpec(name=f"job-{number}", groups=(group,))
-            self.ask(ApplyManifests([Manifest("Job", msgspec.msgpack.encode(spec))]))
-        quiet = 0
-        while quiet < 3:
-            self.time += 1.0
-            self.control.on_round(self.time)
-            sent, self._sent[:] = list(self._sent), []
-            quiet = 0 if any(self._do(*one) for one in sent) else quiet + 1
-
-    def _do(self, prefix: bytes, message: Any) -> bool:
-        if isinstance(message, PrepareBundles):
-            devices: dict[int, dict[str, list[int]]] = {i: {"GPU": [0]} for i in message.bundles}
-            answer: Any = Prepared(message.group, message.attempt, True, devices, [1])
-        elif isinstance(message, CommitBundles):
-            answer = Committed(message.group, message.attempt, True)
-        else:
-            return False
-        self.control.on_message(prefix, answer)
-        return True
-
-    def report(self, node: int, second: int) -> None:
-        """A node says what it has left."""
-        free = {**_TOTAL, "CPU": float(second % 64)}
-        left = NodeReport(available=free, devices={"GPU": [0] * GPUS})
-        self.control.on_message(node.to_bytes(6, "big"), left)
+            spec = msgspec.msgpack.encode(gpu_job(f"job-{number}"))
+            self.ask(ApplyManifests([Manifest("Job", spec)]))
+        self.settle()
+        running = sum(job.state == RUNNING for job in self.ask(ListJobs()))
+        assert running == GPUS * NODES, f"{running} jobs run, and there is room for more"
 
     def live(self, second: int) -> None:
         """A second of a busy cluster."""
@@ -131,10 +76,6 @@ class _Head:
                 self.report(at + 1, second)
         for at in range(CHANGES):
             self.ask(CommandJob(f"job-{JOBS - 1 - at}", "hold" if second % 2 else "release"))
-
-
-def _raise(error: Exception) -> NoReturn:
-    raise error
 
 
 def run(clock: Clock) -> list[Row]:

@@ -1,4 +1,4 @@
-"""What a thousand nodes' heartbeats cost the control store, without the wire: `run(clock)`.
+"""What nodes' heartbeats cost the control store, without the wire: `run(clock)`.
 
 Every simulated node reports once a second. `a core` is the part of one core that taking the
 reports over, looking for the silent and working out what to tell the others takes. Each report
@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 
 from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.model.holds import Hold
 from phalanx.protocol.cluster_messages import NodeReport
 
 Clock = Callable[[], float]
 Row = dict[str, Any]
 
-SIZES = (100, 1_000)
+SIZES = (100, 1_000, 10_000)
 ROUNDS = 10
 """Simulated seconds; the quickest counts, as others on the machine can only make one longer."""
 GIB = 2.0**30
@@ -28,6 +29,8 @@ class _Nobody:
     """A shell that stores and tells nothing."""
 
     def node_changed(self, record: NodeRecord) -> None: ...
+
+    def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None: ...
 
     def node_dead(self, record: NodeRecord, reason: str) -> None: ...
 

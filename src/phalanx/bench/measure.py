@@ -13,8 +13,10 @@ class Effort:
 
     `warm_up_s` and `repetition_s` are seconds, `limit_s` is the time after which a row with at
     least one repetition takes no more, and `scale` shrinks the large counts (a million tasks).
+    `rounds` says how often each side measures a row, in a process of its own each time.
     """
 
+    rounds: int
     warm_up_s: float
     repetitions: int
     repetition_s: float
@@ -23,8 +25,12 @@ class Effort:
 
 
 EFFORTS = {
-    "full": Effort(warm_up_s=1.0, repetitions=5, repetition_s=1.0, limit_s=60.0, scale=1.0),
-    "quick": Effort(warm_up_s=0.3, repetitions=3, repetition_s=0.3, limit_s=10.0, scale=0.1),
+    "full": Effort(
+        rounds=6, warm_up_s=1.0, repetitions=4, repetition_s=0.5, limit_s=60.0, scale=1.0
+    ),
+    "quick": Effort(
+        rounds=4, warm_up_s=0.3, repetitions=3, repetition_s=0.25, limit_s=10.0, scale=0.1
+    ),
 }
 
 Clock = Callable[[], float]

@@ -19,7 +19,7 @@ from phalanx.util import placement_group, remove_placement_group
 ROUNDS = 3
 CPUS = 2
 TASKS = 1000
-EFFORT = Effort(warm_up_s=0.3, repetitions=3, repetition_s=0.3, limit_s=30.0, scale=1.0)
+EFFORT = Effort(rounds=1, warm_up_s=0.3, repetitions=3, repetition_s=0.3, limit_s=30.0, scale=1.0)
 LAYOUTS = {"no head": 0, "1 node": 1, "2 nodes": 2}
 """Name -> nodes; 0 is a plain `init()`."""
 

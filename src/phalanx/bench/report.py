@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import os
 import platform
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 
-from phalanx.bench.runner import Outcome, Result, Side
-
-GIGABYTES = "GB/s"
-FLOOR = "floor"
-
-
-def geometric_means(results: Sequence[Result]) -> dict[str, float]:
-    """The geometric mean of the ratios of Ray's rows: of all, and without the gigabyte rows.
-
-    The gigabyte rows are bounded by the memory itself, so they are marked.
-    """
-    ratios = [
-        (result.row.unit, result.ratio)
-        for result in results
-        if result.row.group == "microbenchmark" and result.ratio
-    ]
-    groups = {
-        "all rows": [ratio for _, ratio in ratios],
-        "without the gigabyte rows": [ratio for unit, ratio in ratios if unit != GIGABYTES],
-    }
-    return {name: statistics.geometric_mean(each) for name, each in groups.items() if each}
-
-
-def shares_of_floor(results: Sequence[Result]) -> list[tuple[str, str, float]]:
-    """For each row and each of its floors measured in this run: both names, and the share."""
-    medians = {result.row.name: result.phalanx.median for result in results}
-    shares = []
-    for result in results:
-        for floor in result.row.floors:
-            ours, plain = result.phalanx.median, medians.get(floor)
-            if ours and plain:
-                shares.append((result.row.name, floor, ours / plain))
-    return shares
+from phalanx.bench.means import geometric_means, shares_of_floor
+from phalanx.bench.row import FLOOR
+from phalanx.bench.runner import Outcome, Ratio, Result
+from phalanx.bench.sides import Side
 
 
 def machine() -> dict[str, Any]:
@@ -75,25 +46,56 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def _cell(outcome: Outcome | None, unit: str) -> str:
+    """The median, and how far the middle half of the samples lies from it."""
     if outcome is None:
         return "–"
-    return "failed" if outcome.error else shown(outcome.median, unit)
+    if outcome.error:
+        return "failed"
+    spread = outcome.spread
+    return shown(outcome.median, unit) + (f" ±{spread:.0%}" if spread is not None else "")
 
 
-def _ratio(result: Result) -> str:
-    return f"{result.ratio:.1f}×" if result.ratio else "–"
+def times(ratio: Ratio | None) -> str:
+    """How many times better, and in brackets the worst and the best round."""
+    if ratio is None:
+        return "–"
+    if ratio.low == ratio.high:
+        return f"{ratio.median:.1f}×"
+    return f"{ratio.median:.1f}× ({ratio.low:.1f}–{ratio.high:.1f})"
+
+
+def _title(side: Side) -> str:
+    return f"{side.name.capitalize() if side.name == 'ray' else side.name} {side.version}"
 
 
 def _split(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
-    """What was measured on the engines, and the plain work that it is held against."""
-    engines = [result for result in results if result.row.group != FLOOR]
-    return engines, [result for result in results if result.row.group == FLOOR]
+    """What was measured on systems, and the plain work that it is held against."""
+    systems = [result for result in results if result.row.group != FLOOR]
+    return systems, [result for result in results if result.row.group == FLOOR]
 
 
-def as_tables(results: Sequence[Result], peer: Side | None) -> list[Table]:
-    """The tables for a terminal: the engines, a section for each group, and plain work."""
-    engines, floors = _split(results)
-    tables = [_engine_table(engines, peer)] if engines else []
+def _heads(peers: Sequence[Side]) -> list[str]:
+    heads = ["row", "Phalanx"]
+    for peer in peers:
+        heads += [_title(peer), "times better"]
+    return heads
+
+
+def _cells(result: Result, peers: Sequence[Side]) -> list[str]:
+    mark = " *" if result.row.aside else ""
+    cells = [result.row.name + mark, _cell(result.phalanx, result.row.unit)]
+    for peer in peers:
+        cells += [
+            _cell(result.peers.get(peer.name), result.row.unit),
+            times(result.ratio(peer.name)),
+        ]
+    return cells
+
+
+def as_tables(results: Sequence[Result], peers: Sequence[Side]) -> list[Table]:
+    """The tables for a terminal: the systems, a section for each group, and plain work."""
+    systems, floors = _split(results)
+    tables = [_system_table(systems, peers)] if systems else []
     if floors:
         table = Table(title="Plain work, in the same run")
         table.add_column("row")
@@ -104,90 +106,93 @@ def as_tables(results: Sequence[Result], peer: Side | None) -> list[Table]:
     return tables
 
 
-def _engine_table(results: Sequence[Result], peer: Side | None) -> Table:
-    table = Table(title="Phalanx" + (f" and Ray {peer.version}" if peer else ""))
-    table.add_column("row")
-    table.add_column("Phalanx", justify="right")
-    if peer:
-        table.add_column("Ray", justify="right")
-        table.add_column("times better", justify="right")
+def _system_table(results: Sequence[Result], peers: Sequence[Side]) -> Table:
+    table = Table(title=" and ".join(["Phalanx", *map(_title, peers)]))
+    for number, head in enumerate(_heads(peers)):
+        table.add_column(head, justify="right" if number else "left")
     group = None
     for result in results:
         if group not in (None, result.row.group):
             table.add_section()
         group = result.row.group
-        cells = [result.row.name, _cell(result.phalanx, result.row.unit)]
-        if peer:
-            cells += [_cell(result.peer, result.row.unit), _ratio(result)]
-        table.add_row(*cells)
+        table.add_row(*_cells(result, peers))
     return table
 
 
-def closing_lines(results: Sequence[Result]) -> list[str]:
-    """The geometric means and the shares of a plain memory copy, one line each."""
+def closing_lines(results: Sequence[Result], peers: Sequence[Side]) -> list[str]:
+    """The geometric means, what is in none, and the shares of a plain memory copy."""
     lines = [
-        f"geometric mean of Ray's rows, {name}: {mean:.1f}×"
-        for name, mean in geometric_means(results).items()
+        f"geometric mean beside {_title(peer)}, {name}: {mean:.1f}× ({count} rows)"
+        for peer in peers
+        for name, (mean, count) in geometric_means(results, peer.name).items()
     ]
+    asides = dict.fromkeys(result.row.aside for result in results if result.row.aside)
+    lines += [f"* in no mean: {reason}" for reason in asides]
     lines += [f"{name}: {share:.0%} of {floor}" for name, floor, share in shares_of_floor(results)]
     return lines
 
 
-def as_markdown(results: Sequence[Result], peer: Side | None) -> str:
-    """The table for a README, with the machine and the date below it."""
-    engines, floors = _split(results)
-    head = ["row", "Phalanx"] + ([f"Ray {peer.version}", "times better"] if peer else [])
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    for result in engines:
-        cells = [result.row.name, _cell(result.phalanx, result.row.unit)]
-        if peer:
-            cells += [_cell(result.peer, result.row.unit), _ratio(result)]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", *(f"- {line}" for line in closing_lines(results))]
+def as_markdown(results: Sequence[Result], peers: Sequence[Side]) -> str:
+    """The table for a document, with the machine and the date below it."""
+    systems, floors = _split(results)
+    heads = _heads(peers)
+    lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
+    lines += ["| " + " | ".join(_cells(result, peers)) + " |" for result in systems]
+    lines += ["", *(f"- {line}" for line in closing_lines(results, peers))]
     lines += [f"- {result.row.name}: {_cell(result.phalanx, result.row.unit)}" for result in floors]
     host = machine()
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     lines.append(
         f"- {host['cores']} cores of {host['model']}, {host['memory_gib']} GiB, "
-        f"Python {host['python']}, {datetime.date.today().isoformat()}"
+        f"Python {host['python']}, {datetime.date.today().isoformat()}, load at the end {load}"
     )
     return "\n".join(lines)
 
 
 def as_document(
-    results: Sequence[Result], *, ours: Side, peer: Side | None, effort_name: str
+    results: Sequence[Result], *, ours: Side, peers: Sequence[Side], effort_name: str
 ) -> dict[str, Any]:
     """Everything, samples included, ready for JSON."""
 
-    def outcome(each: Outcome | None) -> dict[str, Any] | None:
-        if each is None:
-            return None
+    def outcome(each: Outcome) -> dict[str, Any]:
         if each.error:
             return {"error": each.error}
-        return {"median": each.median, "samples": list(each.samples)}
+        return {"median": each.median, "spread": each.spread, "rounds": list(each.rounds)}
 
-    engines, floors = _split(results)
+    def ratio(each: Ratio | None) -> dict[str, float] | None:
+        return None if each is None else dataclasses.asdict(each)
+
+    systems, floors = _split(results)
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "machine": machine(),
+        "load": os.getloadavg(),
         "effort": effort_name,
-        "versions": {side.name: side.version for side in (ours, peer) if side},
+        "versions": {side.name: side.version for side in (ours, *peers)},
         "rows": [
             {
                 "name": result.row.name,
                 "group": result.row.group,
                 "unit": result.row.unit,
                 "more_is_better": result.row.more_is_better,
+                "aside": result.row.aside,
                 "phalanx": outcome(result.phalanx),
-                "peer": outcome(result.peer),
-                "ratio": result.ratio,
+                "peers": {name: outcome(each) for name, each in result.peers.items()},
+                "ratios": {name: ratio(result.ratio(name)) for name in result.peers},
             }
-            for result in engines
+            for result in systems
         ],
         "floors": [
             {"name": result.row.name, "unit": result.row.unit, "plain": outcome(result.phalanx)}
             for result in floors
         ],
-        "geometric_means": geometric_means(results),
+        "geometric_means": {
+            peer.name: {
+                name: {"mean": mean, "rows": count}
+                for name, (mean, count) in geometric_means(results, peer.name).items()
+            }
+            for peer in peers
+        },
         "shares_of_floor": [
             {"row": name, "floor": floor, "share": share}
             for name, floor, share in shares_of_floor(results)

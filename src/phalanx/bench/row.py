@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,10 +10,20 @@ from typing import Any
 from phalanx.bench.measure import Effort, rates
 
 Api = Any
-"""The module under test: `phalanx` or `ray`. Both have the same names, which is the point."""
+"""The module under test: `phalanx` or `ray`. Both have the same names, which is the point. A row of
+the group POOLS gets what makes a pool (`pools/pool.py`)."""
 
 Build = Callable[[Api], Callable[[], object]]
 """Sets the scene in a running session and gives the call to repeat."""
+
+MICROBENCHMARK = "microbenchmark"
+"""Rows of Ray's own microbenchmark."""
+PROGRAMS = "programs"
+"""What programs do that the microbenchmark leaves out."""
+POOLS = "pools"
+"""What every system can do that runs functions in processes."""
+FLOOR = "floor"
+"""Plain work without any engine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +31,9 @@ class Row:
     """One line of the table.
 
     `sample(api, effort)` gives the samples, in `unit`. `session` says whether a session is started
-    before, with the options `init`. `peer` says whether the row also runs on the peer.
-    `floors` names rows of plain work to hold this one against.
+    before, with the options `init`. `peers` says whether the row runs on others than Phalanx.
+    `floors` names rows of plain work to hold this one against. `aside` says why the row is in no
+    mean, where it is not: that the two sides do different things, or that another row measures it.
     """
 
     name: str
@@ -30,9 +42,15 @@ class Row:
     group: str
     session: bool = True
     init: Mapping[str, Any] = field(default_factory=dict)
-    peer: bool = True
+    peers: bool = True
     more_is_better: bool = True
     floors: tuple[str, ...] = ()
+    aside: str = ""
+
+
+def start(api: Api, **options: Any) -> None:
+    """Start a session as all sides do: as many CPUs as the machine has, and no dashboard."""
+    api.init(num_cpus=os.cpu_count(), include_dashboard=False, **options)
 
 
 def loop(
@@ -41,11 +59,13 @@ def loop(
     *,
     per_call: float = 1,
     unit: str = "/s",
+    group: str = MICROBENCHMARK,
     init: Mapping[str, Any] | None = None,
     floors: tuple[str, ...] = (),
     warm_up_calls: int = 1,
+    aside: str = "",
 ) -> Row:
-    """A row of Ray's microbenchmark: a call repeated, `per_call` units each.
+    """A call repeated, `per_call` units each.
 
     `warm_up_calls` is the least number of calls in the warm-up, for rows that become steady late.
     """
@@ -57,7 +77,8 @@ def loop(
         name=name,
         unit=unit,
         sample=sample,
-        group="microbenchmark",
+        group=group,
         init=init or {},
         floors=floors,
+        aside=aside,
     )

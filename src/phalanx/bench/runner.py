@@ -1,4 +1,5 @@
-"""Each row in a fresh process for each side in turn, so that no row feels the one before it."""
+"""Each row in fresh processes, all sides in turn and in another order each round, so that no row
+feels the one before it, and no side has the machine's better moments."""
 
 from __future__ import annotations
 
@@ -7,101 +8,72 @@ import os
 import signal
 import statistics
 import subprocess
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from phalanx.bench.measure import EFFORTS
 from phalanx.bench.row import Row
-
-RAY_PYTHON = "PHALANX_BENCH_RAY_PYTHON"
-
-
-class PeerMissing(Exception):
-    """The peer cannot be run here; the text says what to install."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Side:
-    """A module under test: its name, its version, and the command that measures one row of it."""
-
-    name: str
-    version: str
-    command: tuple[str, ...]
+from phalanx.bench.sides import Side
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The samples of one row on one side, or why there are none."""
+    """The samples of one row on one side, a tuple for each round; or why there are none."""
 
-    samples: tuple[float, ...] = ()
+    rounds: tuple[tuple[float, ...], ...] = ()
     error: str | None = None
 
     @property
+    def samples(self) -> tuple[float, ...]:
+        """Of all rounds."""
+        return tuple(sample for samples in self.rounds for sample in samples)
+
+    @property
     def median(self) -> float | None:
+        """Of all samples."""
         return statistics.median(self.samples) if self.samples else None
+
+    @property
+    def spread(self) -> float | None:
+        """How far the middle half of the samples reaches to either side, as a part of the median;
+        None where there are less than four, or where the median is 0."""
+        if len(self.samples) < 4 or not self.median:
+            return None
+        low, _, high = statistics.quantiles(self.samples, n=4)
+        return (high - low) / 2 / self.median
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratio:
+    """How many times better than a peer: above one is better, whatever the unit. `low` and `high`
+    are the worst and the best round."""
+
+    median: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One row with what each side made of it; `peer` is None where only Phalanx was measured."""
+    """One row with what each side made of it, the peers by their names."""
 
     row: Row
     phalanx: Outcome
-    peer: Outcome | None
+    peers: Mapping[str, Outcome] = field(default_factory=dict)
 
-    @property
-    def ratio(self) -> float | None:
-        """How many times better than the peer: above one is better, whatever the unit."""
-        ours = self.phalanx.median
-        theirs = self.peer.median if self.peer else None
-        if not ours or not theirs:
+    def ratio(self, peer: str) -> Ratio | None:
+        """Beside this peer, of what each of the two measured in the same round."""
+        theirs = self.peers.get(peer)
+        if theirs is None:
             return None
-        return ours / theirs if self.row.more_is_better else theirs / ours
-
-
-def phalanx_side() -> Side:
-    """Phalanx in this interpreter."""
-    from importlib.metadata import version
-
-    return Side(
-        name="phalanx",
-        version=version("phalanx"),
-        command=(sys.executable, "-m", "phalanx.bench.side"),
-    )
-
-
-def ray_side() -> Side:
-    """Ray in the Python that `PHALANX_BENCH_RAY_PYTHON` names, else in this one.
-
-    Raises PeerMissing when that Python cannot import ray.
-    """
-    python = os.environ.get(RAY_PYTHON) or sys.executable
-    try:
-        check = subprocess.run(
-            [python, "-c", "import numpy, psutil, ray; print(ray.__version__)"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except OSError as error:
-        raise PeerMissing(
-            f"{RAY_PYTHON} is {python!r}, which cannot be started ({error.strerror}); "
-            "it must be the path of a Python interpreter."
-        ) from error
-    if check.returncode != 0:
-        reason = (check.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise PeerMissing(
-            f"--peer ray needs Ray, and {python} cannot import it ({reason}): install it with "
-            f"`pip install phalanx[bench]`, or set {RAY_PYTHON} to the Python of another "
-            "environment that has ray, numpy and psutil."
-        )
-    return Side(
-        name="ray",
-        version=check.stdout.strip().splitlines()[-1],
-        command=(python, str(Path(__file__).with_name("peer_ray.py"))),
-    )
+        ratios = []
+        for own, other in zip(self.phalanx.rounds, theirs.rounds, strict=False):
+            a, b = statistics.median(own), statistics.median(other)
+            if a and b:
+                ratios.append(a / b if self.row.more_is_better else b / a)
+        if not ratios:
+            return None
+        return Ratio(median=statistics.median(ratios), low=min(ratios), high=max(ratios))
 
 
 def measure(side: Side, row: Row, effort_name: str) -> Outcome:
@@ -113,7 +85,7 @@ def measure(side: Side, row: Row, effort_name: str) -> Outcome:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PHALANX_ADDRESS": "local"},  # not a cluster that happens to run here
+        env=_environment(side),
     ) as process:
         try:
             out, err = process.communicate(timeout=limit_s)
@@ -124,9 +96,18 @@ def measure(side: Side, row: Row, effort_name: str) -> Outcome:
     for line in out.splitlines():
         if line.startswith("{"):
             answer = json.loads(line)
-            return Outcome(samples=tuple(answer.get("samples", ())), error=answer.get("error"))
+            if "error" in answer:
+                return Outcome(error=answer["error"])
+            return Outcome(rounds=(tuple(answer["samples"]),))
     tail = "\n".join(err.splitlines()[-20:])
     return Outcome(error=f"the process ended with code {process.returncode}\n{tail}")
+
+
+def _environment(side: Side) -> dict[str, str]:
+    """No cluster that happens to run here is used, and what stands beside that Python is found, as
+    Parsl starts commands of its own."""
+    path = os.pathsep.join([os.path.dirname(side.command[0]), os.environ.get("PATH", os.defpath)])
+    return {**os.environ, "PHALANX_ADDRESS": "local", "PATH": path}
 
 
 def _end_session(leader: int) -> None:
@@ -140,12 +121,23 @@ def compare(
     rows: Iterable[Row],
     *,
     ours: Side,
-    peer: Side | None,
+    peers: Sequence[Side] = (),
     effort_name: str,
     run: Callable[[Side, Row, str], Outcome] = measure,
 ) -> Iterator[Result]:
-    """Ours, then the peer's, row by row: both see the same machine at nearly the same time."""
+    """Row by row, so that all sides see the same machine at nearly the same time. A side that has
+    failed at a row is not asked for it again."""
     for row in rows:
-        own = run(ours, row, effort_name)
-        other = run(peer, row, effort_name) if peer and row.peer else None
-        yield Result(row=row, phalanx=own, peer=other)
+        sides = [side for side in (ours, *peers) if side.can(row)]
+        found = {side.name: Outcome() for side in sides}
+        for number in range(EFFORTS[effort_name].rounds):
+            turn = number % len(sides)
+            for side in sides[turn:] + sides[:turn]:
+                before = found[side.name]
+                if before.error is None:
+                    now = run(side, row, effort_name)
+                    found[side.name] = (
+                        now if now.error else Outcome(rounds=(*before.rounds, *now.rounds))
+                    )
+        own = found.pop(ours.name)
+        yield Result(row=row, phalanx=own, peers=found)

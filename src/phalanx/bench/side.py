@@ -1,38 +1,44 @@
-"""One side of the comparison: a process that measures one row on one module and prints samples."""
+"""One side of the comparison: a process that measures one row on one system and prints samples."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
 import traceback
+from typing import Any
 
 from phalanx.bench.measure import EFFORTS
-from phalanx.bench.row import Api
+from phalanx.bench.pools.makers import maker_of
+from phalanx.bench.row import FLOOR, POOLS, start
 from phalanx.bench.rows import ROWS
 
 
-def serve(api: Api, row_name: str, effort_name: str) -> None:
+def serve(system: str, row_name: str, effort_name: str) -> None:
     """Measure the row and print one line of JSON: `samples`, or `error` with the traceback.
 
-    Whatever else the module prints goes to standard error, so that the line stands alone.
+    Whatever else the system prints goes to standard error, so that the line stands alone.
     """
     answer = os.dup(1)
     os.dup2(2, 1)
     row = next(row for row in ROWS if row.name == row_name)
     result: dict[str, object]
+    api: Any = None
     try:
+        if row.group == POOLS:
+            api = maker_of(system)
+        elif row.group != FLOOR:
+            api = importlib.import_module(system)
         if row.session:
-            api.init(**row.init)
+            start(api, **row.init)
         result = {"samples": row.sample(api, EFFORTS[effort_name])}
     except Exception:
         result = {"error": traceback.format_exc()}
     os.write(answer, json.dumps(result).encode() + b"\n")
-    if row.session:
+    if row.session and api is not None:
         api.shutdown()
 
 
 if __name__ == "__main__":
-    import phalanx
-
-    serve(phalanx, *sys.argv[1:])
+    serve("phalanx", *sys.argv[1:])

@@ -12,6 +12,7 @@ from phalanx.compat.slurm.states import clock
 from phalanx.model.attempts import Attempt
 from phalanx.model.nearest import nearest
 from phalanx.model.readable import amount, size
+from phalanx.model.steps import Step
 from phalanx.observe.accounting.efficiency import Efficiency
 from phalanx.observe.accounting.questions import BOTH, QUEUE, USER, UsageRow
 from phalanx.observe.accounting.sums import HourSum, total_of
@@ -69,6 +70,29 @@ def history_text(attempts: Sequence[Attempt], columns: Sequence[str]) -> str:
     head = [name.upper() for name in columns]
     rows = [[HISTORY[name](one) for name in columns] for one in attempts]
     return table(head, rows, right={name.upper() for name in _RIGHT})
+
+
+def steps_text(steps: Sequence[Step], now: float) -> str:
+    """A row a step."""
+    head = ["STEP", "NAME", "USER", "STATE", "EXIT", "TASKS", "NODES", "ELAPSED", "CPU", "MEM-MAX",
+            "STARTED"]  # fmt: skip
+    rows = [
+        [
+            f"{one.job}.{one.number}",
+            one.name,
+            one.user or UNKNOWN,
+            one.state,
+            UNKNOWN if one.exit_code is None else str(one.exit_code),
+            str(one.tasks),
+            str(len(one.nodes)),
+            length(one.elapsed_s(now)),
+            length(one.cpu_s),
+            size(one.memory_max) if one.memory_max else UNKNOWN,
+            clock(one.started),
+        ]
+        for one in steps
+    ]
+    return table(head, rows, right={"EXIT", "TASKS", "NODES", "ELAPSED", "CPU", "MEM-MAX"})
 
 
 def plain(attempt: Attempt) -> dict[str, Any]:

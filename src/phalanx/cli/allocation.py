@@ -30,9 +30,10 @@ LOOK_EVERY_S = 0.1
 _CONNECT_S = 30.0
 OVER = (*st.FINISHED, st.ABORTED)
 Streams = Literal["pipes", "terminal"]
-HOLDER = ("sh", "-c", 'read -r code && exit "$code"')
+_IGNORED = 'trap "" INT QUIT USR1 USR2 ALRM'
+HOLDER = ("sh", "-c", f'{_IGNORED}; read -r code && exit "$code"')
 """What holds a place: it uses nothing up, ends with the code that it reads, and with whoever holds
-it, as then there is nothing to read any more."""
+it, as then there is nothing to read any more. Signals that are sent to its job are for others."""
 _HUNG_UP_S = 5.0
 
 

@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from phalanx.cli.cluster_view import as_data, node_data, nodes_text, status_text
-from phalanx.cli.draining import drain_at, undrained
+from phalanx.cli.draining import after_release, drain_at, drain_now, undrained
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.cluster import StatusInfo
-from phalanx.protocol.requests.cluster import ChangeTotals, DrainNode, GetStatus, UndrainNode
+from phalanx.protocol.requests.cluster import ChangeTotals, GetStatus, UndrainNode
 
 _EVERY_S = 2.0
 _CLEAR = "\x1b[H\x1b[2J"
@@ -60,11 +60,11 @@ def _shown(found: StatusInfo, json: bool, is_short: bool) -> str:
 
 def nodes(address: Address = None, json: Json = False) -> None:
     """List all nodes, the dead of late too, and why they are as they are."""
-    rows = ask(address, GetStatus()).nodes
+    found = ask(address, GetStatus())
     if json:
-        typer.echo(json_module.dumps([node_data(row) for row in rows], indent=1))
+        typer.echo(json_module.dumps([node_data(row, found) for row in found.nodes], indent=1))
     else:
-        typer.echo(nodes_text(rows))
+        typer.echo(nodes_text(found.nodes, found.stranded))
 
 
 def drain(
@@ -78,28 +78,34 @@ def drain(
     length: Annotated[
         str | None, typer.Option("--for", help="With --at: so long, like 4h; else until undrain.")
     ] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(help="End what still runs there after so long, like 2h: it runs again."),
+    ] = None,
     address: Address = None,
 ) -> None:
     """Give a node nothing new; what runs there goes on. Exit 3 when there is no such node.
 
+    With --deadline what still runs then is ended: jobs wait again, tasks are tried again elsewhere.
     With --at it drains from then on: jobs that would run into it do not start there.
     """
-    node_id = _find(address, node)
+    node_id = find_node(address, node)
     if at is not None or length is not None:
         if reason is not None:
             fail("--reason is shown of a node that drains at once, and --at has it wait.", USAGE)
+        if deadline is not None:
+            fail("--deadline is for a node that drains at once, and --at has it wait.", USAGE)
         drain_at(address, node_id, at, length)
         return
-    is_new = ask(address, DrainNode(node_id, reason or "it was asked to drain"))
-    say(f"Node {node_id} {'drains' if is_new else 'drains already'}.")
+    drain_now(address, node_id, reason, deadline)
 
 
 def undrain(node: Node, address: Address = None) -> None:
     """Give a node new work again, and forget when it was to drain."""
-    node_id = _find(address, node)
+    node_id = find_node(address, node)
     did = undrained(address, node_id)
     is_new = ask(address, UndrainNode(node_id)) or did
-    say(f"Node {node_id} {'takes work again' if is_new else 'does not drain'}.")
+    say(after_release(address, node_id, "takes work again" if is_new else "does not drain"))
 
 
 def set_resource(
@@ -121,12 +127,12 @@ def set_resource(
             name = ""
         if not name:
             fail(f"A total is NAME=AMOUNT, as CPU=4, not {text!r}.", USAGE)
-    node_id = _find(address, node)
+    node_id = find_node(address, node)
     ask(address, ChangeTotals(node_id, amounts))
     say(f"Node {node_id} has {' '.join(totals)}.")
 
 
-def _find(address: str | None, beginning: str) -> str:
+def find_node(address: str | None, beginning: str) -> str:
     """The id of the only living node whose id begins so; a dead one only when it is in full."""
     known = {row.node_id: row.state for row in ask(address, GetStatus()).nodes}
     if beginning in known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -11,6 +11,7 @@ from phalanx.cli.table import table
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
+from phalanx.observe.stranded import stranded_in_all
 from phalanx.observe.usage import is_silent, sums
 
 SHORT = 12
@@ -23,6 +24,9 @@ _COLUMNS = (
 )
 """Of each resource what is used, of how much; leases and members of jobs that run; workers that are
 waited for. Of a node that has not reported since the head restarted: a question mark."""
+_AFTER_USE = _COLUMNS.index("RUNS")
+Stranded = Mapping[str, Mapping[str, float]]
+"""By node and resource, as `StatusInfo` has it."""
 
 
 def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
@@ -33,7 +37,7 @@ def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
         "address": status.address,
         "store": status.store,
         "troubles": status.troubles,
-        "nodes": [node_data(row) for row in status.nodes],
+        "nodes": [node_data(row, status) for row in status.nodes],
         "resources": {
             name: {"used": used, "total": total}
             for name, (used, total) in sums(status.nodes).items()
@@ -45,9 +49,9 @@ def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
     }
 
 
-def node_data(row: NodeInfo) -> dict[str, Any]:
+def node_data(row: NodeInfo, status: StatusInfo) -> dict[str, Any]:
     """One node for machines."""
-    return row.as_dict()
+    return {**row.as_dict(), "stranded": status.stranded.get(row.node_id, {})}
 
 
 def status_text(status: StatusInfo, version: str) -> str:
@@ -60,13 +64,15 @@ def status_text(status: StatusInfo, version: str) -> str:
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead"
         + (f"; {silent} have not reported since the head restarted" if silent else ""),
         "",
-        nodes_text([row for row in status.nodes if row.state != DEAD]),
+        nodes_text([row for row in status.nodes if row.state != DEAD], status.stranded),
         "",
         "used/total:",
     ]
+    lost = stranded_in_all(status.stranded)
     for name, (used, total) in sums(status.nodes).items():
         if not name.startswith("node:"):
-            lines.append(f"  {name} {_used(name, used, total)}")
+            more = f"; {_amount(name, lost[name])} stranded" if name in lost else ""
+            lines.append(f"  {name} {_used(name, used, total)}{more}")
     actors = {state: count for state, count in status.actors.items() if state != DEAD}
     lines += [
         f"actors: {_counted(actors)}",
@@ -82,9 +88,17 @@ def status_text(status: StatusInfo, version: str) -> str:
     return "\n".join(lines)
 
 
-def nodes_text(rows: Sequence[NodeInfo]) -> str:
-    """One line a node."""
-    return table(_COLUMNS, [_node_line(row) for row in rows])
+def nodes_text(rows: Sequence[NodeInfo], stranded: Stranded) -> str:
+    """One line a node; a column for what is stranded, where anything is."""
+    lines = [_node_line(row) for row in rows]
+    columns = list(_COLUMNS)
+    if stranded:
+        columns.insert(_AFTER_USE, "STRANDED")
+        for row, line in zip(rows, lines, strict=True):
+            amounts = stranded.get(row.node_id, {}).items()
+            said = " ".join(f"{_amount(name, value)} {name}" for name, value in amounts)
+            line.insert(_AFTER_USE, said or "-")
+    return table(columns, lines)
 
 
 def _node_line(row: NodeInfo) -> list[str]:

@@ -25,15 +25,21 @@ from phalanx.cli import (
     state,
 )
 from phalanx.cli.cluster import drain, nodes, set_resource, status, undrain
+from phalanx.cli.cordons import cordon, uncordon
 from phalanx.cli.dashboard import dashboard
+from phalanx.cli.debug import debug
+from phalanx.cli.events import events
+from phalanx.cli.health import health_
 from phalanx.cli.logs import logs
 from phalanx.cli.planning import plan, what_if
 from phalanx.cli.reach import ask
+from phalanx.cli.schema import schema
 from phalanx.cli.simulate import simulate
 from phalanx.cli.slurm import main as slurm
 from phalanx.cli.stacks import stack
 from phalanx.cli.start import start, stop
 from phalanx.cli.table import drop_output, say
+from phalanx.cli.top import top
 from phalanx.cli.validate import validate
 
 app = typer.Typer(
@@ -64,7 +70,11 @@ def demo(
 @app.command()
 def bench(
     peer: Annotated[
-        str | None, typer.Option(help="Measure this system beside, row by row: ray.")
+        str | None,
+        typer.Option(
+            help="Measure these systems beside, row by row: ray, multiprocessing, "
+            "concurrent.futures, joblib, dask, parsl; several with commas."
+        ),
     ] = None,
     rows: Annotated[
         list[str] | None, typer.Option("--row", help="Only rows whose name contains this.")
@@ -80,7 +90,7 @@ def bench(
     markdown: Annotated[bool, typer.Option(help="Print the table for a document.")] = False,
     json: Json = False,
 ) -> None:
-    """Measure every row of Ray's microbenchmark, and how fast placement and batch decide."""
+    """Measure beside Ray and other pools, and how fast placement and batch decide."""
     from phalanx.bench.command import run
 
     code = run(peer, json=json, markdown=markdown, rows=rows, quick=quick, group=group)
@@ -129,7 +139,7 @@ def explain(
         say(str(answer))
 
 
-for command in (start, stop, status, nodes, drain, undrain):
+for command in (start, stop, status, nodes, drain, undrain, cordon, uncordon):
     app.command()(command)
 app.command()(reservations.reserve)
 app.command()(reservations.unreserve)
@@ -155,10 +165,13 @@ app.command()(interactive.forward)
 app.command()(jobs.jobs)
 app.command()(jobs.job)
 app.command()(logs)
+app.command()(events)
+app.command("health")(health_)
 app.command()(job_changes.cancel)
 app.command()(job_changes.suspend)
 app.command()(job_changes.resume)
 app.command()(job_changes.requeue)
+app.command("signal")(job_changes.signal)
 app.command()(job_changes.hold)
 app.command()(job_changes.release)
 app.command()(job_changes.update)
@@ -166,6 +179,7 @@ app.command()(job_changes.resize)
 app.command()(job_changes.delete)
 app.command()(jobs.snapshot)
 history.register(app)
+app.command()(top)
 app.command()(plan)
 app.command()(what_if)
 app.command()(dashboard)
@@ -178,6 +192,8 @@ app.add_typer(metrics.app, name="metrics")
 app.add_typer(ray_command.compat)
 app.command()(simulate)
 app.command()(validate)
+app.command()(debug)
+app.command()(schema)
 
 
 @app.command()

@@ -13,6 +13,9 @@ from phalanx.cli.jobs import Address
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.table import report, say
 
+GONE_S = 10.0
+"""A recording ends when the head has given no answer for so long."""
+
 
 def dashboard(
     address: Address = None,
@@ -33,11 +36,20 @@ def dashboard(
     ] = False,
     browser: Annotated[bool, typer.Option("--browser", help="Open it, too.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End the page that is served.")] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(help="Record the cluster into this file, until Ctrl-C or its end."),
+    ] = None,
+    from_: Annotated[
+        Path | None, typer.Option("--from", help="Serve the page of such a file, to look at.")
+    ] = None,
 ) -> None:
     """Serve the web page of a cluster, if it is not yet, and print an address that lets you in.
 
-    The address is good once, for a minute. The page ends with the cluster.
+    The address is good once, for a minute. The page ends with the cluster, or with its file.
     """
+    if record is not None and from_ is not None:
+        fail("--record writes a file, and --from shows one: give one of them.", USAGE)
     try:
         from phalanx.dashboard import serve
     except ModuleNotFoundError as error:
@@ -46,24 +58,17 @@ def dashboard(
     from phalanx.engines.processes import serving
     from phalanx.errors import AuthenticationError, SystemFailureError
 
-    cluster = _cluster(address)
+    if record is not None:
+        _record(address, record)
+        return
+    cluster = _cluster(address) if from_ is None else _file(from_)
     running = [one for one in serving.servers(serve.place()) if one.cluster == cluster]
     if stop:
         for one in running:
             serving.stop(one)
         report(f"{len(running)} ended." if running else "None is served.")
         return
-    if bool(certificate) != bool(key):
-        fail("--certificate and --key belong together.", USAGE)
-    for file in (certificate, key):
-        if file is not None and not file.is_file():
-            fail(f"There is no file {file}.", USAGE)
-    if not serve.is_loopback(host) and certificate is None:
-        fail(
-            f"On {host} others could read along: give --certificate and --key, or keep 127.0.0.1 "
-            "and reach it through ssh -L.",
-            USAGE,
-        )
+    _check_tls(certificate, key, serve.is_loopback(host), host)
     if running:
         one = running[-1]
     else:
@@ -72,7 +77,8 @@ def dashboard(
             host=host,
             port=port,
             names=name or [],
-            may_act=not read_only,
+            may_act=not read_only and from_ is None,
+            record="" if from_ is None else cluster,
             certificate="" if certificate is None else str(certificate.absolute()),
             key="" if key is None else str(key.absolute()),
         )
@@ -88,6 +94,43 @@ def dashboard(
     say(f"The page of {cluster} is at {one.url}. This lets you in, once, within a minute:\n{link}")
     if browser:
         webbrowser.open(link)
+
+
+def _check_tls(certificate: Path | None, key: Path | None, is_loopback: bool, host: str) -> None:
+    """End the command for what nobody could be served with safely."""
+    if bool(certificate) != bool(key):
+        fail("--certificate and --key belong together.", USAGE)
+    for file in (certificate, key):
+        if file is not None and not file.is_file():
+            fail(f"There is no file {file}.", USAGE)
+    if not is_loopback and certificate is None:
+        fail(
+            f"On {host} others could read along: give --certificate and --key, or keep 127.0.0.1 "
+            "and reach it through ssh -L.",
+            USAGE,
+        )
+
+
+def _file(path: Path) -> str:
+    if not path.is_file():
+        fail(f"There is no file {path}.", USAGE)
+    return str(path.resolve())
+
+
+def _record(address: str | None, path: Path) -> None:
+    from phalanx.dashboard.recording import Recording
+    from phalanx.engines.embedded.finding import HeadHere
+
+    cluster = _cluster(address)
+    if path.exists() and not path.is_file():
+        fail(f"{path} is no file.", USAGE)
+    recording = Recording(HeadHere(cluster).ask, cluster, str(path))
+    say(f"Recording {cluster} into {path}, until Ctrl-C or its end.", err=True)
+    try:
+        recording.run(GONE_S)
+    except OSError as error:
+        fail(f"{path}: {error.strerror}" if error.strerror else str(error))
+    say(f"{path} has {recording.jobs} jobs: `phalanx dashboard --from {path}` shows them.")
 
 
 def _cluster(address: str | None) -> str:

@@ -1,12 +1,14 @@
-"""`phalanx drain NODE --at TIME`: a maintenance of one node, which `undrain` takes back."""
+"""`phalanx drain NODE`: at once, with a deadline, or `--at TIME` as a maintenance of one node."""
 
 from __future__ import annotations
 
+import socket
 import time
 
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.reservations import Reservation
+from phalanx.protocol.requests.cluster import DrainNode, GetStatus
 from phalanx.protocol.requests.reservations import DeleteReservation, ListReservations, Reserve
 
 _ID_CHARS = 12
@@ -14,6 +16,36 @@ _ID_CHARS = 12
 
 def _name(node_id: str) -> str:
     return f"drain-{node_id[:_ID_CHARS]}"
+
+
+def drain_now(address: str | None, node_id: str, reason: str | None, deadline: str | None) -> None:
+    """Have a node drain, and be empty after the length of time `deadline`, if one is given."""
+    from phalanx.manifests.times import read_length
+
+    try:
+        within_s = 0.0 if deadline is None else read_length(deadline)
+    except ValueError as error:
+        fail(f"--deadline: {error}", USAGE)
+    why = reason or "it was asked to drain"
+    is_new = ask(address, DrainNode(node_id, why, asker(), within_s))
+    ends = "" if deadline is None else f"; what still runs there is ended in {deadline}"
+    say(f"Node {node_id} {'drains' if is_new else 'drains already'}{ends}.")
+
+
+def after_release(address: str | None, node_id: str, said: str) -> str:
+    """What to tell of a node that one hold was lifted of: others may go on."""
+    row = next((r for r in ask(address, GetStatus()).nodes if r.node_id == node_id), None)
+    left = [] if row is None else [kind for kind, *_ in row.holds]
+    if not left or row is None:
+        return f"Node {node_id} {said}."
+    return f"Node {node_id} gets nothing new still ({', '.join(left)}): {row.reason}."
+
+
+def asker() -> str:
+    """Who asks, as everybody sees it: USER@HOST."""
+    from phalanx.engines.accounts import user_name
+
+    return f"{user_name() or 'somebody'}@{socket.gethostname()}"
 
 
 def drain_at(address: str | None, node_id: str, at: str | None, length: str | None) -> None:

@@ -17,6 +17,7 @@ from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.attempts import STATES
 from phalanx.model.nearest import nearest
+from phalanx.model.steps import RUNNING
 from phalanx.observe.accounting.efficiency import Efficiency, efficiency
 from phalanx.observe.accounting.questions import (
     BOTH,
@@ -52,6 +53,9 @@ def history(
     state: Annotated[
         list[str] | None, typer.Option("--state", "-s", help=f"Ended so: {', '.join(STATES)}.")
     ] = None,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="Steps of jobs instead, those that run too.")
+    ] = False,
     limit: Annotated[
         int, typer.Option(min=1, max=MAX_ATTEMPTS, help="So many, the last that ended.")
     ] = 100,
@@ -61,7 +65,10 @@ def history(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """List attempts of jobs that have ended, with what they used; the last ones at the end."""
+    """List attempts of jobs that have ended, with what they used; the last ones at the end.
+
+    With --steps what was run inside of jobs: by srun, `phalanx step` and `phalanx shell`.
+    """
     begin, end = _period(since or (_EVER if job else "7d"), until)
     try:
         columns = view.columns_of(format)
@@ -76,16 +83,21 @@ def history(
         states=states,
         job=uid_of(job),
         limit=limit,
+        has_attempts=not steps,
+        has_steps=steps,
     )
     page = ask(address, ListAttempts(query), ANSWER_S)
-    attempts = page.attempts[::-1]
+    attempts, found = page.attempts[::-1], page.steps[::-1]
     if json:
-        typer.echo(json_module.dumps([view.plain(one) for one in attempts], indent=1))
+        rows = [msgspec.structs.asdict(one) for one in found] if steps else [
+            view.plain(one) for one in attempts
+        ]  # fmt: skip
+        typer.echo(json_module.dumps(rows, indent=1))
         return
-    if attempts:
-        say(view.history_text(attempts, columns))
+    if attempts or found:
+        say(view.steps_text(found, time.time()) if steps else view.history_text(attempts, columns))
     else:
-        say("No attempt of a job ended then that matches.")
+        say(f"No {'step' if steps else 'attempt'} of a job ended then that matches.")
     if page.is_cut:
         say(f"There are more before these: --limit is {limit} (at most {MAX_ATTEMPTS}).", err=True)
 
@@ -163,7 +175,7 @@ def _period(since: str, until: str | None) -> tuple[float, float | None]:
 
 def _states(given: Sequence[str]) -> list[str]:
     """Raises ValueError for one that there is not."""
-    known = {name.lower(): name for name in STATES}
+    known = {name.lower(): name for name in (*STATES, RUNNING)}
     found = []
     for name in _names(given):
         if name.lower() not in known:

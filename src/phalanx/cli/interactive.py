@@ -31,7 +31,7 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import JobDescription, MemberInfo
 from phalanx.protocol.requests.jobs import GetJob, ListJobs
-from phalanx.protocol.requests.steps import AttachMember, RunStep
+from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep
 
 Address = Annotated[
     str | None, typer.Option(help="HOST:PORT of the head (PHALANX_ADDRESS, or the one here).")
@@ -95,10 +95,12 @@ def run_steps(
     """Run programs in the places of members of a job that runs, all at once, and be their streams;
     their exit codes. Where this command ends before them, they end."""
     programs = []
+    number = ask(address, BeginStep(job, wishes[0].argv, len(wishes)))
     for wish in wishes:
         request = RunStep(
-            job, wish.member, wish.argv, wish.is_terminal, dict(wish.variables), wish.directory
-        )
+            job, wish.member, wish.argv, wish.is_terminal, dict(wish.variables), wish.directory,
+            step=number,
+        )  # fmt: skip
         programs.append(Program(reach(address, ask(address, request)), wish.label.encode()))
     return follow(programs, any(wish.is_terminal for wish in wishes), takes_input)
 

@@ -10,7 +10,9 @@ import typer
 from phalanx.cli.jobs import Address, Json, Name, Names, rows_json
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import report, say
+from phalanx.protocol.bundle_messages import Receivers
 from phalanx.protocol.requests.jobs import Command, CommandJob, DeleteJob, ResizeJob, UpdateJob
+from phalanx.protocol.requests.steps import SignalJob
 
 
 def cancel(names: Names, address: Address = None) -> None:
@@ -34,6 +36,36 @@ def requeue(names: Names, address: Address = None) -> None:
     They get SIGTERM and their grace first; PHALANX_RESTART counts. NAME[3-5] is for elements.
     """
     _command(names, address, "requeue", "is requeued")
+
+
+def signal(
+    name: Annotated[str, typer.Argument(help="The job, NAME[3-5], or namespace/name.")],
+    number: Annotated[str, typer.Argument(metavar="SIGNAL", help="USR1, SIGUSR1 or 10.")],
+    command: Annotated[
+        bool, typer.Option("--command", help="The members' own command or script alone.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All that runs in the members, shells too.")
+    ] = False,
+    member: Annotated[str, typer.Option("--member", "-m", help="This one alone.")] = "",
+    address: Address = None,
+) -> None:
+    """Send the members of a job that runs a signal; it goes on, unless they end by it.
+
+    A shell is spared and what it has started gets the signal; where a member has steps (srun,
+    `phalanx step`), they alone do.
+    """
+    from phalanx.api.signals import signal_number
+
+    if command and everything:
+        fail("--command and --all exclude each other.", USAGE)
+    try:
+        chosen = signal_number(number)
+    except ValueError as error:
+        fail(str(error), USAGE)
+    to: Receivers = "command" if command else "all" if everything else "started"
+    count = ask(address, SignalJob(name, chosen, to, member))
+    say(f"{count} {'member' if count == 1 else 'members'} of job {name} got it")
 
 
 def hold(names: Names, address: Address = None) -> None:

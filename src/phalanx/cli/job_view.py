@@ -10,6 +10,7 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.timing import LONGEST_S
 from phalanx.model.readable import age, amount
 from phalanx.model.rows.cluster import HyperNodeInfo
+from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import (
     CronInfo,
     ElementInfo,
@@ -18,6 +19,7 @@ from phalanx.model.rows.work import (
     JobInfo,
     QueueInfo,
 )
+from phalanx.observe.events import subject, told
 
 _HEAD = (
     "NAME", "QUEUE", "USER", "STATE", "KIND", "AGE", "TIME", "LIMIT", "REPLICAS", "MIN", "PENDING",
@@ -67,8 +69,8 @@ def _start(row: JobInfo) -> str:
     return f"in {age(expected.in_s)}" + ("" if expected.is_promised else "?")
 
 
-def job_text(job: JobDescription) -> str:
-    """All about one job."""
+def job_text(job: JobDescription, events: Sequence[EventInfo]) -> str:
+    """All about one job. `events`: what happened to the places of its members."""
     lines = [
         safe(f"{_full_name(job)} of queue {job.queue}, priority {job.priority}: {job.state}")
         + (f" ({safe(job.reason)})" if job.reason else ""),
@@ -94,11 +96,18 @@ def job_text(job: JobDescription) -> str:
         for member in job.members
     ]
     head = ("MEMBER", "STATE", "ATTEMPT", "NODE", "DEVICES", "EXIT", "REASON")
-    history = [
-        safe(f"{_at(one.at)}  {one.old or '-'} -> {one.new}  {one.reason}") for one in job.history
-    ]
+    said = [(one.at, f"{one.old or '-'} -> {one.new}  {one.reason}") for one in job.history]
+    uid = f"{job.namespace}/{job.name}"
+    said += [(one.at, _place_text(one, uid)) for one in events]
+    history = [safe(f"{_at(at)}  {text}") for at, text in sorted(said, key=lambda one: one[0])]
     shown = f"`phalanx jobs {_full_name(job)}` lists its elements." if job.array else ""
     return "\n".join([*lines, "", safe(shown) or table(head, rows), "", *history])
+
+
+def _place_text(event: EventInfo, uid: str) -> str:
+    if event.job == uid:
+        return f"{event.kind}  {told(event)}"
+    return f"got the places of {subject(event)}: {event.members} members were {event.kind}"
 
 
 def _time_lines(job: JobDescription) -> list[str]:

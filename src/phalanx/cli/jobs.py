@@ -30,6 +30,8 @@ from phalanx.model.jobs.spec import DEFAULT_GRACE_S
 from phalanx.model.jobs.timing import DEFAULT_REQUEUES, Requeue
 from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import AppliedInfo, JobDescription
+from phalanx.observe.events import OF_PLACES, EventQuery
+from phalanx.protocol.requests.events import ListEvents
 from phalanx.protocol.requests.gangs import Explain, TakeSnapshot
 from phalanx.protocol.requests.jobs import (
     CommandJob,
@@ -143,7 +145,10 @@ def run(
     deadline: Annotated[str | None, typer.Option(help="It has ended by then, or ends.")] = None,
     signal: Annotated[
         str | None,
-        typer.Option(help="[B:]NAME[@SECONDS] before the end, as USR1@300; B: only the shell."),
+        typer.Option(
+            help="[B:]NAME[@SECONDS] before the end, as USR1@300, and when its place is taken; "
+            "B: only the shell."
+        ),
     ] = None,
     requeue: Annotated[
         str | None,
@@ -320,7 +325,8 @@ def job(name: Name, address: Address = None, json: Json = False) -> None:
     if json:
         typer.echo(rows_json(found))
         return
-    typer.echo(job_text(found))
+    query = EventQuery(job=f"{found.namespace}/{found.name}", kinds=list(OF_PLACES))
+    typer.echo(job_text(found, ask(address, ListEvents(query)).events))
     if found.state == st.PENDING:
         say(f"\n{ask(address, Explain(f'{found.namespace}/{found.name}'))}")
 

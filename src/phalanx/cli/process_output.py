@@ -7,18 +7,18 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 import msgspec
 
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.cli.state import query_state
 from phalanx.cli.table import safe
-from phalanx.observe.log_lines import LogRecord
+from phalanx.observe.log_lines import LogPiece, daemon_text, record_of
 from phalanx.observe.state.columns import Row
 from phalanx.observe.state.query import MAX_LIMIT, StateQuery, Value
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.logs import ReadProcessLog
+from phalanx.util.state.log_reading import LogReading, time_of
 
 _FOLLOW_S = 0.25
 MAX_TAIL = 100_000
@@ -120,48 +120,27 @@ class _Reading:
     """How far a log was read."""
 
     def __init__(self, address: str | None, source: Source, since: float) -> None:
-        self._address = address
-        self._source = source
+        def answer(request: ReadProcessLog) -> LogPiece:
+            return ask(address, request, with_programs=True)
+
+        self._log = LogReading(answer, source.node, source.worker)
         self._since = since
-        self._file = self._offset = 0
         self._at = 0.0
         """When the last line was written that has a time; those behind it that have none go with
         it."""
 
     def lines(self) -> Iterator[bytes]:
-        """Those that were not given yet, without their ends; a part of the log at a time is in
-        memory."""
-        while True:
-            request = ReadProcessLog(
-                self._source.node, self._source.worker, self._file, self._offset
-            )
-            piece = ask(self._address, request, with_programs=True)
-            self._file, self._offset = piece.file, piece.offset
-            for line in piece.data.splitlines():
-                self._at = _time_of(line) or self._at
+        """Those that were not given yet, without their ends."""
+        for part in self._log.parts():
+            for line in part:
+                record = record_of(line)
+                self._at = self._at if record is None else time_of(record)
                 if self._at >= self._since:
                     yield line
-            if piece.is_end:
-                return
-
-
-def _record(line: bytes) -> LogRecord | None:
-    """The line; None for one that the interpreter printed, and not the daemon."""
-    try:
-        return msgspec.json.decode(line, type=LogRecord)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-
-
-def _time_of(line: bytes) -> float:
-    record = _record(line)
-    if record is None:
-        return 0.0
-    return datetime.fromisoformat(record.time.replace("Z", "+00:00")).timestamp()
 
 
 def _print(line: bytes, timestamps: bool, as_json: bool) -> None:
-    record = _record(line)
+    record = record_of(line)
     if as_json:
         sys.stdout.buffer.write(
             line + b"\n"
@@ -174,7 +153,6 @@ def _print(line: bytes, timestamps: bool, as_json: bool) -> None:
     elif record.stream:
         text = f"{record.time} {record.text}" if timestamps else record.text
     else:
-        about = f" job={record.job}" if record.job else ""
-        text = f"{record.time} {record.level} {record.process}{about}: {record.text}"
+        text = daemon_text(record)
     lines = [safe(one) for one in text.split("\n")] if record is None or record.level else [text]
     sys.stdout.buffer.write("\n".join(lines).encode(errors="replace") + b"\n")

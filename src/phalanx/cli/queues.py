@@ -34,6 +34,10 @@ Time = Annotated[
     typer.Option(help="How long jobs may run that say nothing: 2h30m, 1-12:00, or none."),
 ]
 MaxTime = Annotated[str | None, typer.Option(help="How long jobs may run at most, or none.")]
+IdleGpus = Annotated[
+    str | None,
+    typer.Option(help="Warn of jobs whose GPUs are idle: 'below 5% for 30m', ', end' ends them."),
+]
 Reclaimable = Annotated[
     bool | None, typer.Option(help="Whether others may take back what it borrowed.")
 ]
@@ -51,6 +55,7 @@ def create(
     reclaimable: Reclaimable = None,
     default_time: Time = None,
     max_time: MaxTime = None,
+    idle_gpus: IdleGpus = None,
     address: Address = None,
 ) -> None:
     """Make a queue."""
@@ -64,6 +69,7 @@ def create(
         reclaimable=reclaimable,
         default_time_s=_length("default-time", default_time),
         max_time_s=_length("max-time", max_time),
+        idle_gpus=idle_gpus,
     )
     ask(address, CreateQueue(name, fields))
     say(f"queue {name} is made")
@@ -81,6 +87,7 @@ def update(
     reclaimable: Reclaimable = None,
     default_time: Time = None,
     max_time: MaxTime = None,
+    idle_gpus: IdleGpus = None,
     address: Address = None,
 ) -> None:
     """Change a queue; what is not given stays."""
@@ -94,6 +101,7 @@ def update(
         reclaimable=reclaimable,
         default_time_s=_length("default-time", default_time),
         max_time_s=_length("max-time", max_time),
+        idle_gpus=idle_gpus,
     )
     if fields == QueueFields():
         fail("Nothing to change: give --weight, --capability or another field.", USAGE)
@@ -126,7 +134,9 @@ def _amounts(text: str | None) -> dict[str, float] | None:
         return None
     found = {}
     for part in filter(None, text.split(",")):
-        name, _, value = part.partition("=")
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            fail(f"Amounts are NAME=AMOUNT, as in CPU=8,GPU=2,memory=64Gi; given {text!r}.", USAGE)
         try:
             found[HOUSE.get(name.strip(), name.strip())] = quantity(value)
         except ValueError as error:

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from phalanx.cli import cluster, ray_jobs, state
+from phalanx.cli import cluster, ray_jobs, ray_logs, state
 from phalanx.cli import start as ours
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.slurm import main as slurm
 from phalanx.cli.stacks import stack
 from phalanx.cli.table import say, table
-from phalanx.observe.state.columns import COLUMNS
-from phalanx.observe.state.query import DEFAULT_LIMIT, Value, lets_through
+from phalanx.observe.state.columns import COLUMNS, id_column
+from phalanx.observe.state.query import DEFAULT_LIMIT, StateQuery, Value, lets_through
 
 app = typer.Typer(
     name="ray",
@@ -28,6 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(ray_jobs.app, name="job")
+app.command("logs")(ray_logs.logs)
 
 HEAD_PORT = 6379
 """Ray's own."""
@@ -103,6 +104,9 @@ def start(
         str, typer.Option(help="Where the job server listens; it speaks no TLS.")
     ] = "127.0.0.1",
     dashboard_port: Annotated[int, typer.Option(help="Of the job server.")] = 8265,
+    system_config: Annotated[
+        str | None, typer.Option(help="The cluster's settings, as JSON.")
+    ] = None,
     block: Annotated[bool, typer.Option("--block", help="Wait for the end.")] = False,
 ) -> None:
     """Start a cluster with a job server (--head), or a node that joins one (--address)."""
@@ -118,6 +122,7 @@ def start(
         resources=resources,
         labels=[labels] if labels else None,
         object_store_memory=object_store_memory,
+        system_config=system_config,
     )
     if head and include_dashboard.lower() not in ("false", "0"):
         _start_job_server(f"{node_ip_address}:{port}", dashboard_host, dashboard_port)
@@ -195,11 +200,13 @@ def list_(
         ours = _KINDS[kind]
         found = state.listing(ours, address, filters, limit, timeout, detail)
         rows, columns = found.part.rows, [c.name for c in COLUMNS[ours] if not c.is_detail]
+        if ours == "objects" and any(row.get("call_site") == "disabled" for row in rows):
+            say(f"warning: {_NO_SITES}", err=True)
     form = format if format != "default" else "yaml" if detail else "table"
     if form == "table":
         say(_listed(columns, rows))
     elif form in ("json", "yaml"):
-        state.echo_data(rows, form)
+        state.echo_data(rows, form, marked=True)
     else:
         fail(f"--format takes default, table, json or yaml, not {format!r}.", USAGE)
 
@@ -214,6 +221,9 @@ _KINDS = {
     "workers": "workers",
 }
 """Ray's kinds, and the listing of ours behind each but jobs."""
+_NO_SITES = (
+    "where objects were made is not recorded: set RAY_record_ref_creation_sites=1 for the program."
+)
 _JOB_COLUMNS = ("submission_id", "entrypoint", "type", "status", "message", "start_time")
 
 
@@ -240,8 +250,12 @@ def get(
     ours = _KINDS.get(what.replace("_", "-"))
     if not ours:
         fail(f"ray get {what}: there are {', '.join(k for k in _KINDS if _KINDS[k])}.", USAGE)
-    rows = state.rows_with_id(ours, id, timeout, address)
-    state.echo_data(rows, "yaml")
+    query = StateQuery(ours, [(id_column(ours), "=", id)], 1_000, True, timeout_s=timeout)
+    rows = state.query_state(address, query).part.rows
+    if not rows:  # as Ray's: no error
+        say(f"Resource with id={id} not found in the cluster.")
+        return
+    state.echo_data(rows, "yaml", marked=True)
 
 
 @app.command("summary")

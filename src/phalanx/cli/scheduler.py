@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from phalanx.cli.cycles import cycle, cycles
 from phalanx.cli.jobs import Address, Json, rows_json
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import say
@@ -53,6 +54,10 @@ def set_(
 def reset(address: Address = None, json: Json = False) -> None:
     """Decide by the rules that come with the cluster again."""
     _print(ask(address, SetRules(None)), as_json=json)
+
+
+app.command()(cycles)
+app.command()(cycle)
 
 
 def _print(rules: RulesInfo, *, as_json: bool) -> None:

@@ -59,18 +59,37 @@ def simulate(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="With --chaos: print every event of the run.")
     ] = False,
+    lab: Annotated[
+        bool, typer.Option("--lab", help="Simulate a lab's day, drawn from --seed.")
+    ] = False,
+    users: Annotated[int, typer.Option(help="With --lab: how many people.")] = 120,
+    machines: Annotated[int, typer.Option(help="With --lab: nodes; most have 8 GPUs.")] = 32,
+    hours: Annotated[float, typer.Option(help="With --lab: so long people submit.")] = 24.0,
+    promised: Annotated[
+        int, typer.Option(min=0, help="With --lab: keep places for so many of each queue.")
+    ] = 0,
+    restarts: Annotated[int, typer.Option(min=0, help="With --lab: so often the head dies.")] = 0,
 ) -> None:
     """Run a trace against one or more policies, on virtual time. Exit 2 when a file is wrong.
 
-    With --chaos: run simulated clusters under faults instead. Exit 1 when a promise breaks.
+    With --chaos: run simulated clusters under faults instead. With --lab: a day of many people's
+    jobs. Exit 1 when a promise breaks.
     """
     from phalanx.errors import PhalanxError
 
+    if chaos and lab:
+        say("--chaos and --lab are two simulations: choose one", err=True)
+        raise typer.Exit(UNUSABLE)
+    if lab:
+        _lab(users, machines, hours, seed, promised, restarts, json)
+        return
     if chaos:
         _chaos(seed, seeds, json, trace, verbose)
         return
     if nodes is None or pods is None or not policy:
-        say("a trace needs --nodes, --pods and --policy; faults need --chaos", err=True)
+        say(
+            "a trace needs --nodes, --pods and --policy; faults need --chaos, a lab --lab", err=True
+        )
         raise typer.Exit(UNUSABLE)
     from phalanx.sim.command import Request, run
 
@@ -119,4 +138,29 @@ def _chaos(seed: int, seeds: str | None, json: bool, trace: Path | None, verbose
         say(str(error), err=True)
         raise typer.Exit(UNUSABLE) from error
     if not is_good:
+        raise typer.Exit(BROKEN)
+
+
+def _lab(
+    users: int, nodes: int, hours: float, seed: int, promised: int, restarts: int, json: bool
+) -> None:
+    from msgspec import to_builtins
+
+    from phalanx.sim.command import progress
+    from phalanx.sim.lab.command import HEADERS, rows, run, sentences
+    from phalanx.sim.lab.people import Size
+
+    try:
+        with progress("hours") as report:
+            size = Size(users=users, nodes=nodes, hours=hours)
+            found = run(size, seed, promised, restarts, report)
+    except ValueError as error:
+        say(str(error), err=True)
+        raise typer.Exit(UNUSABLE) from error
+    if json:
+        typer.echo(json_module.dumps(to_builtins(found), indent=1))
+    else:
+        typer.echo(table(list(HEADERS), rows(found), right=list(HEADERS[1:])))
+        say("\n".join(sentences(found)))
+    if found.lost:
         raise typer.Exit(BROKEN)

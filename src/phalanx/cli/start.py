@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phalanx.cli.cluster_view import SHORT
+from phalanx.cli.node_checks import read_check_rules, read_checks
 from phalanx.cli.reach import FAILED, NOT_ALLOWED, RAY, USAGE, fail, json_object
 from phalanx.cli.start_on_ray import start_on_ray, stop_on_ray
 from phalanx.cli.table import report
@@ -20,6 +21,7 @@ from phalanx.storage.naming import storage_name
 if TYPE_CHECKING:
     from phalanx.engines.embedded.daemons import Daemon
     from phalanx.engines.node_amounts import NodeAmounts
+    from phalanx.model.system_settings import SystemSettings
     from phalanx.policies.placement_policy import PlacementPolicy
 
 PORT = 6380
@@ -90,13 +92,31 @@ def start(
     ports: Annotated[
         str, typer.Option(help="Ports that gangs may use on this node: '20000-20999,8080'.")
     ] = "",
+    devices: Annotated[
+        str,
+        typer.Option(
+            help="A file that the GPUs' state is read from, not their driver: see docs/health.md."
+        ),
+    ] = "",
+    check: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=COMMAND that says whether this node is well: exit 0, 1 or 2."),
+    ] = None,
+    check_every: Annotated[
+        str, typer.Option(help="How often checks run while the node is idle.")
+    ] = "10m",
+    check_limit: Annotated[str, typer.Option(help="How long a check may run.")] = "1m",
     placement: Annotated[
         str | None,
         typer.Option(
-            help="How the cluster places work (with --head): default, least-waiting, selector, "
-            "two-pass-random, or one's own; with settings '{policy: selector, same_rack: prefer}'. "
-            "See docs/placement.md."
+            help="How the cluster places work (with --head): default, hybrid, least-waiting, "
+            "selector, two-pass-random, or one's own; with settings as a YAML mapping, "
+            "'{policy: selector, same_rack: prefer}'. See docs/placement.md."
         ),
+    ] = None,
+    system_config: Annotated[
+        str | None,
+        typer.Option(help="The cluster's settings by Ray's names (with --head), as JSON."),
     ] = None,
     spill_threshold: Annotated[
         int, typer.Option(min=0, help="So many may wait here before other nodes are asked.")
@@ -126,8 +146,9 @@ def start(
         with _failing_readably():
             start_on_ray(address, store or [], gpu_resource, topology, _placement(placement))
         return
-    if address is not None and (store or limit or placement or accept_loss or history):
-        belong = "--store, --accept-loss, --limit, --history and --placement"
+    of_head = (store, limit, placement, accept_loss, history, system_config)
+    if address is not None and any(of_head):
+        belong = "--store, --accept-loss, --limit, --history, --system-config and --placement"
         fail(f"{belong} belong to the head.", USAGE)
     _check_host(host)
     node = {
@@ -136,6 +157,9 @@ def start(
         "token_file": os.path.abspath(token_file) if token_file else "",
         "insecure": insecure,
         "ports": ports,
+        "devices": os.path.abspath(devices) if devices else "",
+        "checks": read_checks(check or []),
+        "check_rules": read_check_rules(check_every, check_limit),
         "spill_threshold": spill_threshold,
         "patience_s": patience,
     }
@@ -150,7 +174,12 @@ def start(
             limits, policy = _limits(limit or []), _placement(placement)
             where = PORT if port is None else port
             kept = _history(history or [])
-            _start_head(node, amounts, topology, where, store, accept_loss, limits, policy, kept)
+            settings = _settings(system_config)
+            if settings.memory_limit is not None:
+                node["memory_limit"] = settings.memory_limit
+            _start_head(
+                node, amounts, topology, where, store, accept_loss, limits, policy, kept, settings
+            )
         else:
             _join(address, {**node, "port": port or 0}, amounts, topology)
 
@@ -216,6 +245,7 @@ def _start_head(
     limits: dict[str, float],
     placement: PlacementPolicy,
     history: dict[str, float],
+    settings: SystemSettings,
 ) -> None:
     from phalanx.engines.embedded.cluster_token import default_path
     from phalanx.engines.embedded.daemons import HeadOptions, local_daemons, start_head
@@ -246,6 +276,7 @@ def _start_head(
         history_limits=history,
         limits=limits,
         placement=placement,
+        settings=settings,
     )
     try:
         started = start_head(options)
@@ -412,6 +443,13 @@ def _placement(text: str | None) -> PlacementPolicy:
     except yaml.YAMLError:
         raise ValueError(f"--placement is a name or a YAML mapping, not {text}") from None
     return read_placement_policy(given)
+
+
+def _settings(text: str | None) -> SystemSettings:
+    """By Ray's names; under them the environment's are among them. Raises ValueError."""
+    from phalanx.engines.embedded.starting import system_settings
+
+    return system_settings(json_object("system-config", text, '{"max_lineage_bytes": 1000000}'))
 
 
 def _limits(texts: list[str]) -> dict[str, float]:

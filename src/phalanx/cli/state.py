@@ -241,8 +241,8 @@ def _suspects(rows: Any, stores: StateAnswer) -> list[Row]:
 # ---- showing -------------------------------------------------------------------------------------
 
 
-def echo_data(data: Any, form: str) -> None:
-    """Data for machines."""
+def echo_data(data: Any, form: str, *, marked: bool = False) -> None:
+    """Data for machines. `marked`: documents of YAML between lines that say where they are."""
     plain = json_module.loads(json_module.dumps(data, default=str))
     if form == "json":
         typer.echo(json_module.dumps(plain, indent=1))
@@ -250,7 +250,10 @@ def echo_data(data: Any, form: str) -> None:
     import yaml
 
     dump = yaml.safe_dump_all if isinstance(plain, list) else yaml.safe_dump
-    typer.echo(dump(plain, sort_keys=False, allow_unicode=False), nl=False)
+    text = dump(
+        plain, sort_keys=False, allow_unicode=False, explicit_start=marked, explicit_end=marked
+    )
+    typer.echo(text, nl=False)
 
 
 def rows_text(columns: list[str], rows: list[Row]) -> str:
@@ -323,6 +326,7 @@ def memory_text(stores: list[Row], total: int, objects: list[Row], suspects: lis
             str(row["node_id"])[:SHORT],
             str(row["objects"]),
             f"{size(row['shared_bytes'])}/{size(row['capacity_bytes'])}",
+            size(row["pinned_bytes"]),
             str(row["spilled_objects"]),
             size(row["spilled_bytes"]),
         ]
@@ -333,7 +337,7 @@ def memory_text(stores: list[Row], total: int, objects: list[Row], suspects: lis
         *("call_site", "object_id"),
     ]
     lines = [
-        table(["NODE", "OBJECTS", "MEMORY", "SPILLED", "ON DISK"], nodes),
+        table(["NODE", "OBJECTS", "MEMORY", "PINNED", "SPILLED", "ON DISK"], nodes),
         "",
         f"{len(objects)} of {total} references to objects, the largest first:",
         rows_text(columns, objects),

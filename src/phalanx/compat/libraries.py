@@ -61,7 +61,7 @@ class InstalledRay:
 
     def serves(self, name: str) -> bool:
         """Whether the module of this name is taken from the distribution, if it has it."""
-        return any(name == one or name.startswith(f"{one}.") for one in (*LIBRARIES, *BESIDE))
+        return is_of_library(name) or _is_in(name, BESIDE)
 
     def spec(self, name: str) -> ModuleSpec | None:
         """How the module of this name is loaded; None when it is not served or not there."""
@@ -78,6 +78,15 @@ class InstalledRay:
             spec.submodule_search_locations = [str(path)]
             return spec
         return None
+
+
+def is_of_library(name: str) -> bool:
+    """Whether the module of this name is one of the libraries, or lies in one."""
+    return _is_in(name, LIBRARIES)
+
+
+def _is_in(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == one or name.startswith(f"{one}.") for one in packages)
 
 
 def find_installed() -> InstalledRay:

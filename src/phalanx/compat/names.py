@@ -9,21 +9,24 @@ _CLIENT = "phalanx.compat.jobs.client"
 _DETAILS = "phalanx.compat.jobs.details"
 
 SAME_MODULE = {
+    "ray._private.auto_init_hook": f"{_OURS}.auto_init_hook",
     "ray.actor": "phalanx.actor",
     "ray.cloudpickle.cloudpickle": "cloudpickle.cloudpickle",
     "ray.exceptions": "phalanx.exceptions",
     "ray.runtime_env": "phalanx.runtime_env",
+    "ray.state": f"{_OURS}.state",
     "ray.util.actor_group": "phalanx.util.actor_group",
     "ray.util.actor_pool": "phalanx.util.actor_pool",
     "ray.util.metrics": f"{_OURS}.metrics",
     "ray.util.check_serialize": "phalanx.util.check_serialize",
     "ray.util.accelerators": f"{_OURS}.accelerators",
+    "ray.util.dask": f"{_OURS}.dask",
     "ray.util.debug": f"{_OURS}.debug",
     "ray.util.helpers": "phalanx.util.completion",
     "ray.util.joblib": "phalanx.util.joblib",
     "ray.util.joblib.ray_backend": f"{_OURS}.joblib",
-    "ray.util.multiprocessing": "phalanx.util.multiprocessing",
-    "ray.util.multiprocessing.pool": "phalanx.util.multiprocessing.pool",
+    "ray.util.multiprocessing": f"{_OURS}.multiprocessing",
+    "ray.util.multiprocessing.pool": f"{_OURS}.multiprocessing.pool",
     "ray.util.placement_group": "phalanx.util.placement_group",
     "ray.util.queue": "phalanx.util.queue",
     "ray.util.scheduling_strategies": "phalanx.util.scheduling_strategies",
@@ -33,6 +36,7 @@ SAME_MODULE = {
 _LISTINGS = (
     *("get_actor", "get_job", "get_node", "get_objects", "get_placement_group", "get_task"),
     *("get_worker", "list_actors", "list_jobs", "list_nodes", "list_objects"),
+    *("get_log", "list_logs"),
     *("list_placement_groups", "list_tasks", "list_workers"),
     *("summarize_actors", "summarize_objects", "summarize_tasks"),
 )
@@ -116,13 +120,16 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
             *("ActorState", "NodeState", "TaskState"),
         )
     },
-    "ray.util.state.exception": {f"{_OURS}.state_api": ("RayStateApiException",)},
+    "ray.util.state.exception": {
+        f"{_OURS}.state_api": ("RayStateApiException", "ServerUnavailable")
+    },
     "ray.experimental.state": {},
     "ray.experimental.state.api": {f"{_OURS}.state_api": _LISTINGS},
     "ray.util.serialization": {"phalanx.util": ("deregister_serializer", "register_serializer")},
     "ray.util.client": {f"{_OURS}.client": ("ray",)},
     "ray.util.rpdb": {f"{_OURS}.debug": ("_is_ray_debugger_post_mortem_enabled",)},
     "ray.autoscaler": {},
+    "ray.autoscaler.sdk": {f"{_OURS}.autoscaling": ("request_resources",)},
     "ray.experimental": {f"{_OURS}.locations": _LOCATIONS},
     "ray.experimental.locations": {f"{_OURS}.locations": _LOCATIONS},
     "ray.experimental.internal_kv": {f"{_OURS}.internal_kv": _KV},
@@ -161,9 +168,6 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray._common.usage.usage_lib": {f"{_OURS}.usage": ("*",)},
     "ray._common.utils": {f"{_OURS}.common": ("*",)},
     "ray._private": {},
-    "ray._private.auto_init_hook": {
-        f"{_OURS}.client_mode_hook": ("auto_init_hook", "wrap_auto_init")
-    },
     "ray._private.client_mode_hook": {
         f"{_OURS}.client_mode_hook": (
             "_explicitly_disable_client_mode",
@@ -178,6 +182,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
     "ray._private.internal_api": {
         f"{_OURS}.state_api": ("free", "memory_summary"),
+        f"{_OURS}.memory_info": ("get_memory_info_reply", "get_state_from_address"),
         f"{_OURS}.worker": ("get_local_ongoing_lineage_reconstruction_tasks",),
     },
     "ray._private.ray_constants": {f"{_OURS}.constants": ("*",)},
@@ -195,20 +200,16 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
 }
 """Ray's modules that gather names of ours: from which module, and which ("*": all public ones)."""
 
-_NO_LISTINGS = ("get_log", "list_cluster_events", "list_logs", "list_runtime_envs")
+_NO_LISTINGS = ("list_cluster_events", "list_runtime_envs")
 
 REFUSED: Mapping[str, Sequence[str]] = {
-    "ray.autoscaler.sdk": ("request_resources",),
     "ray.cluster_utils": ("AutoscalingCluster",),
-    "ray._private.internal_api": (
-        *("get_memory_info_reply", "get_state_from_address", "global_gc", "node_stats"),
-    ),
+    "ray._private.internal_api": ("global_gc", "node_stats"),
     "ray.experimental": (
         *("CommunicatorMetadata", "TensorTransportManager", "TensorTransportMetadata"),
         "register_tensor_transport",
     ),
     "ray.util": ("connect", "disconnect"),
-    "ray.util.dask": ("disable_dask_on_ray", "enable_dask_on_ray", "ray_dask_get"),
     "ray.util.iter": (
         *("LocalIterator", "ParallelIterator", "ParallelIteratorWorker"),
         *("from_actors", "from_items", "from_iterators", "from_range"),

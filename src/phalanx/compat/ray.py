@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from phalanx.compat.libraries import InstalledRay, find_installed
+from phalanx.compat.libraries import InstalledRay, find_installed, is_of_library
 from phalanx.compat.names import REFUSED, SAME_MODULE, SOME_NAMES
 
 MARKER = "PHALANX_COMPAT_RAY"
@@ -172,6 +172,12 @@ def _refusing(name: str) -> type:
 
 
 def _refusal(name: str) -> str:
+    if _libraries() is None and is_of_library(name):
+        return (
+            f"Phalanx has no {name} of its own. Ray's is taken from an installed ray with "
+            "`python -m phalanx.compat.ray --libraries`, or by "
+            "`phalanx.compat.ray.install(libraries=True)` before the first `import ray`"
+        )
     return f"Phalanx has no {name}: this part of Ray's interface is not offered"
 
 
@@ -203,6 +209,7 @@ class _Gathering(Loader):
         return _Gathered(spec.name, f"Phalanx under the name {spec.name}.")
 
     def exec_module(self, module: types.ModuleType) -> None:
+        module.__class__ = _Gathered  # importlib's LazyLoader has put a plain module's in its place
         module.__dict__["__all__"] = _public_names(module.__name__)
         if module.__name__ == "ray":
             libraries = _libraries()

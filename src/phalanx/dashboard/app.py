@@ -21,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from phalanx import __version__
 from phalanx.dashboard.guard import App, Guard
+from phalanx.dashboard.http_counts import HttpCounts
 from phalanx.dashboard.login import SESSION_S, Login
 from phalanx.dashboard.metrics import CONTENT_TYPE, Metrics
 from phalanx.dashboard.output import first_offset, part_data
@@ -58,10 +59,12 @@ class Dashboard:
         cookie: str,
         may_act: bool,
         is_secure: bool = False,
+        is_record: bool = False,
         scrape_token: str = "",
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`cookie`: its name, another for each server of one host. `is_secure`: TLS is spoken.
+        `is_record`: nothing changes any more.
         Who bears `scrape_token` may read the metrics; empty: nobody by that."""
         self.watch = watch
         self._login = login
@@ -71,13 +74,15 @@ class Dashboard:
         self._cookie = cookie
         self._may_act = may_act
         self._is_secure = is_secure
+        self._is_record = is_record
         self._scrape_token = scrape_token
-        self._metrics = Metrics(watch, __version__)
+        self._http = HttpCounts()
+        self._metrics = Metrics(watch, __version__, self._http.numbers)
         self._now = now
         self._sent: OrderedDict[tuple[str, int], Pieces] = OrderedDict()
         """What pages were sent as, by their addresses and pictures."""
 
-    def app(self, hosts: set[str]) -> Guard:
+    def app(self, hosts: set[str]) -> App:
         """The whole application. `hosts`: how it may be called."""
         static = StaticFiles(directory=str(resources.files("phalanx.dashboard") / "static"))
         routes = [
@@ -92,7 +97,7 @@ class Dashboard:
             Route("/jobs/{namespace}/{name}/{action}", self._act, methods=["POST"]),
             Route("/{path:path}", self._page, methods=["GET"]),
         ]
-        return Guard(self._for_members(Starlette(routes=routes)), hosts)
+        return self._http.around(Guard(self._for_members(Starlette(routes=routes)), hosts))
 
     def _for_members(self, app: App) -> App:
         """Lets nobody pass who has not signed in."""
@@ -183,7 +188,7 @@ class Dashboard:
 
     async def _show_metrics(self, request: Request) -> Response:
         await self.watch.fresh()
-        return Response(self._metrics.text(), 200, _NO_STORE, CONTENT_TYPE)
+        return Response(await self._metrics.text(), 200, _NO_STORE, CONTENT_TYPE)
 
     async def _log(self, request: Request) -> Response:
         words, job = request.query_params, _job_of(request)
@@ -246,7 +251,7 @@ class Dashboard:
             title=view.title,
             page=view.page,
             trouble=picture.trouble,
-            live="no" if path in STILL else str(picture.version),
+            live="no" if self._is_still(path) else str(picture.version),
             may_act=self._may_act,
             **self._frame(path, view.command),
             **view.more,
@@ -260,9 +265,12 @@ class Dashboard:
 
     # ---- what changes ------------------------------------------------------------------------
 
+    def _is_still(self, path: str) -> bool:
+        return self._is_record or path in STILL
+
     async def _live(self, request: Request) -> Response:
         path = request.path_params["path"] or "/"
-        if path in STILL:
+        if self._is_still(path):
             return Response("This page does not change by itself.\n", 404, _NO_STORE, "text/plain")
         return StreamingResponse(
             self._changes(request, path), media_type="text/event-stream", headers=_NO_STORE

@@ -1,82 +1,77 @@
-"""What the page's process knows, for Prometheus.
-
-Gauges are read of the last picture when somebody scrapes. Jobs that end are counted as they are
-heard of: a job is told of until it is forgotten, so none is missed, and none is counted that had
-ended before this process began.
-"""
+"""What is known of a cluster, for Prometheus: what its picture shows, and what it has counted."""
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Histogram
-from prometheus_client import Counter as Total
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
-from phalanx.dashboard.watch import Watch
+from phalanx.dashboard.told_numbers import UNBOUND, Families, ToldNumbers, node_names
+from phalanx.dashboard.watch import Picture, Watch
+from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.cluster import NodeInfo
-from phalanx.model.rows.work import JobInfo
+from phalanx.model.rows.work import JobInfo, QueueInfo
+from phalanx.observe.metrics.definitions import COUNTER, HISTOGRAM, Numbers
+from phalanx.observe.metrics.meter import Family, Meter
+from phalanx.observe.stranded import stranded_in_all
 from phalanx.observe.usage import is_silent, sums
+from phalanx.protocol.requests.metrics import GetMetrics
 
 CONTENT_TYPE: str = CONTENT_TYPE_LATEST
 NODE_STATES = {"ALIVE": "up", "DRAINING": "draining", "DEAD": "down"}
 UNITS = {"CPU": "core", "GPU": "device", "memory": "byte", "object_store_memory": "byte"}
 OTHER_UNIT = "unit"
-SECONDS = tuple(float(2**power) for power in range(19))
-"""The bounds of histograms: 1 s to three days."""
-_QUEUE_AMOUNTS = {
-    "allocated": "What gangs and jobs of a queue hold, those of the queues below it included",
-    "requested": "What they wait for, beside that",
-    "deserved": "What a queue deserves, where somebody said so",
-    "guarantee": "What is kept free for a queue",
-    "capability": "What a queue may use at most",
-}
-RESULTS = {
-    st.COMPLETED: "completed", st.FAILED: "failed", st.TERMINATED: "terminated",
-    st.TIMED_OUT: "timed_out", st.DEADLINE: "deadline",
-    st.DEPENDENCY_FAILED: "dependency_failed",
-}  # fmt: skip
+_OF_QUEUES = ("allocated", "requested", "deserved", "guarantee", "capability")
 
 
 class Metrics(Collector):
-    """Everything under its name; labels are bounded: no job, user or process is one."""
+    """Everything under its name."""
 
-    def __init__(self, watch: Watch, version: str) -> None:
+    def __init__(self, watch: Watch, version: str, asked: Callable[[], list[Numbers]]) -> None:
+        """`asked`: what this page was asked for so far."""
+        self._asked = asked
+        self._of_page = Meter()
         self._watch = watch
         self._version = version
-        self._registry = CollectorRegistry()
-        self._finished = Total(
-            "phalanx_jobs_finished", "Jobs that ended", ("queue", "result"),
-            registry=self._registry,
-        )  # fmt: skip
-        self._waited = Histogram(
-            "phalanx_job_wait_seconds", "From the submission of a job to its first start",
-            ("queue",), buckets=SECONDS, registry=self._registry,
-        )  # fmt: skip
-        self._ran = Histogram(
-            "phalanx_job_run_seconds", "How long a job that ended ran, the last time", ("queue",),
-            buckets=SECONDS, registry=self._registry,
-        )  # fmt: skip
+        self._told = ToldNumbers()
+        self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
-        watch.on_jobs = self.jobs_heard
 
-    def jobs_heard(self, rows: list[tuple[JobInfo | None, JobInfo]]) -> None:
-        """Rows of jobs that have changed, each with what it was; None: it was not there."""
-        for known, row in rows:
-            if row.started is not None and (known is None or known.started is None):
-                self._waited.labels(row.queue).observe(max(row.started - row.submitted, 0.0))
-            if row.state in RESULTS and (known is None or known.state not in RESULTS):
-                self._finished.labels(row.queue, RESULTS[row.state]).inc()
-                if row.started is not None:
-                    self._ran.labels(row.queue).observe(row.ran_s)
+    async def hear(self) -> None:
+        """Ask the head what it has counted. While it gives no answer, what it said last stays."""
+        is_more = True
+        try:
+            while is_more:
+                news = await self._watch.ask(GetMetrics(self._told.since))
+                self._told.take(news)
+                is_more = news.is_more
+        except (OSError, PhalanxError, ValueError):
+            return
 
-    def text(self) -> bytes:
+    async def text(self) -> bytes:
         """All of it, in OpenMetrics' text."""
+        await self.hear()
+        self._of_page = Meter()  # a copy: what follows runs beside requests, which count
+        for numbers in self._asked():
+            self._of_page.take_in(numbers)
+        return await asyncio.to_thread(self._written)
+
+    def _written(self) -> bytes:
         text: bytes = generate_latest(self._registry)  # type: ignore[no-untyped-call]
         return text
 
@@ -85,93 +80,114 @@ class Metrics(Collector):
         build = InfoMetricFamily("phalanx_build", "This version")
         build.add_metric([], {"version": self._version, "python": platform.python_version()})
         yield build
-        picture = self._watch.picture
-        up = GaugeMetricFamily("phalanx_head_up", "Whether the head answers")
-        up.add_metric([], float(picture is not None and not picture.trouble))
-        yield up
-        viewers = GaugeMetricFamily("phalanx_dashboard_viewers", "Pages that are open")
-        viewers.add_metric([], self._watch.viewers)
-        yield viewers
-        if picture is None:
-            return
-        yield from _of_nodes(picture.status.nodes)
-        actors = GaugeMetricFamily("phalanx_actors", "Actors", labels=("state",))
-        for state, count in sorted(picture.status.actors.items()):
-            actors.add_metric([state.lower()], count)
-        yield actors
-        defects = GaugeMetricFamily(
-            "phalanx_defects", "Errors of the head's own since it started", labels=("kind",)
-        )
-        for kind, row in sorted(picture.status.defects.items()):
-            defects.add_metric([kind], row.count)
-        yield defects
-        for what, said in _QUEUE_AMOUNTS.items():
-            family = GaugeMetricFamily(
-                f"phalanx_queue_resource_{what}", said, labels=("queue", "resource", "unit")
+        picture, meter = self._watch.picture, Meter(UNBOUND)
+        meter.set("phalanx_head_up", float(picture is not None and not picture.trouble))
+        meter.set("phalanx_dashboard_viewers", self._watch.viewers)
+        names: dict[str, str] = {}
+        if picture is not None:
+            nodes = picture.status.nodes
+            names = node_names((row.node_id, row.hostname) for row in nodes if row.state != "DEAD")
+            put_picture(meter, picture, names)
+        yield from written(meter.families)
+        yield from written(self._of_page.families)
+        yield from written(self._told.families(names))
+
+
+def written(families: Families) -> Iterator[Metric]:
+    """As prometheus_client has them."""
+    for name, family in families.items():
+        yield _metric(name, family)
+
+
+def _metric(name: str, family: Family) -> Metric:
+    definition = family.definition
+    if definition.kind == HISTOGRAM:
+        histogram = HistogramMetricFamily(name, definition.help, labels=definition.labels)
+        bounds = [*map(floatToGoString, definition.bounds), "+Inf"]
+        for sample in family.samples.values():
+            sums_up_to = accumulate(sample.counts or ())
+            histogram.add_metric(
+                sample.labels, list(zip(bounds, sums_up_to, strict=True)), sample.value
             )
-            for queue in picture.queues:
-                for name, amount in sorted(queue[what].items()):
-                    family.add_metric([queue.name, name, UNITS.get(name, OTHER_UNIT)], amount)
-            yield family
-        weight = GaugeMetricFamily("phalanx_queue_weight", "Its weight", labels=("queue",))
-        is_open = GaugeMetricFamily(
-            "phalanx_queue_open", "Whether it takes work", labels=("queue",)
-        )
-        for queue in picture.queues:
-            weight.add_metric([queue.name], queue.weight)
-            is_open.add_metric([queue.name], float(queue.state == "Open"))
-        yield from (weight, is_open)
-        yield from _of_jobs(picture.jobs, picture.at)
+        return histogram
+    kind = CounterMetricFamily if definition.kind == COUNTER else GaugeMetricFamily
+    metric = kind(name, definition.help, labels=definition.labels)
+    for sample in family.samples.values():
+        metric.add_metric(sample.labels, sample.value)
+    return metric
 
 
-def _of_nodes(nodes: list[NodeInfo]) -> Iterator[Metric]:
+def put_picture(meter: Meter, picture: Picture, names: dict[str, str]) -> None:
+    """What the head says of itself, as gauges. `names`: what living nodes are called."""
+    _put_nodes(meter, picture.status.nodes, names)
+    for name, amount in stranded_in_all(picture.status.stranded).items():
+        meter.set("phalanx_resource_stranded", amount, name, _unit(name))
+    for state, count in picture.status.actors.items():
+        meter.set("phalanx_actors", count, state.lower())
+    for kind, row in picture.status.defects.items():
+        meter.set("phalanx_defects", row.count, kind)
+    capacity = {name: total for name, (_, total) in sums(picture.status.nodes).items() if total}
+    for queue in picture.queues:
+        _put_queue(meter, queue, capacity)
+    _put_jobs(meter, picture.jobs, picture)
+
+
+def _unit(resource: str) -> str:
+    return UNITS.get(resource, OTHER_UNIT)
+
+
+def _put_nodes(meter: Meter, nodes: list[NodeInfo], names: dict[str, str]) -> None:
     states = Counter(NODE_STATES.get(row.state, "unknown") for row in nodes)
-    family = GaugeMetricFamily("phalanx_nodes", "Nodes", labels=("state",))
     for state in (*NODE_STATES.values(), "unknown"):
-        family.add_metric([state], states[state])
-    yield family
-    whole = GaugeMetricFamily(
-        "phalanx_resource_capacity", "What living nodes have", labels=("resource", "unit")
-    )
-    held = GaugeMetricFamily(
-        "phalanx_resource_allocated", "What is allocated of it", labels=("resource", "unit")
-    )
-    for name, (used, total) in sorted(sums(nodes).items()):
-        if name.startswith("node:"):
-            continue
-        whole.add_metric([name, UNITS.get(name, OTHER_UNIT)], total)
-        held.add_metric([name, UNITS.get(name, OTHER_UNIT)], used)
-    yield from (whole, held)
-    of_node = ("node", "resource", "unit")
-    whole = GaugeMetricFamily("phalanx_node_resource_capacity", "What a node has", labels=of_node)
-    held = GaugeMetricFamily(
-        "phalanx_node_resource_allocated", "What is allocated of a node", labels=of_node
-    )
+        meter.set("phalanx_nodes", states[state], state)
+    for name, (used, total) in sums(nodes).items():
+        if not name.startswith("node:"):
+            meter.set("phalanx_resource_capacity", total, name, _unit(name))
+            meter.set("phalanx_resource_allocated", used, name, _unit(name))
     for row in nodes:
-        if row.state == "DEAD" or is_silent(row):
+        if row.node_id not in names or is_silent(row):
             continue
         for name, unit in UNITS.items():
             if name in row.total:
-                labels = [row.hostname or row.node_id[:12], name, unit]
-                whole.add_metric(labels, row.total[name])
-                held.add_metric(labels, max(row.total[name] - row.available.get(name, 0.0), 0.0))
-    yield from (whole, held)
+                labels = (names[row.node_id], name, unit)
+                used = max(row.total[name] - row.available.get(name, 0.0), 0.0)
+                meter.set("phalanx_node_resource_capacity", row.total[name], *labels)
+                meter.set("phalanx_node_resource_allocated", used, *labels)
 
 
-def _of_jobs(jobs: list[JobInfo], now: float) -> Iterator[Metric]:
-    family = GaugeMetricFamily("phalanx_jobs", "Jobs", labels=("queue", "state"))
-    counts = Counter((job.queue, job.state) for job in jobs)
-    for (queue, state), count in sorted(counts.items()):
-        family.add_metric([queue, state.lower()], count)
-    yield family
+def _put_queue(meter: Meter, queue: QueueInfo, capacity: dict[str, float]) -> None:
+    for what in _OF_QUEUES:
+        for name, amount in queue[what].items():
+            labels = (queue.name, name, _unit(name))
+            meter.set(f"phalanx_queue_resource_{what}", amount, *labels)
+    shares = [held / capacity[name] for name, held in queue.allocated.items() if name in capacity]
+    meter.set("phalanx_queue_share_ratio", max(shares, default=0.0), queue.name)
+    meter.set("phalanx_queue_weight", queue.weight, queue.name)
+    meter.set("phalanx_queue_open", float(queue.state == "Open"), queue.name)
+
+
+def _put_jobs(meter: Meter, jobs: Iterable[JobInfo], picture: Picture) -> None:
     oldest: dict[str, float] = {}
+    reasons: Counter[tuple[str, str]] = Counter()
+    states: Counter[tuple[str, str]] = Counter()
     for job in jobs:
+        states[job.queue, job.state.lower()] += 1
         if job.state == st.PENDING:
-            oldest[job.queue] = max(oldest.get(job.queue, 0.0), now - job.submitted)
-    family = GaugeMetricFamily(
-        "phalanx_queue_oldest_pending_seconds", "How long the first of a queue waits",
-        labels=("queue",),
-    )  # fmt: skip
-    for queue, seconds in sorted(oldest.items()):
-        family.add_metric([queue], seconds)
-    yield family
+            oldest[job.queue] = max(oldest.get(job.queue, 0.0), picture.at - job.submitted)
+            reasons[job.queue, _why(job, picture.waits)] += 1
+    for (queue, state), count in states.items():
+        meter.set("phalanx_jobs", count, queue, state)
+    for (queue, reason), count in reasons.items():
+        meter.set("phalanx_jobs_pending", count, queue, reason)
+    for queue, seconds in oldest.items():
+        meter.set("phalanx_queue_oldest_pending_seconds", seconds, queue)
+
+
+def _why(job: JobInfo, waits: dict[str, str]) -> str:
+    """One of few words: a code of the scheduler, or why it is not asked yet."""
+    if job.is_held:
+        return "held"
+    code = waits.get(f"{job.namespace}/{job.name}")
+    if code is None and job.after:
+        return "dependency"
+    return code or "not-asked-yet"

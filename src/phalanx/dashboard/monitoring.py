@@ -42,6 +42,45 @@ ALERTS: tuple[tuple[str, str, str, str, str], ...] = (
         "30m", "warning", "More than half of the jobs of queue {{ $labels.queue }} fail",
     ),
     (
+        "PhalanxCyclesSlow",
+        "histogram_quantile(0.99, sum by (instance, le) "
+        "(rate(phalanx_schedule_cycle_seconds_bucket[10m]))) > 1",
+        "10m", "warning", "Cycles of the scheduler of {{ $labels.instance }} take more than 1 s",
+    ),
+    (
+        "PhalanxJournalStuck",
+        "phalanx_journal_bytes > 0 and on(instance) "
+        "sum by (instance) (rate(phalanx_store_commit_seconds_count[5m])) == 0",
+        "5m", "critical", "The head of {{ $labels.instance }} writes nothing of what has changed",
+    ),
+    (
+        "PhalanxLoopLag", "phalanx_loop_lag_seconds > 1", "5m", "warning",
+        "A {{ $labels.process }} of {{ $labels.instance }} is busy for more than 1 s at a time",
+    ),
+    (
+        "PhalanxAuthFailures", "increase(phalanx_auth_failures_total[10m]) > 20", "0m", "warning",
+        "Somebody tries tokens at a {{ $labels.process }} of {{ $labels.instance }}",
+    ),
+    (
+        "PhalanxDeviceBad", 'phalanx_device_health{state="bad"} == 1', "1m", "critical",
+        "Device {{ $labels.device }} of {{ $labels.node }} is bad, and out of the pool",
+    ),
+    (
+        "PhalanxDeviceHot", "phalanx_device_temperature_celsius > 90", "5m", "warning",
+        "Device {{ $labels.device }} of {{ $labels.node }} has {{ $value }} degrees",
+    ),
+    (
+        "PhalanxWorkersDie",
+        'sum by (instance, node) (rate(phalanx_worker_deaths_total{reason="crashed"}[10m])) > 0.1',
+        "10m", "warning", "Workers of {{ $labels.node }} crash again and again",
+    ),
+    (
+        "PhalanxStoreFull",
+        "phalanx_object_store_used_bytes / phalanx_object_store_capacity_bytes > 0.95 and "
+        "rate(phalanx_object_spills_total[5m]) > 0",
+        "10m", "warning", "Objects of {{ $labels.node }} do not fit into its shared memory",
+    ),
+    (
         "PhalanxDefects", "increase(phalanx_defects[1h]) > 0", "0m", "warning",
         "The head of {{ $labels.instance }} has met an error of its own about a {{ $labels.kind }}",
     ),
@@ -54,6 +93,7 @@ _ROWS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
         (
             ("Allocated", "percentunit", "phalanx_resource_allocated / phalanx_resource_capacity",
              "{{resource}}"),
+            ("Stranded", "short", "phalanx_resource_stranded", "{{resource}}"),
             ("Nodes", "short", "phalanx_nodes", "{{state}}"),
             ("Jobs", "short", "sum by (state) (phalanx_jobs)", "{{state}}"),
             ("Actors", "short", "phalanx_actors", "{{state}}"),
@@ -91,12 +131,96 @@ _ROWS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
         ),
     ),
     (
+        "Why jobs wait",
+        (
+            ("Pending by reason", "short",
+             'sum by (reason) (phalanx_jobs_pending{queue=~"$queue"})', "{{reason}}"),
+            ("Evicted members", "short",
+             "sum by (queue, action) (increase(phalanx_evicted_members_total[5m]))",
+             "{{queue}} {{action}}"),
+        ),
+    ),
+    (
+        "Scheduler",
+        (
+            ("Cycle, 99 %", "s",
+             "histogram_quantile(0.99, sum by (le) "
+             "(rate(phalanx_schedule_cycle_seconds_bucket[5m])))", "cycle"),
+            ("Actions, 95 %", "s",
+             "histogram_quantile(0.95, sum by (le, action) "
+             "(rate(phalanx_schedule_action_seconds_bucket[5m])))", "{{action}}"),
+            ("Cycles", "short", "sum by (result) (rate(phalanx_schedule_cycles_total[5m]))",
+             "{{result}}"),
+            ("Placements", "short", "rate(phalanx_placements_total[5m])", "members"),
+            ("Rejections", "short",
+             "sum by (reason) (increase(phalanx_plan_rejections_total[5m]))", "{{reason}}"),
+            ("From plan to places, 95 %", "s",
+             "histogram_quantile(0.95, sum by (le) "
+             "(rate(phalanx_gang_start_seconds_bucket[10m])))", "gangs"),
+        ),
+    ),
+    (
+        "The head",
+        (
+            ("Requests, 99 %", "s",
+             "histogram_quantile(0.99, sum by (le, method) "
+             "(rate(phalanx_rpc_seconds_bucket[5m])))", "{{method}}"),
+            ("Late for its turn", "s", "phalanx_loop_lag_seconds", "{{process}} {{node}}"),
+            ("Commit, 99 %", "s",
+             "histogram_quantile(0.99, sum by (le) "
+             "(rate(phalanx_store_commit_seconds_bucket[5m])))", "commit"),
+            ("Waits to be written", "bytes", "phalanx_journal_bytes", "journal"),
+        ),
+    ),
+    (
         "Nodes",
         (
             ("Allocated of each", "percentunit",
              'phalanx_node_resource_allocated{resource="$resource"} / '
              'phalanx_node_resource_capacity{resource="$resource"}', "{{node}}"),
             ("Defects of the head", "short", "phalanx_defects", "{{kind}}"),
+        ),
+    ),
+    (
+        "GPUs",
+        (
+            ("Allocated", "percentunit", 'phalanx_device_allocated_ratio{node=~"$node"}',
+             "{{node}} {{device}}"),
+            ("In use", "percentunit", 'phalanx_device_utilization_ratio{node=~"$node"}',
+             "{{node}} {{device}}"),
+            ("Memory", "percentunit",
+             'phalanx_device_memory_used_bytes{node=~"$node"} / '
+             'phalanx_device_memory_bytes{node=~"$node"}', "{{node}} {{device}}"),
+            ("Temperature", "celsius", 'phalanx_device_temperature_celsius{node=~"$node"}',
+             "{{node}} {{device}}"),
+            ("Power", "watt", 'sum by (node) (phalanx_device_power_watts{node=~"$node"})',
+             "{{node}}"),
+            ("Not well", "short", 'sum by (state) (phalanx_device_health{state!="ok"})',
+             "{{state}}"),
+        ),
+    ),
+    (
+        "Tasks, actors and objects",
+        (
+            ("Tasks", "short", "phalanx_tasks", "{{state}}"),
+            ("Ended a second", "short",
+             "sum by (result, function) (rate(phalanx_tasks_finished_total[1m]))",
+             "{{function}} {{result}}"),
+            ("Run, 95 %", "s",
+             "histogram_quantile(0.95, sum by (le, kind) "
+             "(rate(phalanx_task_run_seconds_bucket[5m])))", "{{kind}}"),
+            ("Wait, 95 %", "s",
+             "histogram_quantile(0.95, sum by (le, kind) "
+             "(rate(phalanx_task_queue_seconds_bucket[5m])))", "{{kind}}"),
+            ("Workers", "short", "sum by (state) (phalanx_workers)", "{{state}}"),
+            ("Workers that ended", "short",
+             "sum by (reason) (increase(phalanx_worker_deaths_total[5m]))", "{{reason}}"),
+            ("Objects", "bytes", 'phalanx_object_store_used_bytes{node=~"$node"}', "{{node}}"),
+            ("On disk", "bytes", 'phalanx_object_store_spilled_bytes{node=~"$node"}', "{{node}}"),
+            ("Pinned", "bytes", 'phalanx_object_store_pinned_bytes{node=~"$node"}', "{{node}}"),
+            ("Between nodes", "Bps",
+             'sum by (node) (rate(phalanx_object_transfer_bytes_total{direction="in"}[1m]))',
+             "{{node}}"),
         ),
     ),
 )  # fmt: skip
@@ -164,6 +288,9 @@ def board() -> dict[str, Any]:
         "templating": {
             "list": [
                 _variable("queue", "label_values(phalanx_queue_weight, queue)", is_many=True),
+                _variable(
+                    "node", "label_values(phalanx_node_resource_capacity, node)", is_many=True
+                ),
                 _variable(
                     "resource", "label_values(phalanx_resource_capacity, resource)", is_many=False
                 ),

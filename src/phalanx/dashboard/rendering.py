@@ -18,12 +18,21 @@ from markupsafe import Markup, escape
 
 from phalanx.dashboard.pages import numbers, plan
 from phalanx.model.readable import age, amount, size
+from phalanx.observe.events import subject, told
 
 _MARKS = {
     "Running": "run", "Completed": "done", "Pending": "wait", "Failed": "bad", "TimeOut": "bad",
     "Deadline": "bad", "DependencyFailed": "bad", "Terminated": "off", "Aborted": "off",
     "alive": "run", "draining": "wait", "dead": "bad", "Open": "run", "Closed": "off",
-    "Closing": "wait", "Succeeded": "done",
+    "Closing": "wait", "Succeeded": "done", "began": "run", "placed": "run", "placing": "run",
+    "ended": "done", "preempted": "bad", "reclaimed": "bad", "evicted": "bad", "lost": "bad",
+    "element-failed": "bad", "node-lost": "bad", "node-away": "wait", "node-drained": "wait",
+    "node-joined": "run", "node-back": "run", "rules-refused": "bad", "defect": "bad",
+    "device-bad": "bad", "device-suspect": "wait", "device-well": "run", "device-cordoned": "wait",
+    "device-uncordoned": "run", "node-held": "wait", "node-released": "run",
+    "ok": "run", "suspect": "wait", "closed": "off", "well": "run", "look": "wait",
+    "bad": "bad", "promised": "wait", "left": "wait",
+    "waits": "wait", "held": "wait", "suspended": "off",
 }  # fmt: skip
 """The sign beside a state; colour is never alone."""
 
@@ -58,10 +67,13 @@ class Renderer:
             "amounts": numbers.amounts_text,
             "span": age,
             "size": size,
+            "ms": lambda seconds: f"{1000 * seconds:.2f} ms",
             "mark": mark,
             "key": key,
             "line": line,
             "place": plan.place_text,
+            "subject": subject,
+            "told": told,
         }
         self._env.globals["how"] = plan.how
 

@@ -13,6 +13,7 @@ import platform
 import signal
 import socket
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import FrameType
@@ -22,6 +23,7 @@ import uvicorn
 
 from phalanx.dashboard.app import Dashboard
 from phalanx.dashboard.login import Login
+from phalanx.dashboard.record import read
 from phalanx.dashboard.watch import Watch
 from phalanx.dashboard.wire import HEAD_BYTES, StrictProtocol
 from phalanx.engines.embedded import cluster_token
@@ -49,6 +51,8 @@ class Options(msgspec.Struct, kw_only=True):
     certificate: str = ""
     key: str = ""
     """Files in PEM; without them no TLS is spoken."""
+    record: str = ""
+    """The file of a record, which is served in place of a cluster: see `record`."""
 
 
 def place() -> Path:
@@ -130,18 +134,49 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
+class _File:
+    """A record, whose page ends when it is deleted."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def is_here(self) -> bool:
+        """Whether the file is there."""
+        return os.path.exists(self._path)
+
+
+def _source(options: Options) -> tuple[HeadHere | _File, Watch]:
+    """What says whether there is still something to show, and what shows it."""
+    if not options.record:
+        head = HeadHere(options.cluster)
+        return head, Watch(head.ask)
+    found = read(options.record)
+    watch = Watch(found.ask, wall=lambda: found.title.at)
+    watch.series = found.series
+    return _File(options.record), watch
+
+
+def _called(options: Options) -> str:
+    """What is shown, for people."""
+    if not options.record:
+        return options.cluster
+    title = read(options.record).title
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(title.at))
+    return f"{title.cluster}, as recorded {when}"
+
+
 async def _serve(options: Options, listener: socket.socket) -> None:
     port = int(listener.getsockname()[1])
-    head = HeadHere(options.cluster)
-    watch = Watch(head.ask)
+    head, watch = _source(options)
     is_secure = bool(options.certificate)
     dashboard = Dashboard(
         watch,
         Login(secret(port)),
-        address=options.cluster,
+        address=_called(options),
         cookie=f"phalanx_{port}",
         may_act=options.may_act,
         is_secure=is_secure,
+        is_record=bool(options.record),
         scrape_token=Path(scrape_token_file()).read_text().strip(),
     )
     server = _Server(
@@ -192,8 +227,13 @@ def main(words: str) -> None:
     options = msgspec.json.decode(words, type=Options)
     try:
         listener = _listen(options)
+        if options.record:
+            read(options.record)
+    except ValueError as error:
+        print(error, flush=True)
+        return
     except OSError as error:
-        print(f"{options.host}:{options.port}: {error.strerror}", flush=True)
+        print(f"{error.filename or f'{options.host}:{options.port}'}: {error.strerror}", flush=True)
         return
     with contextlib.closing(listener):
         asyncio.run(_serve(options, listener))

@@ -7,7 +7,10 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
+from phalanx import __version__
 from phalanx.dashboard.pages import (
+    decisions,
+    events,
     history,
     jobs,
     nodes,
@@ -23,8 +26,12 @@ from phalanx.dashboard.supposing import Supposing
 from phalanx.dashboard.watch import Picture, Watch
 from phalanx.errors import JobNotFoundError
 from phalanx.model.jobs import states as st
+from phalanx.observe.health import health
+from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
-from phalanx.protocol.requests.gangs import Explain, ShowPlan, TakeSnapshot
+from phalanx.protocol.requests.cluster import GetHealth
+from phalanx.protocol.requests.gangs import Explain, GetRules, ListCycles, ShowPlan, TakeSnapshot
+from phalanx.protocol.requests.health import ListDevices
 from phalanx.protocol.requests.jobs import GetJob
 from phalanx.protocol.requests.state import QueryState
 
@@ -38,6 +45,9 @@ NAV = (
     ("/work", "Tasks and actors"),
     ("/objects", "Objects"),
     ("/history", "History"),
+    ("/events", "Events"),
+    ("/decisions", "Decisions"),
+    ("/health", "Health"),
 )
 STILL = frozenset({"/what-if", "/history"})
 """What these pages show costs too much to follow the cluster."""
@@ -107,7 +117,8 @@ class Views:
             raise NoSuchPageError(str(error)) from None
         short = job.name if job.namespace == "default" else name
         more = {"names": _names(picture), "path": f"/jobs/{parts['namespace']}/{parts['name']}"}
-        page = jobs.job_page(job, why if why is not None and why.waits else None)
+        steps = events.steps_of(picture, job)
+        page = jobs.job_page(job, why if why is not None and why.waits else None, steps)
         return View("job.html", short, f"phalanx job {short}", page, more)
 
     async def _nodes(
@@ -122,8 +133,12 @@ class Views:
         page = nodes.node_page(picture, parts["node"])
         if page is None:
             raise NoSuchPageError(f"There is no node {parts['node']}.")
+        if page.devices:
+            seen = await self._watch.shared(ListDevices(), picture.version)
+            page = nodes.node_page(picture, page.node.node_id, seen) or page
         command = f"phalanx get nodes {page.node.node_id}"
-        return View("node.html", page.node.hostname or page.node.host, command, page, {})
+        more = {"happened": events.of_node(picture, page.node.node_id), "names": _names(picture)}
+        return View("node.html", page.node.hostname or page.node.host, command, page, more)
 
     async def _queues(
         self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
@@ -162,6 +177,48 @@ class Views:
         found = [await self._watch.shared(QueryState(one), picture.version) for one in queries]
         page = objects.objects(*found)
         return View("objects.html", "Objects", "phalanx memory", page, {"names": _names(picture)})
+
+    async def _decisions(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        found = await self._watch.shared(ListCycles(), picture.version)
+        page = decisions.decisions(found)
+        return View("decisions.html", "Decisions", "phalanx scheduler cycles -n 200", page, {})
+
+    async def _cycle(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        number = int(parts["number"])
+        try:
+            found = await self._watch.shared(ListCycles(number), picture.version)
+        except JobNotFoundError as error:
+            raise NoSuchPageError(str(error)) from None
+        page = decisions.cycle_page(picture, found)
+        command, more = f"phalanx scheduler cycle {number}", {"names": _names(picture)}
+        return View("cycle.html", f"Cycle {number}", command, page, more)
+
+    async def _health(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        shared = self._watch.shared
+        page = health(
+            await shared(GetHealth(), picture.version),
+            picture.status,
+            await shared(GetRules(), picture.version),
+            [one for one in picture.events if one.kind == "rules-refused"],
+            now=picture.at,
+            version=__version__,
+            protocol=PROTOCOL_VERSION,
+        )
+        return View("health.html", "Health", "phalanx health", page, {})
+
+    async def _events(
+        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+    ) -> View:
+        page = events.events(picture, words)
+        more = {"names": _names(picture), "spans": list(events.SPANS)}
+        command = events.command(page.listed.asked.filters)
+        return View("events.html", "Events", command, page, more)
 
     async def _history(
         self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
@@ -212,5 +269,9 @@ _PAGES: tuple[tuple[str, Build], ...] = (
     (r"/work", Views._work),
     (r"/objects", Views._objects),
     (r"/history", Views._history),
+    (r"/events", Views._events),
+    (r"/health", Views._health),
+    (r"/decisions", Views._decisions),
+    (r"/decisions/(?P<number>[0-9]{1,15})", Views._cycle),
     (r"/what-if", Views._what_if),
 )

@@ -1,7 +1,8 @@
 """Asks the head for all viewers at once, and seldom enough that it does not notice.
 
 A question costs the head at most as long as its answer takes: the watch waits fifty times as long
-before it asks again, so that it takes at most two hundredths of a core, however large the cluster.
+before it asks again (`Pace`), so that it takes at most two hundredths of a core, however large the
+cluster.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from phalanx.dashboard.pace import MOST_S, SHARE, Pace
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
+from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import GangInfo, JobInfo, QueueInfo
+from phalanx.observe.events import MAX_EVENTS, EventQuery
 from phalanx.observe.series import Series
 from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.protocol.requests.events import ListEvents
 from phalanx.protocol.requests.news import (
     ClusterNews,
     GetNews,
@@ -26,20 +31,19 @@ from phalanx.protocol.requests.news import (
     with_wait,
 )
 from phalanx.protocol.requests.request import Request
+from phalanx.protocol.requests.series import GetSeries, SeriesNews
 
 R = TypeVar("R")
 Ask = Callable[[Request[Any]], Any]
 """Asks the head and waits for its answer. Raises ConnectionError and TimeoutError."""
 
-OnJobs = Callable[[list[tuple["JobInfo | None", JobInfo]]], None]
-
-SHARE = 50.0
 WATCHED_S = 1.0
 UNWATCHED_S = 10.0
-"""How often it asks at most, with viewers and without: numbers over time go on."""
+"""How often it asks at most, with viewers and without: the next viewer sees something at once."""
+COUNTED_S = 10.0
+"""How often it hears numbers over time: as often as the head counts."""
 INTEREST_S = 15.0
 """Who has opened a page is a viewer for so long."""
-MOST_S = 60.0
 KEPT_ANSWERS = 200
 PATIENCE_S = 5.0
 _TURN_S = 0.05
@@ -55,8 +59,14 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[JobInfo]
     gangs: list[GangInfo]
     queues: list[QueueInfo]
+    events: list[EventInfo] = []
+    """The oldest first."""
     trouble: str = ""
     """Why it is not newer; empty while the head answers."""
+    waits: dict[str, str] = {}
+    """The code of the first reason for which a job waits, by NAMESPACE/NAME."""
+    refusers: dict[str, str] = {}
+    """The plugin that gives that reason."""
 
 
 class Watch:
@@ -67,36 +77,37 @@ class Watch:
         self._wall = wall
         self._news = asyncio.Condition()
         self._is_over = False
+        self._pace = Pace()
         self._since = Since()
         self._nodes: dict[str, NodeInfo] = {}
         self._jobs: dict[str, JobInfo] = {}
         self._gangs: dict[str, GangInfo] = {}
         self._queues: list[QueueInfo] = []
+        self._events: list[EventInfo] = []
         self._waits: dict[str, WaitInfo] = {}
         self._waits_due = self._waits_took = 0.0
         self._answers: dict[str, tuple[int, Any]] = {}
         self._more_due = 0.0
+        self._told: SeriesNews | None = None
+        self._told_at = self._told_due = 0.0
+        """How far numbers over time have been heard, by the head's clock; when to hear more."""
         self._is_first = True
         """What there was when it began is still to come, or some of it."""
-        self._past: dict[str, JobInfo] = {}
-        """What was known before another head told all anew."""
-        self.on_jobs: OnJobs = lambda rows: None
-        """Hears of rows of jobs that changed while somebody looked, each with what it was."""
         self.viewers = 0
         self._wanted_until = 0.0
         self.picture: Picture | None = None
         self.trouble = ""
         """Why the head gave no answer the last time."""
         self.series: dict[tuple[str, str], Series] = {}
-        """By what is counted and of what: ("used", "GPU"), ("total", "GPU"), ("jobs", state)."""
+        """The head's, by what is counted and of what (`NumberOverTime`)."""
 
     async def run(self) -> None:
         """Ask until `close`."""
         while not self._is_over:
-            took = await self._look()
+            await self._look()
             async with self._news:
                 self._news.notify_all()
-            looked, least_s = time.monotonic(), min(took * SHARE, MOST_S)
+            looked, least_s = time.monotonic(), 0.0 if self.trouble else self._pace.pause_s
             while not self._is_over:
                 usual_s = WATCHED_S if self._is_watched() else UNWATCHED_S
                 if time.monotonic() >= looked + max(usual_s, least_s):
@@ -117,8 +128,8 @@ class Watch:
             return self.picture
         return await self.newer(self.picture.version, PATIENCE_S) or self.picture
 
-    async def _look(self) -> float:
-        """Ask once; how long the head took, in seconds."""
+    async def _look(self) -> None:
+        """Ask once."""
         begun, was_first = time.monotonic(), self._is_first
         try:
             status = await asyncio.to_thread(self._hear)
@@ -128,10 +139,10 @@ class Watch:
                 self.picture = msgspec.structs.replace(
                     self.picture, version=self.picture.version + 1, trouble=self.trouble
                 )
-            return 0.0
-        took = time.monotonic() - begun - self._waits_took
-        if was_first:
-            took = 0.0  # all that there is, once
+            return
+        self._take_numbers()  # here, where pages read them
+        if not was_first:  # that is all that there is, once
+            self._pace.heard(time.monotonic() - begun - self._waits_took)
         self.trouble = ""
         self.picture = Picture(
             version=1 if self.picture is None else self.picture.version + 1,
@@ -140,9 +151,10 @@ class Watch:
             jobs=[with_wait(job, self._waits.get(uid)) for uid, job in self._jobs.items()],
             gangs=list(self._gangs.values()),
             queues=self._queues,
+            events=self._events,
+            waits={uid: wait.code for uid, wait in self._waits.items()},
+            refusers={uid: wait.plugin for uid, wait in self._waits.items()},
         )
-        self._count(self.picture)
-        return took
 
     def _hear(self) -> StatusInfo:
         """What is new, until there is no more; and now and then why jobs wait, which costs the head
@@ -152,6 +164,13 @@ class Watch:
         is_more = True
         while is_more:
             is_more = self._take(self._ask(GetNews(self._since)))
+        after = self._events[-1].number if self._events else 0
+        news = self._ask(ListEvents(EventQuery(after=after, limit=MAX_EVENTS))).events
+        if news:  # another list, as others read the one before
+            self._events = [*self._events, *news][-MAX_EVENTS:]
+        if time.monotonic() >= self._told_due:
+            self._told_due = time.monotonic() + COUNTED_S
+            self._told = self._ask(GetSeries(self._told_at))
         if not any(job.pending for job in self._jobs.values()):
             self._waits = {}
         elif time.monotonic() >= self._waits_due:
@@ -163,14 +182,11 @@ class Watch:
 
     def _take(self, news: ClusterNews) -> bool:
         if news.is_new:
-            self._past, self._jobs = self._jobs, {}
-            self._nodes, self._gangs = {}, {}
+            self._told_at = self._told_due = 0.0
+            self._jobs, self._nodes, self._gangs, self._events = {}, {}, {}, []
         named = {f"{row.namespace}/{row.name}": row for row in news.jobs}
-        if not self._is_first:
-            known = (self._jobs.get(uid) or self._past.get(uid) for uid in named)
-            self.on_jobs(list(zip(known, news.jobs, strict=True)))
         if not news.is_more:
-            self._is_first, self._past = False, {}
+            self._is_first = False
         self._since, self._queues = news.since, news.queues
         self._nodes |= {row.node_id: row for row in news.nodes}
         self._jobs |= named
@@ -183,13 +199,12 @@ class Watch:
             self._gangs.pop(gang, None)
         return news.is_more
 
-    def _count(self, picture: Picture) -> None:
-        from phalanx.dashboard.pages.numbers import counted
-
-        for key, value in counted(picture).items():
-            if key not in self.series:
-                self.series[key] = Series()
-            self.series[key].add(picture.at, value)
+    def _take_numbers(self) -> None:
+        told, self._told = self._told, None
+        if told is not None:
+            self._told_at = told.at
+            for one in told.numbers:
+                self.series.setdefault((one.what, one.of), Series()).hear(one.points)
 
     async def ask(self, request: Request[R]) -> R:
         """The head's answer to one more question. Raises what it raises."""

@@ -132,7 +132,9 @@ def train(
     for _ in track(epochs, f"training, {workers} workers, {EPOCHS} epochs", console=console):
         pass
     accuracies = phalanx.get(epochs)
-    in_place = phalanx.get([each.read_in_place_bytes.remote() for each in (server, *crew)])
+    in_place = phalanx.get(
+        [server.read_in_place_bytes.remote(), *(each.read_in_place_bytes.remote() for each in crew)]
+    )
     return Training(
         accuracies=accuracies,
         test=phalanx.get(server.test.remote()),

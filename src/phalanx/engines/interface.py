@@ -161,6 +161,11 @@ class Engine(Protocol):
         actor's call."""
         ...
 
+    def withdraw(self, ref: Any) -> bool:
+        """Cancel the task behind a reference of this process if it was not handed to a worker.
+        Whether it was taken back; False where an engine cannot tell."""
+        ...
+
     # ---- tasks and actors --------------------------------------------------------------------
 
     def bind_function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Call:

@@ -13,6 +13,8 @@ import msgspec
 
 from phalanx.errors import ControlStoreFullError, ProtocolError
 from phalanx.head.actors.table import ActorTable
+from phalanx.head.clock import Clock
+from phalanx.head.events.book import EventBook
 from phalanx.head.groups.table import GroupTable
 from phalanx.head.key_values import KeyValues
 from phalanx.head.outbox import Outbox
@@ -20,6 +22,7 @@ from phalanx.head.requests import ControlRequests
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import node_process_id
 from phalanx.model.lifecycle import DEPENDENCIES_UNREADY
+from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.actors import RegisterActor
@@ -61,9 +64,13 @@ class Answering:
         groups: GroupTable,
         actors: ActorTable,
         values: KeyValues,
+        book: EventBook,
         gang_scheduler: Callable[[], GangScheduler],
+        clock: Clock,
+        meter: Meter,
     ) -> None:
         """`gang_scheduler` makes it when it is first asked for."""
+        self._book = book
         self._outbox = outbox
         self._state_store = state_store
         self._requests = requests
@@ -71,6 +78,8 @@ class Answering:
         self._actors = actors
         self._values = values
         self._gang_scheduler = gang_scheduler
+        self._clock = clock
+        self._meter = meter
 
     def answer(self, prefix: bytes, ask: ForwardedAsk) -> None:
         """Reply to a request that came by way of a node."""
@@ -82,7 +91,7 @@ class Answering:
         if ask.origin == node_process_id(prefix):
             role = Role.NODE
         reply = send if ask.token else None
-        self._answer(ask.kind, ask.body, role, ask.origin, prefix, reply, ask.is_again)
+        self._answer(ask.kind, ask.body, role, ask.origin, prefix, reply, ask.is_again, ask.user)
 
     def answer_visitor(self, visitor: Visitor, ask: Ask) -> None:
         """Reply to who is no node, such as the command line on the head's machine."""
@@ -90,7 +99,7 @@ class Answering:
         def send(result: msgspec.Raw, error: WireError | None) -> None:
             visitor.send(Reply(ask.token, result, error))
 
-        self._answer(ask.kind, ask.body, Role.VISITOR, b"", b"", send)
+        self._answer(ask.kind, ask.body, Role.VISITOR, b"", b"", send, user=ask.user)
 
     def handlers_of(self, kind: int) -> RequestHandlers:
         """Those of queues, gangs and jobs are made when somebody first asks for any."""
@@ -106,6 +115,7 @@ class Answering:
         node: bytes,
         send: Send | None,
         is_again: bool = False,
+        user: str = "",
     ) -> None:
         """Have a request answered once all that the answer speaks of is written. Nothing waits for
         that while the store is full: questions are answered, and new work is refused."""
@@ -130,7 +140,11 @@ class Answering:
 
         reply = None if send is None else when_written
         asker = Asker[Any](role, process, reply, node, is_again)
-        handlers.answer(kind, body, asker)
+        began = self._clock.now()
+        with self._book.asked_by(user):
+            handlers.answer(kind, body, asker)
+        took_s = self._clock.now() - began
+        self._meter.observe("phalanx_rpc_seconds", took_s, handlers.name_of(kind))
 
     def _is_new(self, kind: int, body: msgspec.Raw) -> bool:
         """False for what is repeated, and for bytes that are no request: its handler says so."""

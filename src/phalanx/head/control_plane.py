@@ -16,21 +16,31 @@ from phalanx.head.actors.table import ActorRecord
 from phalanx.head.answering import Answering
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
+from phalanx.head.devices import Devices
+from phalanx.head.draining import Draining
 from phalanx.head.drivers import Drivers
 from phalanx.head.event_gathering import EventGathering
+from phalanx.head.events.book import EventBook
+from phalanx.head.events.nodes import NodeStory
+from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.not_in_use import GangEvents, GangsNotInUse
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.key_values import KeyValues
 from phalanx.head.log_reading import LogReading, ReadOwn
+from phalanx.head.metrics import HeadMetrics
 from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.requests import ControlRequests
 from phalanx.head.state_queries import StateQueries
 from phalanx.head.state_store import StateStore, StoredState
+from phalanx.head.stranded import Stranded
+from phalanx.model.holds import Hold
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.row import Row
+from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
 from phalanx.observe import cluster_events
+from phalanx.observe.metrics.meter import Meter
 from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
@@ -39,6 +49,7 @@ from phalanx.protocol.bundle_messages import (
     MemberNews,
     MemberUsed,
     Prepared,
+    StepEnded,
     StepStarted,
 )
 from phalanx.protocol.cluster_messages import (
@@ -46,6 +57,7 @@ from phalanx.protocol.cluster_messages import (
     ActorLost,
     ActorPlaced,
     ActorRefused,
+    DevicesSeen,
     EnvironmentKnown,
     EventsReported,
     Expelled,
@@ -56,6 +68,7 @@ from phalanx.protocol.cluster_messages import (
     Leave,
     NodeDied,
     NodeLogRead,
+    NodeNumbers,
     NodeReport,
     ProcessEnded,
     Reported,
@@ -97,37 +110,48 @@ class ControlPlane:
         stored: StoredState = NOTHING_STORED,
         limits: HealthLimits | None = None,
         placement: PlacementPolicy | None = None,
+        settings: SystemSettings = DEFAULT_SETTINGS,
         is_alone: bool = False,
         cluster: str = "",
         ledger: Ledger | None = None,
         report_defect: Callable[[Exception], None],
         read_log: ReadOwn | None = None,
+        look: Callable[[Meter], None] = lambda meter: None,
     ) -> None:
         """`state_store` keeps what must outlive the process, `stored` is what an earlier head kept
-        there. `placement`: the policy by which work finds its nodes. `is_alone`: its only node is
-        in the same process. `cluster` names it in its store; empty: nobody has to know it
-        again. `ledger` keeps the history of jobs, if anybody does. `report_defect` shows an error
-        of ours; each harms one thing alone. `read_log` reads the head's own log, if it has one."""
+        there. `placement`: the policy by which work finds its nodes. `settings`: of the
+        cluster. `is_alone`: its only node is in the same process. `cluster` names it in its store;
+        empty: nobody has to know it again. `ledger` keeps the history of jobs, if anybody does.
+        `report_defect` shows an error of ours; each harms one thing alone. `read_log` reads the
+        head's own log, if it has one. `look` puts what the shell knows into the meter."""
         self.outbox = outbox
         self.state_store = state_store
         self.clock = clock
         self._rng = rng
         self._prober = prober
         self._ledger = ledger
-        self.defects = Defects(clock, report_defect)
+        self.book = EventBook(state_store, clock)
+        self.defects = Defects(clock, report_defect, self.book.note)
+        self._node_story = NodeStory(self.book)
         self.is_alone = is_alone
         self._cluster = cluster
+        self.meter = Meter()
+        self._look_around = look
         self._foreign_nodes: dict[str, str] = {}
         """The name of the machine of each node that was refused, as it is another cluster's."""
         self.address = ""
         """HOST:PORT where nodes find this control store."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if is_alone else limits)
+        self.events = EventGathering(outbox, clock)
+        self.devices = Devices(self.nodes, outbox, clock, self._node_story.cordoned)
+        self.draining = Draining(self.nodes, outbox, clock, self._vacate)
         self.drivers = Drivers(outbox, state_store, clock, self)
         self.groups = GroupControl(
             outbox, state_store, self.nodes.cluster, self._request_actor_placing
         )
         self.group_table = self.groups.table
-        self.placement = placement or PlacementPolicy()
+        self.settings = settings
+        self.placement = (placement or PlacementPolicy()).spreading(settings.spread_threshold)
         node_choice = ActorNodeChoice(self.nodes.cluster, self.group_table, rng, self.placement)
         self.actors = ActorControl(
             outbox,
@@ -139,9 +163,11 @@ class ControlPlane:
             node_choice,
             self._bundle_left,
             self.defects,
+            settings.dead_actors,
+            self.meter,
+            self.book,
         )
         self.actor_table = self.actors.table
-        self.events = EventGathering(outbox, clock)
         self.state = StateQueries(
             outbox,
             clock,
@@ -152,6 +178,7 @@ class ControlPlane:
             self._gang_rows,
         )
         self.logs = LogReading(outbox, clock, self.nodes, read_log)
+        self.metrics = HeadMetrics(self.meter, clock, self.nodes, self._look)
         self._values = KeyValues(state_store)
         self.gangs: GangEvents = GangsNotInUse()
         self.gangs_if_used: GangScheduler | None = None
@@ -169,6 +196,11 @@ class ControlPlane:
             self._values,
             self.defects,
             self.logs,
+            self.devices,
+            self.metrics,
+            self.book,
+            self.draining,
+            Stranded(clock, self.nodes, self.group_table, self._waiting_gangs),
         )
         self.answering = Answering(
             outbox,
@@ -177,7 +209,10 @@ class ControlPlane:
             self.group_table,
             self.actor_table,
             self._values,
+            self.book,
             lambda: self.gang_scheduler,
+            clock,
+            self.meter,
         )
         self._resources_changed = self._must_place_actors = False
         self._restore(stored, clock.now())
@@ -200,11 +235,16 @@ class ControlPlane:
                 record=self.events.record_gang,
                 defects=self.defects,
                 ledger=self._ledger,
+                meter=self.meter,
+                book=self.book,
+                busy=self.devices.busy,
             )
         return self.gangs_if_used
 
     def _restore(self, stored: StoredState, now: float) -> None:
         """Know again what an earlier head knew; each part looks at those before it."""
+        self.book.restore(stored.events)
+        self._node_story.restore(stored.nodes)
         self.nodes.restore(stored.nodes, now)
         self.drivers.restore(stored.driver_count, stored.drivers)
         self.group_table.restore(stored.groups, now)
@@ -212,7 +252,13 @@ class ControlPlane:
         self._values.restore(stored.values)
         if any(stored.of_gangs.values()):
             self.gang_scheduler.restore(stored.of_gangs)
+        self._note_begin(stored)
         self._end_what_dead_nodes_made(now)
+
+    def _note_begin(self, stored: StoredState) -> None:
+        jobs, nodes = len(stored.of_gangs.get("batch_jobs", ())), len(stored.nodes)
+        why = f"known from before: jobs {jobs}, nodes {nodes}" if jobs or nodes else ""
+        self.book.note("head-began", name=self._cluster, why=why)
 
     def _end_what_dead_nodes_made(self, now: float) -> None:
         """An earlier head wrote that it gave a node up, and ended before it had written all that
@@ -253,13 +299,16 @@ class ControlPlane:
         self.outbox.disconnect(prefix)
         self.events.node_gone(prefix)
         self.logs.node_gone(prefix)
-        node_id = self._node_id(prefix)
+        record = self.nodes.of_prefix(prefix)
+        node_id = "" if record is None else record.node_id
         self.nodes.disconnected(node_id, self.clock.now())
+        if record is not None:
+            self._node_story.away(record)
         self.gangs.node_away(node_id)
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
-        watching = (self.nodes, self.events, self.state, self.logs)
+        watching = (self.nodes, self.draining, self.events, self.state, self.logs, self.book)
         for part in (*watching, self.actor_table, self.group_table, self.gangs):
             with self.defects.kept_apart("tick"):
                 part.tick(now)
@@ -291,6 +340,8 @@ class ControlPlane:
                 self._report(prefix, message, now)
             case _ if not self.outbox.is_connected(prefix):
                 return  # it was given up: what it said before it knew that is void, as it is
+            case DevicesSeen():
+                self.devices.seen(self._node_id(prefix), message)
             case Leave():
                 self.nodes.leave(self._node_id(prefix), message.reason)
             case ForwardedAsk():
@@ -326,9 +377,9 @@ class ControlPlane:
                 attempts = self.group_table.attempts
                 attempts.committed(node, message.group, message.attempt, message.ok, now)
                 self.gangs.committed(node, message, now)
-            case StateReported() | EventsReported() | NodeLogRead():
+            case StateReported() | EventsReported() | NodeLogRead() | NodeNumbers():
                 self._answered(prefix, message)
-            case MemberNews() | MemberUsed():
+            case MemberNews() | MemberUsed() | StepEnded():
                 self.gangs.member_news(self._node_id(prefix), message)
             case LogRead() | StepStarted():
                 self.gangs.node_answered(message)
@@ -338,9 +389,9 @@ class ControlPlane:
                 self.gangs.returned(node, message, now)
 
     def _answered(
-        self, prefix: bytes, message: StateReported | EventsReported | NodeLogRead
+        self, prefix: bytes, message: StateReported | EventsReported | NodeLogRead | NodeNumbers
     ) -> None:
-        """A node has what it was asked for."""
+        """A node has what it was asked for, or what is asked of all now and then."""
         match message:
             case StateReported():
                 self.state.reported(prefix, message)
@@ -348,6 +399,18 @@ class ControlPlane:
                 self.events.reported(prefix, message)
             case NodeLogRead():
                 self.logs.answered(prefix, message)
+            case NodeNumbers():
+                self.metrics.reported(self._node_id(prefix), message)
+
+    def _look(self, meter: Meter) -> None:
+        """Put in what is not counted as it happens."""
+        meter.clear("phalanx_placement_groups")
+        for state, count in self.group_table.counts().items():
+            meter.set("phalanx_placement_groups", count, state.lower())
+        self._look_around(meter)
+
+    def _waiting_gangs(self) -> Iterable[Gang]:
+        return () if self.gangs_if_used is None else self.gangs_if_used.registry.waiting.values()
 
     def _gang_rows(self, kind: str) -> Sequence[Row]:
         """Gangs or jobs, for people."""
@@ -404,6 +467,7 @@ class ControlPlane:
             self.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale))
             return
         self.outbox.connect(record.node_id, prefix)
+        self._node_story.joined(record)
         self.events.record(
             cluster_events.NodeJoined(
                 at=self.clock.wall(),
@@ -412,7 +476,7 @@ class ControlPlane:
                 epoch=record.epoch,
             )
         )
-        self.outbox.send(prefix, Joined(record.epoch, self.placement, self._cluster))
+        self.outbox.send(prefix, Joined(record.epoch, self.placement, self._cluster, self.settings))
         _, rows = self.nodes.changes_since(0)
         self.outbox.send(prefix, View(rows, is_whole=True))
         self.drivers.node_joined(prefix)
@@ -420,6 +484,8 @@ class ControlPlane:
         others = self.gangs.inventory(record.node_id, message.bundles, now)
         self.group_table.inventory(record.node_id, others, message.bundles.ended, now)
         self.gangs.node_joined(record)
+        self.devices.node_joined(record)
+        self.draining.node_joined(record)
         self._give_up(message.given_up, but=prefix)
 
     def _give_up(self, prefixes: Iterable[bytes], but: bytes) -> None:
@@ -437,11 +503,13 @@ class ControlPlane:
         total = message.total
         if total == record.totals:
             message.total = None
+        before = self.nodes.last_report(record.node_id)
         try:
             changed = self.nodes.report(now, record.node_id, message)
         except StaleNodeError as error:
             self.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale=True))
             return
+        self._node_story.judged(record, before, message)
         if message.total is not None:
             self.node_changed(record)
         self._resources_changed |= changed
@@ -452,27 +520,38 @@ class ControlPlane:
         confirmed."""
         self._must_place_actors = True
 
+    def _vacate(self, node_id: str) -> None:
+        self.gangs.vacate(node_id)
+
     def _bundle_left(self, group: bytes, index: int) -> None:
         self.gangs.bundle_left(group, index)
 
     def node_changed(self, record: NodeRecord) -> None:
         """A node joined, drains, or has other totals (effect of the directory)."""
         self.state_store.put_node(record)
+        self._node_story.changed(record)
         if not self.is_alone:
             self.outbox.broadcast(View([self.nodes.row(record.node_id)]))
         self._resources_changed = True
         self.gangs.node_changed(record)
 
+    def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
+        """A node drains for one more reason, or for one less (effect of the directory)."""
+        self._node_story.held(record, kind, hold)
+
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """A node is given up: all that ran there is lost (effect of the directory)."""
         now = self.clock.now()
         self.state_store.put_node(record)
+        self._node_story.lost(record, reason)
         died = NodeDied(record.prefix, record.node_id, reason)
         self.outbox.broadcast(died, but=record.prefix)
         self.outbox.send(record.prefix, Expelled(reason, is_stale=True))
         self.outbox.disconnect(record.prefix)
         self.events.node_gone(record.prefix)
         self.state.node_dead(record.prefix)
+        self.devices.node_gone(record.node_id)
+        self.metrics.node_dead(record.node_id)
         self.events.record(
             cluster_events.NodeDied(at=self.clock.wall(), node=record.prefix.hex(), reason=reason)
         )
@@ -481,6 +560,10 @@ class ControlPlane:
             self.actors.node_died(record, reason)
         with apart("message", "drivers of a dead node"):
             self.drivers.node_died(record.prefix)
+        with apart("message", "what workers of a dead node made"):
+            for process in self._creators():
+                if process[:PREFIX_BYTES] == record.prefix:
+                    self.process_ended(process, False, now)
         with apart("message", "groups on a dead node"):
             self.group_table.node_gone(record.node_id, now)
         with apart("message", "gangs on a dead node"):

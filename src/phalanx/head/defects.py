@@ -18,10 +18,14 @@ _SHOWN_CHARS = 300
 class Defects:
     """What was caught where, by kind: of the last one, its text."""
 
-    def __init__(self, clock: Clock, show: Callable[[Exception], None]) -> None:
-        """`show` puts an error into the head's log."""
+    def __init__(
+        self, clock: Clock, show: Callable[[Exception], None], note: Callable[..., None]
+    ) -> None:
+        """`show` puts an error into the head's log. `note` notes an event (`EventBook.note`): the
+        first of a kind, the tenth, the hundredth ..., as some come with every tick."""
         self._clock = clock
         self._show = show
+        self._note = note
         self.rows: dict[str, DefectInfo] = {}
         """By kind, see `StatusInfo`."""
 
@@ -34,6 +38,9 @@ class Defects:
             last=text[:_SHOWN_CHARS],
             at=self._clock.wall(),
         )
+        if str(self.rows[kind].count).strip("0") == "1":
+            count = self.rows[kind].count
+            self._note("defect", name=kind, why=f"{text} ({count} by now)" if count > 1 else text)
         self._show(error)
 
     def in_request(self, error: Exception, name: str) -> None:

@@ -10,9 +10,12 @@ import msgspec
 
 from phalanx.errors import StaleNodeError
 from phalanx.head.changes import ChangeLog
+from phalanx.model.holds import CHECK, CORDON, DRAIN, HEALTH, Hold, cordoned_text, holds_text
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING, NODE, move
 from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT
 from phalanx.model.rows.cluster import NodeInfo
+from phalanx.observe.checks import bad_checks_text, suspect_checks_text
+from phalanx.observe.device_health import BAD, reboot_text, unwell_text
 from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
 from phalanx.resources.quantities import to_units
 from phalanx.resources.sets import EMPTY, ResourceSet
@@ -74,6 +77,21 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     """Why it drains, or why it is dead."""
     epoch: int = 0
     """How often it has joined: it does again when its connection or the head came back."""
+    holds: dict[str, Hold] = {}
+    """Why it drains, by kind: it takes work again when the last is gone."""
+    cordoned: dict[int, Hold] = {}
+    """The GPUs of it that somebody has closed."""
+    devices: dict[str, int] = {}
+    """How many numbered devices it has, those that are closed included."""
+
+    @property
+    def whole(self) -> dict[str, float]:
+        """What it has once all its devices are open again."""
+        counts = {name: float(count) for name, count in self.devices.items()}
+        return {
+            name: max(self.totals.get(name, 0.0), counts.get(name, 0.0))
+            for name in self.totals | counts
+        }
 
 
 class NodeEffects(Protocol):
@@ -81,6 +99,10 @@ class NodeEffects(Protocol):
 
     def node_changed(self, record: NodeRecord) -> None:
         """It joined or drains: to be stored, and published."""
+        ...
+
+    def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
+        """It drains for one more reason, or (None) for one less: to be recorded."""
         ...
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
@@ -103,6 +125,8 @@ class NodeDirectory:
         self._silent_until: dict[str, float] = {}
         self._awaited: dict[str, str] = {}
         """Why nodes are not connected that may be back soon."""
+        self._told: dict[str, ViewRow] = {}
+        """Rows as nodes that join are told them, of those that have not changed since."""
         self._changed_at: dict[str, int] = {}
         self._news: ChangeLog[str] = ChangeLog()
         """For people: also of nodes that are not connected, which changes nothing for others."""
@@ -122,6 +146,8 @@ class NodeDirectory:
         if known is not None:
             joined.epoch = known.epoch + 1
             joined.state, joined.reason = known.state, known.reason
+            joined.holds, joined.cordoned = known.holds, known.cordoned
+            joined.devices = known.devices
         self._awaited.pop(joined.node_id, None)
         self._silent_until[joined.node_id] = now + self._limits.silence_s + self._limits.joining_s
         if report is not None:
@@ -165,10 +191,14 @@ class NodeDirectory:
         self._silent_until[node_id] = now + self._limits.silence_s
         if report.total is not None:
             record.totals = report.total
-        if report != self._reports[node_id] or report.total is not None:
+        record.devices = {name: len(left) for name, left in report.devices.items()}
+        is_news = report != self._reports[node_id] or report.total is not None
+        if is_news:
             self._reports[node_id] = report
             self._note(node_id)
-        elif not self.cluster.is_counted(node_id):
+        if is_news or record.holds:  # what it said when it joined said nothing of its health
+            self._follow_health(record, report)
+        if not (is_news or self.cluster.is_counted(node_id)):
             return False
         # No news, but what was counted as taken here may never have been taken there.
         return self._put(record)
@@ -191,28 +221,61 @@ class NodeDirectory:
                     why = f"{self._awaited[node_id]}, and it did not come back in time"
                 self._die(node_id, why)
 
-    def drain(self, node_id: str, reason: str) -> bool:
-        """Give the node nothing new. False when it drains already. Raises ValueError: no such."""
-        if node_id not in self._silent_until:
-            raise ValueError(f"node {node_id} does not exist or is not alive")
+    def hold(self, node_id: str, kind: str, hold: Hold) -> bool:
+        """Give the node nothing new, for one more reason or with another deadline. False when it is
+        held so already. Raises ValueError: no such node."""
+        self.check_alive(node_id)
         record = self._records[node_id]
-        if record.state == DRAINING:
+        known = record.holds.get(kind)
+        if known is not None and msgspec.structs.replace(known, since=hold.since) == hold:
             return False
-        self._move(record, DRAINING, reason)
-        self._effects.node_changed(record)
+        record.holds = {**record.holds, kind: hold}
+        self._holds_changed(record, kind, hold)
+        return known is None
+
+    def release(self, node_id: str, kind: str) -> bool:
+        """Hold the node for this no longer: it has new work again where nothing else holds it.
+        False when it was not held so. Raises ValueError: no such node."""
+        self.check_alive(node_id)
+        record = self._records[node_id]
+        if kind not in record.holds:
+            return False
+        record.holds = {name: hold for name, hold in record.holds.items() if name != kind}
+        self._holds_changed(record, kind, None)
         return True
 
-    def undrain(self, node_id: str) -> bool:
-        """Let the node have new work again. False when it does not drain. Raises ValueError: no
-        such."""
+    def _holds_changed(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
+        reason, state = holds_text(record.holds), DRAINING if record.holds else ALIVE
+        if state != record.state:
+            self._move(record, state, reason)
+        else:
+            record.reason = reason
+            self._note(record.node_id)
+        self._effects.node_changed(record)
+        self._effects.node_held(record, kind, hold)
+
+    def _follow_health(self, record: NodeRecord, report: NodeReport) -> None:
+        """A node drains while a device needs it empty or a check is bad, and no longer."""
+        if not (report.unwell or report.checks or record.holds):
+            return
+        for kind, reason in (
+            (HEALTH, reboot_text(report.unwell)),
+            (CHECK, bad_checks_text(report.checks)),
+        ):
+            if reason:
+                self.hold(record.node_id, kind, Hold(reason=reason))
+            else:
+                self.release(record.node_id, kind)
+
+    def check_alive(self, node_id: str) -> None:
+        """Raises ValueError for a node that there is not, or that is dead."""
         if node_id not in self._silent_until:
             raise ValueError(f"node {node_id} does not exist or is not alive")
-        record = self._records[node_id]
-        if record.state != DRAINING:
-            return False
-        self._move(record, ALIVE, "")
+
+    def amended(self, record: NodeRecord) -> None:
+        """What is kept of a node has changed, and nobody else has to know."""
+        self._note(record.node_id)
         self._effects.node_changed(record)
-        return True
 
     def totals(self, node_id: str, wanted: Mapping[str, float]) -> dict[str, float]:
         """What the node is to have of each resource from now on; less than is in use is allowed.
@@ -220,8 +283,7 @@ class NodeDirectory:
         Raises ValueError for a node that is not alive, for what is no amount, and for part of a
         numbered device.
         """
-        if node_id not in self._silent_until:
-            raise ValueError(f"node {node_id} does not exist or is not alive")
+        self.check_alive(node_id)
         numbered = self._reports[node_id].devices
         for name, amount in wanted.items():
             if not 0 <= amount < float("inf"):
@@ -248,6 +310,8 @@ class NodeDirectory:
             if record.state == DEAD:
                 self._dead.append(record.node_id)
             else:
+                if record.state == DRAINING and not record.holds:  # an earlier version wrote it
+                    record.holds = {DRAIN: Hold(reason=record.reason)}
                 grace_s = self._limits.silence_s + self._limits.restored_s
                 self._silent_until[record.node_id] = now + grace_s
                 self._awaited[record.node_id] = "the head restarted"
@@ -279,6 +343,24 @@ class NodeDirectory:
         report = self._reports.get(node_id)
         return {} if report is None else report.yields
 
+    def last_report(self, node_id: str) -> NodeReport:
+        """What a node that is known said of itself last."""
+        return self._reports[node_id]
+
+    def closed_devices(self) -> list[str]:
+        """The GPUs of living nodes that are bad or cordoned, each with why, in words."""
+        found = []
+        for record in self.living():
+            name = record.hostname or record.node_id[:12]
+            health = {one.number: one.health for one in self._reports[record.node_id].unwell}
+            bad = {number for number, one in health.items() if one.state == BAD}
+            for number in sorted(bad | record.cordoned.keys()):
+                said = [f"bad: {health[number].reason}"] if number in bad else []
+                if number in record.cordoned:
+                    said.append(holds_text({CORDON: record.cordoned[number]}))
+                found.append(f"{name}/gpu{number} is {', '.join(said)}")
+        return found
+
     def living(self) -> list[NodeRecord]:
         """Every node that is not dead, draining ones included."""
         return [record for record in self._records.values() if record.state != DEAD]
@@ -303,9 +385,18 @@ class NodeDirectory:
         )
 
     def reason(self, node_id: str) -> str:
-        """Why it drains, is dead, or is not connected now; empty when all is well."""
+        """Why it drains, is dead, or is not connected now, and which devices are not well; empty
+        when all is well."""
         awaited = self._awaited.get(node_id)
-        return self._records[node_id].reason or (f"{awaited}: it is awaited" if awaited else "")
+        report = self._reports[node_id]
+        said = (
+            self._records[node_id].reason or (f"{awaited}: it is awaited" if awaited else ""),
+            unwell_text(report.unwell),
+            suspect_checks_text(report.checks),
+            cordoned_text(self._records[node_id].cordoned),
+            report.trouble,
+        )
+        return "; ".join(one for one in said if one)
 
     def rows(self) -> list[NodeInfo]:
         """All nodes, for people."""
@@ -326,6 +417,20 @@ class NodeDirectory:
             running=report.running,
             waiting=sum(count for _, count in report.queued),
             devices=report.devices,
+            holds=[
+                (kind, hold.reason, hold.by, hold.since, hold.deadline)
+                for kind, hold in sorted(record.holds.items())
+            ],
+            unwell=[
+                (one.number, one.health.state, one.health.action, one.health.reason)
+                for one in report.unwell
+            ],
+            closed=sorted(
+                record.cordoned.keys()
+                | {one.number for one in report.unwell if one.health.state == BAD}
+            ),
+            trouble=report.trouble,
+            checks=[(one.name, one.state, one.said) for one in report.checks],
         )
 
     def changes_since(self, version: int) -> tuple[int, list[ViewRow]]:
@@ -338,7 +443,10 @@ class NodeDirectory:
         for node_id in reversed(self._changed_at):
             if self._changed_at[node_id] <= version <= self.version:
                 break
-            changed.append(self.row(node_id))
+            told = self._told.get(node_id)
+            if told is None:
+                told = self._told[node_id] = self.row(node_id)
+            changed.append(told)
         changed.reverse()
         return self.version, changed
 
@@ -362,6 +470,7 @@ class NodeDirectory:
 
     def _note(self, node_id: str) -> None:
         self.version += 1
+        self._told.pop(node_id, None)
         self._changed_at.pop(node_id, None)
         self._changed_at[node_id] = self.version
         self._news.note(node_id)
@@ -377,6 +486,7 @@ class NodeDirectory:
             oldest = self._records.pop(self._dead.popleft())
             del self._prefixes[oldest.prefix]
             del self._reports[oldest.node_id], self._changed_at[oldest.node_id]
+            self._told.pop(oldest.node_id, None)
             self._news.note(oldest.node_id)
         self._effects.node_dead(record, reason)
 

@@ -13,21 +13,29 @@ from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
+from phalanx.head.devices import Devices
+from phalanx.head.draining import Draining
 from phalanx.head.drivers import Drivers
 from phalanx.head.event_gathering import EventGathering
+from phalanx.head.events.book import EventBook
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.groups.record import Group
 from phalanx.head.key_values import KeyValues
 from phalanx.head.log_reading import LogReading
+from phalanx.head.metrics import HeadMetrics
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_queries import StateQueries
+from phalanx.head.stranded import Stranded
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.model.options import check_amounts
 from phalanx.model.rows.actors import ActorInfo
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.model.rows.explanation import Explanation
+from phalanx.observe.events import EventPage
+from phalanx.observe.health import HeadReport
 from phalanx.protocol.cluster_messages import SetTotals, ViewRow
+from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.requests.actors import (
     ActorSpec,
     AnnounceActor,
@@ -46,6 +54,7 @@ from phalanx.protocol.requests.cluster import (
     DrainNode,
     GetAvailableResources,
     GetClusterResources,
+    GetHealth,
     GetStatus,
     GetViewChanges,
     ListClusterEvents,
@@ -54,6 +63,7 @@ from phalanx.protocol.requests.cluster import (
     UndrainNode,
     ViewChanges,
 )
+from phalanx.protocol.requests.events import ListEvents
 from phalanx.protocol.requests.groups import (
     CreateGroup,
     GetNamedGroup,
@@ -63,8 +73,10 @@ from phalanx.protocol.requests.groups import (
     WaitGroup,
     WatchGroup,
 )
+from phalanx.protocol.requests.health import Cordon, ListDevices, Uncordon
 from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKeys, PutValue
 from phalanx.protocol.requests.logs import ReadProcessLog
+from phalanx.protocol.requests.metrics import GetMetrics
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
 from phalanx.protocol.requests.state import QueryState
 from phalanx.protocol.wire_errors import to_wire
@@ -93,6 +105,11 @@ class ControlRequests:
         values: KeyValues,
         defects: Defects,
         logs: LogReading,
+        devices: Devices,
+        metrics: HeadMetrics,
+        book: EventBook,
+        draining: Draining,
+        stranded: Stranded,
     ) -> None:
         """`whereabouts` gives the addresses of the head and of its store, empty where there is
         none, and what is not well with them; `gang_counts` how many gangs there are of each kind,
@@ -107,6 +124,10 @@ class ControlRequests:
         self._groups = groups
         self._events = events
         self._whereabouts = whereabouts
+        self._book = book
+        self._metrics = metrics
+        self._stranded = stranded
+        self._began = clock.wall()
         self.handlers = RequestHandlers(
             "the control store",
             NewDriverJob.handled_by(self._new_driver_job),
@@ -114,12 +135,16 @@ class ControlRequests:
             ListNodes.handled_by(self._list_nodes),
             GetClusterResources.handled_by(self._get_cluster_resources),
             GetAvailableResources.handled_by(self._get_available_resources),
-            DrainNode.handled_by(self._drain_node),
-            UndrainNode.handled_by(self._undrain_node),
+            DrainNode.handled_by(draining.drain),
+            UndrainNode.handled_by(draining.undrain),
+            Cordon.handled_by(devices.cordon),
+            Uncordon.handled_by(devices.uncordon),
             ChangeTotals.handled_by(self._change_totals),
+            ListDevices.handled_by(devices.list_devices),
             ListClusterEvents.handled_by(self._list_cluster_events),
             QueryState.handled_by(state.answer),
             ReadProcessLog.handled_by(logs.read),
+            GetMetrics.handled_by(metrics.tell),
             GetStatus.handled_by(self._get_status),
             RegisterActor.handled_by(self._register_actor),
             AnnounceActor.handled_by(self._announce_actor),
@@ -140,6 +165,8 @@ class ControlRequests:
             GetValue.handled_by(values.get),
             DeleteValues.handled_by(values.delete),
             ListKeys.handled_by(values.list_keys),
+            ListEvents.handled_by(self._list_events),
+            GetHealth.handled_by(self._get_health),
             on_defect=defects.in_request,
         )
 
@@ -170,12 +197,6 @@ class ControlRequests:
         nodes = self._nodes
         return [nodes.row(record.node_id) for record in nodes.all() if record.state in states]
 
-    def _drain_node(self, asker: Asker[bool], request: DrainNode) -> bool:
-        return self._nodes.drain(request.node_id, request.reason)
-
-    def _undrain_node(self, asker: Asker[bool], request: UndrainNode) -> bool:
-        return self._nodes.undrain(request.node_id)
-
     def _change_totals(self, asker: Asker[None], request: ChangeTotals) -> None:
         wanted = self._nodes.totals(request.node_id, request.totals)
         self._outbox.send_node(request.node_id, SetTotals(wanted))
@@ -183,6 +204,23 @@ class ControlRequests:
     def _list_cluster_events(self, asker: Asker[list[Row]], request: ListClusterEvents) -> Later:
         self._events.gather(asker)
         return LATER
+
+    def _get_health(self, asker: Asker[HeadReport], request: GetHealth) -> HeadReport:
+        counts = self._gang_counts()
+        return HeadReport(
+            began=self._began,
+            protocol=PROTOCOL_VERSION,
+            known={
+                "nodes": len(self._nodes.living()),
+                "gangs": sum(counts.get(state, 0) for state in ("running", "waiting")),
+                "actors": len(self._actors.table.all()),
+                "events": self._book.kept,
+            },
+            numbers=self._metrics.own(),
+        )
+
+    def _list_events(self, asker: Asker[EventPage], request: ListEvents) -> EventPage:
+        return self._book.page(request.query)
 
     def _get_status(self, asker: Asker[StatusInfo], request: GetStatus) -> StatusInfo:
         address, store, troubles = self._whereabouts()
@@ -196,6 +234,7 @@ class ControlRequests:
             gangs={} if request.is_brief else self._gang_counts(),
             defects=dict(self._defects.rows),
             troubles=troubles,
+            stranded=self._stranded.amounts(),
         )
 
     # ---- actors ------------------------------------------------------------------------------

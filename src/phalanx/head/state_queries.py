@@ -25,6 +25,7 @@ from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.row import Row as TypedRow
 from phalanx.observe.state.columns import OF_HEAD, Row
 from phalanx.observe.state.gathering import Gathering
+from phalanx.observe.state.label_columns import label_columns
 from phalanx.observe.state.query import Selection, StateAnswer, check_query
 from phalanx.observe.state.task_rows import milliseconds
 from phalanx.protocol.cluster_messages import GatherState, StateReported
@@ -150,16 +151,17 @@ class StateQueries:
         """The making of each actor is a task, too, which the head has placed."""
         for record in self._actors.all():
             row = actor_row(record)
+            creation = f"{record.class_name.rpartition('.')[2]}.__init__"
             is_placed = record.worker != b""
             yield {
                 "task_id": task_id_bytes(record.actor, 0).hex(),
                 "attempt_number": record.restarts,
-                "name": f"{record.class_name}.__init__",
+                "name": creation,
                 "state": _creation_state(record),
                 "job_id": row["job_id"],
                 "actor_id": row["actor_id"],
                 "type": "ACTOR_CREATION_TASK",
-                "func_or_class_name": f"{record.class_name}.__init__",
+                "func_or_class_name": creation,
                 "node_id": row["node_id"] if is_placed else None,
                 "worker_id": row["worker_id"],
                 "worker_pid": row["pid"],
@@ -188,6 +190,9 @@ def actor_row(record: ActorRecord) -> Row:
         "num_restarts": record.restarts,
         "num_restarts_due_to_lineage_reconstruction": 0,
         "num_restarts_due_to_node_preemption": 0,
+        "repr_name": record.repr_name,
+        "call_site": record.call_site or None,
+        **label_columns(record.strategy.get("labels", ())),
         "owner_id": record.owner.hex(),
         "worker_id": worker_id_of(record.worker) if record.worker else None,
     }

@@ -1,8 +1,8 @@
 """What the control store writes down, and reads again when the head restarts.
 
-Tables: `nodes`, `actors`, `groups`, `jobs`, `counters`, `values`, and those of queues, gangs and
-batch jobs. Values are msgpack. An answer, a confirmation of what a node reported, and an order to
-begin or to end something leave only when all that they speak of or rest on is written.
+Tables: `nodes`, `actors`, `groups`, `jobs`, `counters`, `values`, `events`, and those of queues,
+gangs and batch jobs. Values are msgpack. An answer, a confirmation of what a node reported, and an
+order to begin or to end something leave only when all that they speak of or rest on is written.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.record import Group, GroupRow
 from phalanx.head.nodes import NodeRecord
 from phalanx.model.lifecycle import DEAD, REMOVED
+from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.key_values import KeptValue
 from phalanx.protocol.cluster_messages import JobKnown
 
 GANG_TABLES = (
     "queues", "gangs", "batch_jobs", "flows", "crons", "templates", "priorities",
-    "hypernodes", "elements", "reservations", "licenses", "attempts",
-    "rules", "shares",
+    "hypernodes", "elements", "reservations", "licenses", "attempts", "steps",
+    "rules", "shares", "promises",
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -78,6 +79,7 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     groups: list[GroupRow] = []
     actors: list[ActorRecord] = []
     values: list[KeptValue] = []
+    events: list[EventInfo] = []
     of_gangs: Mapping[str, list[bytes]] = {}
     """Rows by table."""
 
@@ -92,6 +94,7 @@ def read_state(rows: StoredRows) -> StoredState:
         groups=[decode(value, type=GroupRow) for _, value in rows.load("groups")],
         actors=[decode(value, type=ActorRecord) for _, value in rows.load("actors")],
         values=[decode(value, type=KeptValue) for _, value in rows.load("values")],
+        events=[decode(value, type=EventInfo) for _, value in rows.load("events")],
         of_gangs={table: [value for _, value in rows.load(table)] for table in GANG_TABLES},
     )
 

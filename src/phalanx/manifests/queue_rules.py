@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from phalanx.batch.specs import Amounts, QueueSpec
+from phalanx.manifests.idle_rules import ANNOTATION, read_idle_rule
 from phalanx.manifests.names import subdomain_fault
 from phalanx.manifests.quantities import LARGEST
 from phalanx.manifests.times import length_text
@@ -170,7 +171,7 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
         if abs(getattr(q, name)) > LARGEST_NUMBER:
             reason = f"a {name} is at most {LARGEST_NUMBER}, not {getattr(q, name)}"
             faults.append(Fault(("spec", name), f"{name}_invalid", reason))
-    faults += _amount_faults(q) + _time_faults(q)
+    faults += _amount_faults(q) + _time_faults(q) + _idle_faults(q)
     cap, deserved, guarantee = (dict(getattr(q, f)) for f in _QUOTAS)
     for name, amount in guarantee.items():
         if amount > deserved.get(name, 0.0):
@@ -194,6 +195,17 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
                 )
                 faults.append(Fault(("spec", *below, name), f"{what}_above_capability", reason))
     return faults
+
+
+def _idle_faults(q: QueueSpec) -> list[Fault]:
+    written = dict(q.annotations).get(ANNOTATION)
+    if written is None:
+        return []
+    try:
+        read_idle_rule(written)
+    except ValueError as error:
+        return [Fault(("metadata", "annotations", ANNOTATION), "idle_rule_invalid", str(error))]
+    return []
 
 
 def _time_faults(q: QueueSpec) -> list[Fault]:

@@ -78,7 +78,7 @@ def read_manifests(text: str | bytes, file: str = "") -> tuple[list[Manifest], R
         for at in _objects(document, report):
             inner = Report()
             at.report = inner
-            manifest = _read(at)
+            manifest = read_object(at)
             _collect(report, inner, manifest)
             if manifest is not None:
                 manifests.append(manifest)
@@ -98,7 +98,7 @@ def read_checked(text: str | bytes, file: str = "") -> tuple[list[Manifest], lis
 def object_errors(data: dict[str, Any]) -> list[Finding]:
     """What is wrong with one object, given as plain mappings and lists."""
     report = Report()
-    _read(Fields(Text(data, None), (), data, report))
+    read_object(Fields(Text(data, None), (), data, report))
     return report.errors
 
 
@@ -115,7 +115,9 @@ def _objects(document: Text, report: Report) -> Iterable[Fields]:
     return [top] if isinstance(document.value, dict) else []
 
 
-def _read(at: Fields) -> Manifest | None:
+def read_object(at: Fields) -> Manifest | None:
+    """One object; None where it is of no kind that is read. What is wrong with it is in the
+    report of its fields."""
     kind, version = at.text("kind"), at.text("apiVersion")
     if not kind:
         at.error("kind", "kind_missing", f"an object names its kind: one of {', '.join(GROUPS)}")

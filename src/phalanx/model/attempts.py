@@ -102,6 +102,3 @@ class UsedRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
 
     key: bytes
     used: Used
-
-
-LedgerRow = AttemptRow | UsedRow

@@ -167,7 +167,30 @@ def _texts(value: Mapping[Any, Any]) -> str | None:
     return None if ok else "a dict from string to string"
 
 
+PROFILE_TOOLS = ("cprofile", "viztracer", "memray", "torch")
+"""What profiles calls where a runtime environment names it under `profile`."""
+
+
+def profile_fault(wanted: Any) -> str | None:
+    """What is wrong with the field `profile` of a runtime environment: the name of a tool, or a
+    mapping of `tool` and perhaps `directory`."""
+    if wanted is None:
+        return None
+    given = {"tool": wanted} if isinstance(wanted, str) else wanted
+    if (
+        not isinstance(given, Mapping)
+        or given.get("tool") not in PROFILE_TOOLS
+        or not set(given) <= {"tool", "directory"}
+        or not isinstance(given.get("directory", ""), str)
+    ):
+        tools = ", ".join(PROFILE_TOOLS)
+        return f"a profile that is one of {tools}, or {{'tool': one, 'directory': where to}}"
+    return None
+
+
 def _environment(value: Mapping[str, Any]) -> str | None:
+    if (fault := profile_fault(value.get("profile"))) is not None:
+        return fault
     variables = value.get("env_vars")
     if variables is None:
         return None
@@ -234,6 +257,7 @@ _METHOD: dict[str, Option] = {
     "max_task_retries": Option(types=(int,), check=_count_or_endless),
     "retry_exceptions": _RETRY,
     "enable_task_events": Option(types=(bool,)),
+    "_labels": _TASK["_labels"],
     "_generator_backpressure_num_objects": _BACKPRESSURE,
     "tensor_transport": Option(types=(str,)),
 }

@@ -14,6 +14,7 @@ from phalanx.node.leases import LeaseMachine
 from phalanx.node.peers import Peer, Peers
 from phalanx.node.workers import WorkerRecord
 from phalanx.protocol.cluster_messages import (
+    ActorHere,
     ActorPlaced,
     ActorRefused,
     EndActor,
@@ -47,6 +48,10 @@ class EndsWorkers(Protocol):
         """End a worker for this reason, whatever it was to end for before."""
         ...
 
+    def leaves(self, worker: bytes, reason: str) -> None:
+        """A worker ends by its own will: its end is no crash. A reason given before stays."""
+        ...
+
 
 class NodeActors:
     """Does what the head orders for actors."""
@@ -60,8 +65,11 @@ class NodeActors:
         peers: Peers,
         jobs: KnownJobs,
         control: ControlLink,
+        report_needed: Callable[[], None],
     ) -> None:
+        """`report_needed`: the head is about to hear of what depends on what is free here."""
         self._clock = clock
+        self._report_needed = report_needed
         self._leases = leases
         self._groups = groups
         self._workers = workers
@@ -78,10 +86,19 @@ class NodeActors:
         from_head.on(PlaceActor, self.place)
         from_head.on(WithdrawActor, self.withdraw)
         from_head.on(EndActor, self.end)
-        from_processes.on(ActorReady, self._pass_to_head)
+        from_processes.on(ActorReady, self._ready)
         from_processes.on(ActorFailed, self._pass_to_head)
-        from_processes.on(ActorLeaving, self._pass_to_head)
+        from_processes.on(ActorLeaving, self._leaving)
         from_processes.on(ActorUnreferenced, self._pass_to_head)
+
+    def _ready(self, peer: Peer, message: ActorReady) -> None:
+        """It is made. Who hears so may place work by what it holds: the head has to know before."""
+        self._report_needed()
+        self._pass_to_head(peer, message)
+
+    def _leaving(self, peer: Peer, message: ActorLeaving) -> None:
+        self._workers.leaves(peer.peer, message.reason)
+        self._pass_to_head(peer, message)
 
     def _pass_to_head(
         self,
@@ -142,11 +159,15 @@ class NodeActors:
             self._made.pop(worker.lease, None)  # the same order, repeated, makes another one
             self._workers.end_worker(worker, message.reason, message.force)
 
-    def here(self) -> dict[bytes, bytes]:
-        """Worker by actor, of all that are on this node; empty for those that wait for one."""
-        leases = self._leases.leases.values()
-        having = {x.demand.actor: x.worker.worker_id for x in leases if x.demand.actor}
-        return having | dict.fromkeys(self._orders, b"")
+    def here(self) -> dict[bytes, ActorHere]:
+        """All that are on this node."""
+        having = {
+            lease.demand.actor: ActorHere(lease.worker.worker_id, self._made.get(lease.number, -1))
+            for lease in self._leases.leases.values()
+            if lease.demand.actor
+        }
+        waiting = {actor: ActorHere(b"", x.incarnation) for actor, x in self._orders.items()}
+        return having | waiting
 
     # ---- as the asker of the actors' demands -------------------------------------------------
 

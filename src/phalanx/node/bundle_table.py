@@ -124,11 +124,11 @@ class BundleTable:
         return bool(late)
 
     def pools(self, place: tuple[bytes, int]) -> Iterator[BundlePool]:
-        """The committed bundles here that (group, index) may use; all of them for index -1."""
+        """The committed bundles here that (group, index) may use; all for a negative one."""
         group, index = place
         for at, held in sorted(self._groups.get(group, {}).items()):
             # One bundle serves all of a task's resources (Ray may mix bundles by resource).
-            if held.is_committed and index in (-1, at):
+            if held.is_committed and (index < 0 or index == at):
                 yield held.pool
 
     def devices(self, group: bytes, indexes: Iterable[int]) -> dict[int, dict[str, list[int]]]:

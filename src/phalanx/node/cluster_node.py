@@ -43,8 +43,12 @@ def cluster_node(
             node.holdings,
             node.links.given_up,
             node,
-            node.spilling.use,
-            on_joined=(node.groups.head_joined, node.reports.head_joined),
+            node.go_by,
+            on_joined=(
+                node.groups.head_joined,
+                node.reports.head_joined,
+                node.counts.head_joined,
+            ),
             on_lost=(node.view.head_lost,),
         )
 

@@ -40,9 +40,11 @@ class ControlLink(Protocol):
         """Send something that the next message of its kind replaces. It may be lost."""
         ...
 
-    def forward(self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply) -> None:
-        """Pass on a request of process `origin`, or of a visitor (empty); `replied` is called with
-        the reply, once."""
+    def forward(
+        self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
+    ) -> None:
+        """Pass on a request of process `origin`, or of a visitor (empty), for a user (see Ask);
+        `replied` is called with the reply, once."""
         ...
 
 
@@ -78,11 +80,13 @@ class LocalControl:
 
     report = notify
 
-    def forward(self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply) -> None:
+    def forward(
+        self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
+    ) -> None:
         """See ControlLink."""
         token = next(self._tokens)
         self._asked[token] = replied
-        self.sent.append(ForwardedAsk(token, origin, kind, body))
+        self.sent.append(ForwardedAsk(token, origin, kind, body, user=user))
 
     def replied(self, reply: ForwardedReply) -> None:
         """The control store has replied."""
@@ -118,11 +122,13 @@ class RemoteControl:
         if self._connection is not None:
             self._connection.post(message)
 
-    def forward(self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply) -> None:
+    def forward(
+        self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
+    ) -> None:
         """See ControlLink."""
         token = next(self._tokens)
         self._asked[token] = replied
-        self._send(token, ForwardedAsk(token, origin, kind, body))
+        self._send(token, ForwardedAsk(token, origin, kind, body, user=user))
 
     def _send(self, token: int, message: Any) -> None:
         self._unconfirmed[token] = message

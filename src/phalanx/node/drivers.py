@@ -49,9 +49,12 @@ class Drivers:
         address: str,
         prestart: int,
         history: ProcessHistory,
+        python: str,
     ) -> None:
         """`new_process(job)`: an id for a process of this node that no other has. `address`: of the
-        head, for people. `prestart`: so many workers are started when a driver comes."""
+        head, for people. `prestart`: so many workers are started when a driver comes. `python`: the
+        version that runs them."""
+        self._python = python
         self._leases = leases
         self._workers = workers
         self._peers = peers
@@ -75,6 +78,12 @@ class Drivers:
         """A driver introduces itself: it gets its job from the head, and its id."""
         assert isinstance(asker, NodeAsker)
         connection = asker.peer
+        if request.python not in ("", self._python):
+            raise ValueError(
+                f"This program runs on Python {request.python}, and the cluster's node on "
+                f"{self._python}: neither can run what the other has pickled. Run the program on "
+                f"Python {self._python}, or start a runtime of its own: init(address='local')."
+            )
 
         def numbered(answer: Callable[[], bytes]) -> None:
             try:
@@ -97,13 +106,14 @@ class Drivers:
                 request.priority,
                 request.pid,
                 request.entrypoint,
+                request.authkey,
             )
             self._jobs.job_known(known)
             self._history.began(driver, "DRIVER", request.pid)
             self._control.notify(known)
             for _ in range(self._prestart):
                 self._workers.start_worker(self._leases.workers.prestart(job))
-            introduction = Introduction(driver, self._node_id, self._address)
+            introduction = Introduction(driver, self._node_id, self._address, self._jobs.settings)
             if self._prestart:  # once the first worker is there: the first task need not wait
                 self._warming[job] = lambda: asker.reply(introduction)
             else:

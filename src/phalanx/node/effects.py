@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from phalanx.node.job_members import CommandEffects, JobFiles, MemoryMeter
+from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
+from phalanx.node.checks import CheckPrograms, CheckRules
+from phalanx.node.devices import DeviceReading
 from phalanx.node.local_processes import NodeLogs
+from phalanx.node.member_effects import CommandEffects, JobFiles, MemoryMeter
 from phalanx.node.node_links import Connections
 from phalanx.node.notes import Note
 from phalanx.node.object_room import SpillFiles
 from phalanx.node.object_store import StoreFiles, Transfers
 from phalanx.node.usage import UsageMeter
 from phalanx.node.worker_processes import ForkEffects
+from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.resources.instances import NodeResources
 
@@ -33,8 +37,13 @@ class NodeSetup:
     prestart: int = 0
     """So many workers are started when a driver comes."""
     object_store_bytes: int = 0
+    checks: CheckRules = field(default_factory=CheckRules)
     disk: str = ""
     """Where objects go that memory does not hold, for people."""
+    python: str = ""
+    """The version of its workers: 3.11, for instance."""
+    settings: SystemSettings = DEFAULT_SETTINGS
+    """Of the cluster, where this node is one by itself; others hear them from the head."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +62,8 @@ class NodeEffects:
     job_files: JobFiles
     memory: MemoryMeter
     usage: UsageMeter
+    devices: DeviceReading
+    checks: CheckPrograms
     store_files: StoreFiles
     spill_files: SpillFiles
     transfers: Transfers
@@ -65,6 +76,8 @@ class NodeEffects:
     """Other nodes are reached at the addresses in their rows."""
     sweep: Callable[[], None]
     """Deletes what a node that died has left on this machine."""
+    look: Callable[[Meter], None] | None
+    """Puts what the shell knows into a meter, for metrics; None: nobody is told any."""
     report_defect: Callable[[Exception], None]
     """Shows an error of ours, which harmed one order or one part of a tick."""
     note: Note

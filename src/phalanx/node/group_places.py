@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from phalanx.errors import TaskPlacementGroupRemoved
-from phalanx.model.lifecycle import REMOVED
+from phalanx.model.lifecycle import REMOVED, RESCHEDULING
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.protocol.bundle_messages import GroupKnown
 from phalanx.protocol.wire_errors import code_of
 from phalanx.resources.sets import ResourceSet
+from phalanx.scheduling.strategies import WHOLE_GROUP
 
 KEEP = 10_000
 
@@ -43,17 +44,22 @@ class GroupPlaces:
         return [group for group, known in self._known.items() if known.state != REMOVED]
 
     def nodes_of(self, place: tuple[bytes, int]) -> list[str]:
-        """The other nodes with a bundle that (group, index) may use; any of them for index -1."""
+        """The other nodes with a bundle that (group, index) may use; any where it is negative."""
         group, index = place
         known = self._known.get(group)
-        if known is None:
+        if known is None or self._is_held_up(place):
             return []
-        nodes = known.nodes if index < 0 else known.nodes[index : index + 1]
-        return sorted({node for node in nodes if node and node != self._node_id})
+        return sorted({node for node in _placed(known, index) if node != self._node_id})
 
     def pools(self, place: tuple[bytes, int]) -> Iterator[BundlePool]:
         """This node's bundles that (group, index) may use."""
-        return self._bundles.pools(place)
+        return iter(()) if self._is_held_up(place) else self._bundles.pools(place)
+
+    def _is_held_up(self, place: tuple[bytes, int]) -> bool:
+        """Whether what wants the whole group has to wait until a lost bundle is placed again."""
+        group, index = place
+        known = self._known.get(group)
+        return index == WHOLE_GROUP and known is not None and known.state == RESCHEDULING
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
         """(reason, code of an error or "" when they may wait) when tasks there cannot run."""
@@ -74,6 +80,13 @@ class GroupPlaces:
         if not any(request.is_subset(bundle) for bundle in chosen):
             reason = f"no bundle of the placement group holds {request.to_mapping()}"
             return (reason, code_of(ValueError))
-        if known.waits_for:
+        if known.waits_for and (index == WHOLE_GROUP or not _placed(known, index)):
             return (f"its placement group waits: {known.waits_for}", "")
         return None
+
+
+def _placed(known: GroupKnown, index: int) -> list[str]:
+    """The nodes of bundle `index`, or of any where it is negative: a group that lost some of its
+    bundles still has the others."""
+    nodes = known.nodes if index < 0 else known.nodes[index : index + 1]
+    return [node for node in nodes if node]

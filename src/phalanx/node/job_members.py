@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -11,9 +11,19 @@ from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.control_link import ControlLink
+from phalanx.node.device_holders import Holder
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.error_files import ERROR_BYTES, told_in
+from phalanx.node.member_effects import (
+    CommandEffects,
+    JobFiles,
+    MemberChecks,
+    MemoryMeter,
+    NoMemberChecks,
+)
+from phalanx.node.memory_limits import MemoryLimits
 from phalanx.node.notes import Note
-from phalanx.node.usage import SAMPLE_EVERY_S, MemberUsage, UsageMeter
+from phalanx.node.usage import SAMPLE_EVERY_S, Device, MemberUsage, UsageMeter, UsageSample
 from phalanx.protocol.bundle_messages import (
     Command,
     EndMember,
@@ -22,8 +32,11 @@ from phalanx.protocol.bundle_messages import (
     MemberNews,
     MemberUsed,
     ReadLog,
+    Receivers,
+    SignalMember,
     StartMember,
     StartStep,
+    StepEnded,
     StepStarted,
     WarnMember,
 )
@@ -35,63 +48,14 @@ MAX_STEPS = 1_000
 """Of a member at a time."""
 MARK = b"member"
 """The ids of their processes begin so; those of workers begin with the node's prefix."""
-LOOK_AT_MEMORY_EVERY_S = 0.5
 LOOK_AT_LOGS_EVERY_S = 0.1
 """Whoever prints without end writes a few hundred megabytes a second."""
 NEVER = float("inf")
 
 
-class CommandEffects(Protocol):
-    """Starts and ends the processes of commands; `began` and `exited` follow."""
-
-    def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Start a command under this id, with its output appended to `log`."""
-        ...
-
-    def terminate(self, process: bytes) -> None:
-        """Ask a command by SIGTERM to end."""
-        ...
-
-    def kill(self, process: bytes) -> None:
-        """End a command and all its children at once."""
-        ...
-
-    def warn(self, process: bytes, signal: int, only_shell: bool) -> None:
-        """Send a command a signal (see WarnMember)."""
-        ...
-
-
-class JobFiles(Protocol):
-    """The directories of jobs on this node."""
-
-    def make(self, order: StartMember) -> str:
-        """Make a member's directory and write its job's files. The path of its log.
-
-        Raises OSError.
-        """
-        ...
-
-    def remove(self, job: str) -> None:
-        """Delete everything of a job."""
-        ...
-
-    def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
-        """(a part of a log, how long the whole is, how many bytes from `offset` on are gone, which
-        the part stood behind); length -1 for what is no file of a job."""
-        ...
-
-    def shorten(self, path: str) -> None:
-        """Drop the oldest of a log that is longer than logs may be."""
-        ...
-
-
-class MemoryMeter(Protocol):
-    """Measures what commands use."""
-
-    def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """The bytes that these commands use, by pid, as far as they use more than their limits.
-        A command's children count with it."""
-        ...
+class _Step(msgspec.Struct, eq=False):
+    order: StartStep
+    usage: MemberUsage
 
 
 class _Member(msgspec.Struct, kw_only=True, eq=False):
@@ -102,13 +66,15 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     waiting: list[Command]
     """Of `before`, those that have not begun."""
     running: set[bytes] = set()
-    steps: set[bytes] = set()
+    steps: dict[bytes, _Step] = {}
     """Programs beside its own, which end with it."""
     began_at: float
     usage: MemberUsage
     is_warned: bool = False
     code: int = 0
     reason: str = ""
+    terminate_at: float = NEVER
+    """When it is asked by SIGTERM, after its job's own signal."""
     kill_at: float = NEVER
     limit_at: float = NEVER
     is_ending: bool = False
@@ -116,12 +82,6 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     """All that it was to run has ended."""
     is_evicted: bool = False
     """Its bundle was taken away: who did that knows, and gets no news."""
-
-
-class _Limited(msgspec.Struct, eq=False):
-    limit_bytes: int
-    pid: int = 0
-    """0 until it has begun."""
 
 
 class JobMembers:
@@ -138,25 +98,27 @@ class JobMembers:
         make_unique: Callable[[int], bytes],
         meter: UsageMeter,
         note: Note,
+        devices: Callable[[], Mapping[int, Device]] = dict,
+        checks: MemberChecks | None = None,
     ) -> None:
-        """`make_unique(count)`: so many bytes that are never the same twice."""
+        """`make_unique(count)`: so many bytes that are never the same twice. `devices`: the GPUs as
+        they were read last, by their numbers."""
         self._clock = clock
         self._bundles = bundles
         self._control = control
         self._commands = commands
         self._files = files
-        self._memory = memory
+        self._memory = MemoryLimits(memory)
         self._make_unique = make_unique
         self._meter = meter
         self._note = note
+        self._devices = devices
+        self._checks = checks or NoMemberChecks()
         self._members: dict[tuple[bytes, int], _Member] = {}
         self._of_process: dict[bytes, _Member] = {}
         self._over: dict[tuple[bytes, int], int] = {}
         """The last attempt of each member that ended here, or never began: it does not begin again,
         though the head may order so once more before it has heard of that."""
-        self._limited: dict[bytes, _Limited] = {}
-        self._look_at = 0.0
-        """When memory is measured next."""
         self._look_at_logs_at = 0.0
         self._sample_at = 0.0
         self._is_sampling = False
@@ -166,6 +128,7 @@ class JobMembers:
         table.on(StartMember, self.start)
         table.on(EndMember, self.end)
         table.on(WarnMember, self.warn)
+        table.on(SignalMember, self.signal)
         table.on(StartStep, self.start_step)
         table.on(ForgetJob, self.forget)
         table.on(ReadLog, self.read_log)
@@ -173,6 +136,12 @@ class JobMembers:
     def __len__(self) -> int:
         """How many members are on this node."""
         return len(self._members)
+
+    def holders(self) -> Iterator[Holder]:
+        """See HoldingMembers."""
+        for member in self._members.values():
+            name = f"{member.order.job.removeprefix('default/')} {member.order.name}"
+            yield Holder(name, member.usage.devices, tuple(member.usage.pids))
 
     # ---- what the head orders ----------------------------------------------------------------
 
@@ -214,8 +183,20 @@ class JobMembers:
             member.limit_at = member.began_at + order.time_limit_s
         self._members[key] = member
         self._note(f"member {order.name} begins, start {order.attempt}", job=order.job)
-        self._go_on(member)
+        if not self._checks.before(devices, partial(self._checked, member)):
+            self._go_on(member)
         self._report_running(member)
+
+    def _checked(self, member: _Member, reason: str) -> None:
+        """Whether it may begin was looked at before it: why not, or nothing."""
+        key = (member.order.group, member.order.index)
+        if self._members.get(key) is not member or member.is_ending:
+            return
+        if not reason:
+            self._go_on(member)
+            return
+        member.code, member.reason = NOT_STARTED, f"its node is not well: {reason}"
+        self._end(member, 0.0)
 
     def _never_began(self, key: tuple[bytes, int], attempt: int, reason: str) -> None:
         self._is_over(key, attempt)
@@ -245,7 +226,8 @@ class JobMembers:
             why = f"it has {MAX_STEPS} steps already, which is the most at a time"
             self._control.notify(StepStarted(order.token, why))
         else:
-            member.steps.add(self._begin(member, order.command))
+            usage = MemberUsage(0.0, (), self._clock())
+            member.steps[self._begin(member, order.command)] = _Step(order, usage)
             self._control.notify(StepStarted(order.token))
 
     def warn(self, message: WarnMember) -> None:
@@ -254,14 +236,34 @@ class JobMembers:
         if member is None or member.order.attempt != message.attempt or member.is_warned:
             return
         member.is_warned = True
-        for process in sorted(member.running | member.steps):
-            self._commands.warn(process, message.signal, message.only_shell)
+        for process in sorted({*member.running, *member.steps}):
+            to: Receivers = "command" if message.only_shell else "started"
+            self._commands.signal(process, message.signal, to)
+
+    def signal(self, message: SignalMember) -> None:
+        """Somebody has a signal sent to a member; it goes on, unless that ends it."""
+        member = self._members.get((message.group, message.index))
+        if member is None or member.order.attempt != message.attempt:
+            return
+        steps = [] if message.to == "command" else sorted(member.steps)
+        for process in steps:
+            self._commands.signal(process, message.signal, "all")
+        if not steps or message.to == "all":
+            for process in sorted(member.running):
+                self._commands.signal(process, message.signal, message.to)
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
         """These bundles are taken away after a grace."""
         for member in self._inside(pools):
             member.is_evicted = True
-            self._end(member, NEVER)  # the bundle's own grace counts
+            order = member.order
+            has_been_told = member.is_warned or member.is_ending
+            if not order.signal or has_been_told or not member.running:
+                self._end(member, NEVER)  # the bundle's own grace counts
+                continue
+            self.warn(WarnMember(*_about(order), order.signal, order.only_shell))
+            member.is_ending, member.waiting = True, []
+            member.terminate_at = self._clock() + order.grace_s / 2
 
     def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
         """These bundles are taken away now."""
@@ -299,8 +301,7 @@ class JobMembers:
     def _begin(self, member: _Member, command: Command) -> bytes:
         process = MARK + self._make_unique(10)
         self._of_process[process] = member
-        if command.memory_limit:
-            self._limited[process] = _Limited(command.memory_limit)
+        self._memory.limit(process, command.memory_limit)
         self._commands.run(process, member.order, command, member.log)
         return process
 
@@ -309,9 +310,9 @@ class JobMembers:
         member = self._of_process.get(process)
         if member is not None:
             member.usage.began(process, pid)
-        limited = self._limited.get(process)
-        if limited is not None:
-            limited.pid = pid
+            if process in member.steps:
+                member.steps[process].usage.began(process, pid)
+        self._memory.began(process, pid)
 
     def exited(
         self, process: bytes, code: int, reason: str, cpu_s: float = 0.0, memory: int = 0
@@ -323,9 +324,11 @@ class JobMembers:
             return False
         member.usage.exited(process, cpu_s, memory)
         member.running.discard(process)
-        self._limited.pop(process, None)
-        if process in member.steps:
-            member.steps.discard(process)
+        self._memory.exited(process)
+        step = member.steps.pop(process, None)
+        if step is not None:
+            step.usage.exited(process, cpu_s, memory)
+            self._step_ended(member, step, code)
             if member.is_through:
                 self._ended(member)
             return True
@@ -342,6 +345,14 @@ class JobMembers:
             self._go_on(member)
         return True
 
+    def _step_ended(self, member: _Member, step: _Step, code: int) -> None:
+        order, used = step.order, step.usage.total(self._clock())
+        if order.step >= 0:
+            is_cut = member.is_ending or member.is_through
+            number, task = order.step, order.task
+            news = StepEnded(*_about(member.order), number, task, code, is_cut, used)
+            self._control.notify(news)
+
     def _end(self, member: _Member, grace_s: float) -> None:
         member.kill_at = min(member.kill_at, self._clock() + grace_s)
         if not member.is_ending:
@@ -354,7 +365,7 @@ class JobMembers:
             self._ended(member)
 
     def _signal(self, member: _Member, send: Callable[[bytes], None]) -> None:
-        for process in sorted(member.running | member.steps):
+        for process in sorted({*member.running, *member.steps}):
             send(process)
 
     def _ended(self, member: _Member) -> None:
@@ -366,13 +377,17 @@ class JobMembers:
         if member.steps:
             return
         order = member.order
+        if member.code and not member.reason:
+            written = told_in(self._files.error(order, ERROR_BYTES))
+            member.reason = f"exit code {member.code}: {written}" if written else ""
         self._files.shorten(member.log)
         del self._members[order.group, order.index]
         self._is_over((order.group, order.index), order.attempt)
         member.pool.release(member.held)
+        self._checks.after(member.usage.devices)
         how = member.reason or f"exit code {member.code}"
         self._note(f"member {order.name} has ended: {how}", job=order.job)
-        about, used = (order.group, order.index, order.attempt), member.usage.total(self._clock())
+        about, used = _about(order), member.usage.total(self._clock())
         if member.is_evicted:
             self._control.notify(MemberUsed(*about, used))
         else:
@@ -395,6 +410,9 @@ class JobMembers:
                 limit = member.order.time_limit_s
                 member.code, member.reason = TIMED_OUT, f"it ran longer than {limit:g} s"
                 self._end(member, member.order.grace_s)
+            if now >= member.terminate_at:
+                member.terminate_at = NEVER
+                self._signal(member, self._commands.terminate)
             if now >= member.kill_at:
                 member.kill_at = NEVER
                 self._signal(member, self._commands.kill)
@@ -403,41 +421,31 @@ class JobMembers:
             for member in self._members.values():
                 self._files.shorten(member.log)
         self._sample(now)
-        if self._limited and now >= self._look_at:
-            self._look_at = now + LOOK_AT_MEMORY_EVERY_S
-            self._look_at_memory()
+        for process, reason in self._memory.above(now):
+            self._uses_too_much(process, reason)
 
     def _sample(self, now: float) -> None:
         """Take in what was seen, and look again when it is time."""
         if self._is_sampling and (seen := self._meter.answer()) is not None:
             self._is_sampling = False
+            sample = UsageSample(seen, self._devices())
             for member in self._members.values():
-                member.usage.sample(now, seen)
+                member.usage.sample(now, sample)
+                for step in member.steps.values():
+                    step.usage.sample(now, sample)
         if self._members and now >= self._sample_at and not self._is_sampling:
             self._sample_at = now + SAMPLE_EVERY_S
-            of = [member.usage for member in self._members.values()]
-            pids = [pid for usage in of for pid in usage.pids]
+            pids = [pid for member in self._members.values() for pid in member.usage.pids]
             if pids:
                 self._is_sampling = True
-                self._meter.ask(pids, sorted({number for usage in of for number in usage.devices}))
+                self._meter.ask(pids)
 
-    def _look_at_memory(self) -> None:
-        begun = {process: one for process, one in self._limited.items() if one.pid}
-        above = self._memory.above({one.pid: one.limit_bytes for one in begun.values()})
-        for process, one in begun.items():
-            used = above.get(one.pid)
-            if used is None:
-                continue
-            reason = f"it used {_text(used)} of memory, above its limit of {_text(one.limit_bytes)}"
-            member = self._of_process[process]
-            member.code, member.reason = member.code or KILLED, member.reason or reason
-            self._commands.kill(process)
-            self._end(member, member.order.grace_s)
+    def _uses_too_much(self, process: bytes, reason: str) -> None:
+        member = self._of_process[process]
+        member.code, member.reason = member.code or KILLED, member.reason or reason
+        self._commands.kill(process)
+        self._end(member, member.order.grace_s)
 
 
-def _text(size: float) -> str:
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.4g} {unit}"
-        size /= 1024
-    return f"{size:.4g} GiB"
+def _about(order: StartMember) -> tuple[bytes, int, int]:
+    return order.group, order.index, order.attempt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phalanx.model.system_settings import SystemSettings
 from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobKnown
 from phalanx.protocol.node_messages import JobSetup
@@ -10,7 +11,9 @@ from phalanx.protocol.node_messages import JobSetup
 class KnownJobs:
     """Jobs by their 4 bytes, environments by their keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: SystemSettings) -> None:
+        self.settings = settings
+        """The cluster's, which processes are told when they begin."""
         self._jobs: dict[bytes, JobKnown] = {}
         self._environments: dict[bytes, dict[str, str]] = {}
         self._set_up: set[bytes] = set()
@@ -59,6 +62,8 @@ class KnownJobs:
                 known.hook,
                 known.queue,
                 known.priority,
+                known.authkey,
+                self.settings,
             )
         )
 

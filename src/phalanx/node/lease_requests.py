@@ -91,6 +91,7 @@ class OwnerLeases:
             return
         lease = self._leases.leases.get(message.lease)
         if lease is not None and lease.demand.owner == peer.peer:
+            lease.worker.is_leaving = True  # it may come back first: it serves nobody else
             self._kill_worker(lease.worker.worker_id)
 
     def _blocked(self, peer: Peer, message: Blocked) -> None:

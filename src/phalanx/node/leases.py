@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from phalanx.errors import SystemFailureError
@@ -56,8 +56,11 @@ class LeaseMachine:
         labels: Mapping[str, str],
         groups: GroupPlaces | None = None,
         other_nodes: OtherNodesView | None = None,
+        waited: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        """`groups` None: no placement groups; `other_nodes` None: there are none."""
+        """`groups` None: no placement groups; `other_nodes` None: there are none. `waited` hears
+        of each lease how long its demand had waited."""
+        self._waited = waited
         self.resources = resources
         self.workers = workers
         self.groups = groups or GroupPlaces(node_id, BundleTable(resources))
@@ -390,6 +393,7 @@ class LeaseMachine:
     def _grant(self, lease: Lease, now: float) -> None:
         lease.is_granted = True
         lease.since = now
+        self._waited(max(now - lease.demand.since, 0.0))
         lease.demand.asker.granted(lease)
         self._make_due_if_over(lease)
 
@@ -428,6 +432,15 @@ class LeaseMachine:
             if any(lease.pool is pool for pool in pools):
                 lease.worker.is_leaving = True
                 self._effects.stop_worker(lease.worker, reason, True)
+
+    def end_all(self, reason: str, by_force: bool) -> None:
+        """Have everything end that runs here, in bundles and outside of them."""
+        for lease in list(self.leases.values()):
+            lease.worker.is_leaving = True
+            if by_force:
+                self._effects.stop_worker(lease.worker, reason, True)
+            else:
+                self._effects.warn_worker(lease.worker)
 
     def tick(self, now: float) -> None:
         """End workers that idle for long; look again at what waits."""

@@ -16,6 +16,7 @@ from phalanx.node.leases import LeaseMachine
 from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import Connections, NodeLinks
 from phalanx.node.notes import Note
+from phalanx.node.numbers import NodeCounts
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import DRIVER, WORKER, Peer, Peers
 from phalanx.node.process_history import ProcessHistory
@@ -62,6 +63,7 @@ class LocalProcesses:
         logs: NodeLogs,
         note: Note,
         history: ProcessHistory,
+        counts: NodeCounts,
     ) -> None:
         self._clock = clock
         self._connections = connections
@@ -78,6 +80,7 @@ class LocalProcesses:
         self._logs = logs
         self._note = note
         self._history = history
+        self._counts = counts
 
     def handle_in(self, table: MessageTable) -> None:
         """Take the head's questions for logs."""
@@ -102,6 +105,7 @@ class LocalProcesses:
             connection.peer, connection.tag = process, WORKER
             self._peers.add(connection)
             self._history.began(process, "WORKER", message.pid)
+            self._counts.meter.add("phalanx_worker_starts_total", "started")
             self._leases.worker_ready(process, message.pid, self._clock())
             self._drivers.first_worker(process[12:])
 
@@ -139,9 +143,11 @@ class LocalProcesses:
             self._links.send(prefix, ProcessEnded(process, is_driver))
         self._control.notify(ProcessEnded(process, is_driver))
         self._store.process_gone(process)
+        self._counts.process_gone(process)
 
     def start_failed(self, worker: bytes, reason: str) -> None:
         """No process could be started for a worker. It is tried again a little later."""
+        self._counts.meter.add("phalanx_worker_starts_total", "failed")
         now = self._clock()
         if self._leases.hold_starts(now, now + HOLD_STARTS_S):
             self._note(f"a worker is wanted, and {reason}", level=WARNING)
@@ -162,6 +168,7 @@ class LocalProcesses:
         if not is_known:
             return
         self._history.ended(worker, kind.upper(), reason)
+        self._counts.meter.add("phalanx_worker_deaths_total", kind)
         if kind in (CRASHED, OUT_OF_MEMORY):
             self._note(f"{worker_id_of(worker)}: {reason}", level=WARNING, job=worker[12:].hex())
         died = WorkerDied(worker, reason, kind)

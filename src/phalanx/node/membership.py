@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from phalanx.model.ids import CONTROL, node_process_id
+from phalanx.model.system_settings import SystemSettings
 from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.options import PATIENCE_S
@@ -16,6 +17,7 @@ from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
     Acked,
+    ActorHere,
     Expelled,
     ForwardedReply,
     Join,
@@ -28,7 +30,7 @@ from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 RETRY_S = 0.2
 PATIENCE_IN_USE_S = 86_400.0
 
-Holdings = tuple[dict[bytes, bytes], BundleInventory]
+Holdings = tuple[dict[bytes, ActorHere], BundleInventory]
 """The worker of each actor, empty for one that waits for its worker, and the bundles."""
 
 
@@ -95,13 +97,13 @@ class ClusterMembership:
         holdings: Callable[[], Holdings],
         given_up: Callable[[], list[bytes]],
         use: Use,
-        set_placement: Callable[[PlacementPolicy], None],
+        go_by: Callable[[PlacementPolicy, SystemSettings], None],
         on_joined: Sequence[Callable[[], None]],
         on_lost: Sequence[Callable[[], None]] = (),
     ) -> None:
         """`holdings`: what is here, which a head needs to know when the node joins; `given_up`: the
         prefixes of nodes that a head gave up.
-        `set_placement`: takes the cluster's placement policy."""
+        `go_by`: takes the cluster's placement policy and settings."""
         self._prefix = prefix
         self._clock = clock
         self._options = options
@@ -111,7 +113,7 @@ class ClusterMembership:
         self._holdings = holdings
         self._given_up = given_up
         self._use = use
-        self._set_placement = set_placement
+        self._go_by = go_by
         self._on_joined = on_joined
         self._on_lost = on_lost
         self._head: Peer | None = None
@@ -214,7 +216,7 @@ class ClusterMembership:
         self._cluster = message.cluster
         self._headless_since = None
         self._was_joined = True
-        self._set_placement(message.placement)
+        self._go_by(message.placement, message.settings)
         self._link.connected(self._head)
         for joined in self._on_joined:
             joined()

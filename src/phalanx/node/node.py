@@ -10,10 +10,15 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from phalanx.model.ids import node_prefix, node_process_id, process_id
+from phalanx.model.system_settings import SystemSettings
 from phalanx.node.actors import NodeActors
 from phalanx.node.borrowed_leases import BorrowedLeases, LeaseInquiries
 from phalanx.node.bundle_table import BundleTable
+from phalanx.node.checks import Checks
 from phalanx.node.control_link import ControlLink
+from phalanx.node.device_holders import DeviceHolders
+from phalanx.node.device_numbers import DeviceNumbers
+from phalanx.node.devices import DeviceWatch
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.drivers import Drivers
 from phalanx.node.effects import NodeEffects, NodeSetup
@@ -29,6 +34,7 @@ from phalanx.node.local_processes import LocalProcesses
 from phalanx.node.membership import Holdings
 from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import NodeLinks
+from phalanx.node.numbers import ALONE_EVERY_S, SAY_EVERY_S, NodeCounts
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.other_nodes import OtherNodes
 from phalanx.node.own_requests import OwnRequests
@@ -38,11 +44,14 @@ from phalanx.node.process_history import ProcessHistory
 from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.requests import NodeRequests
 from phalanx.node.state_reports import StateReports
+from phalanx.node.usage import Device
 from phalanx.node.waiting_tasks import WaitingTasks
 from phalanx.node.worker_processes import WorkerProcesses
 from phalanx.node.workers import WorkerPool
+from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.protocol.cluster_messages import (
+    EndWork,
     EnvironmentKnown,
     EventsReported,
     GatherEvents,
@@ -112,7 +121,7 @@ class Node(Generic[M_co]):
         self.resources = setup.resources
         self.control = control
         self.peers = Peers()
-        self.jobs = KnownJobs()
+        self.jobs = KnownJobs(setup.settings)
         self.events = NodeEvents(prefix, effects.wall)
         self.links = NodeLinks(prefix, effects.connections)
         self.workers = WorkerProcesses(effects.forks, self.peers, self.jobs)
@@ -124,15 +133,15 @@ class Node(Generic[M_co]):
         def new_process(job: bytes) -> bytes:
             return process_id(prefix, effects.make_unique(6), job)
 
-        soft_limit = int(setup.resources.total().get("CPU", 0))
         self.leases = LeaseMachine(
             setup.resources,
             self.workers,
-            WorkerPool(soft_limit, new_process, setup.max_workers),
+            WorkerPool(int(setup.resources.total().get("CPU", 0)), new_process, setup.max_workers),
             setup.node_id,
             setup.labels,
             places,
             self.spilling,
+            waited=self._lease_waited,
         )
         plans = PlanRequests()
         self.borrowed = BorrowedLeases(
@@ -151,6 +160,13 @@ class Node(Generic[M_co]):
             self.jobs,
             self.events,
         )
+        self.checks = Checks(
+            effects.checks,
+            setup.checks,
+            lambda: not self.has_work(),
+            lambda: setup.resources.total().get("GPU", 0.0),
+            effects.note,
+        )
         self.members = JobMembers(
             clock,
             self.bundles,
@@ -161,6 +177,17 @@ class Node(Generic[M_co]):
             effects.make_unique,
             effects.usage,
             effects.note,
+            self._device_use,
+            self.checks,
+        )
+        self.devices = DeviceWatch(
+            setup.resources,
+            effects.devices,
+            DeviceHolders(self.members, self.leases),
+            control,
+            self.leases.dispatch,
+            clock,
+            effects.note,
         )
         self.status = NodeStatus(
             setup.node_id,
@@ -170,6 +197,8 @@ class Node(Generic[M_co]):
             self.leases,
             self.store,
             self.members,
+            self.devices,
+            self.checks,
         )
         pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
         self.reports = Reports(clock, self.status, control, **pacing)
@@ -186,7 +215,14 @@ class Node(Generic[M_co]):
             effects.is_port_free,
         )
         self.actors = NodeActors(
-            clock, self.leases, self.groups, self.workers, self.peers, self.jobs, control
+            clock,
+            self.leases,
+            self.groups,
+            self.workers,
+            self.peers,
+            self.jobs,
+            control,
+            self.reports.report_needed,
         )
         self.owners = OwnerLeases(
             clock,
@@ -221,6 +257,7 @@ class Node(Generic[M_co]):
             setup.address,
             setup.prestart,
             self.history,
+            setup.python,
         )
         self.others = OtherNodes(
             prefix,
@@ -240,6 +277,15 @@ class Node(Generic[M_co]):
         )
         self.view = ViewRefresh(me, control, self.others.view)
         self.planner = Planner(clock, self.leases, self.spilling, self.view, plans, self.status.row)
+        self.counts = NodeCounts(
+            control,
+            self.leases,
+            self.store,
+            DeviceNumbers(setup.resources, self.devices),
+            effects.look,
+            effects.note,
+            ALONE_EVERY_S if reports_every_tick else SAY_EVERY_S,
+        )
         self.processes = LocalProcesses(
             clock,
             effects.connections,
@@ -256,6 +302,7 @@ class Node(Generic[M_co]):
             effects.logs,
             effects.note,
             self.history,
+            self.counts,
         )
         self.state = StateReports(
             setup.node_id,
@@ -268,17 +315,20 @@ class Node(Generic[M_co]):
             self.history,
         )
         self.membership = make_membership(self)
-        own = OwnRequests(
-            setup.node_id,
-            setup.labels,
-            self.drivers,
-            self.store,
-            self.events,
-            WaitingTasks(self.leases.waiting, self.spilling, self.resources, clock),
-            effects.drain_output,
-        )
         self.requests = NodeRequests(
-            own.handlers, control, self.membership, setup.address, self.reports.report_needed
+            OwnRequests(
+                setup.node_id,
+                setup.labels,
+                self.drivers,
+                self.store,
+                self.events,
+                WaitingTasks(self.leases.waiting, self.spilling, self.resources, clock),
+                effects.drain_output,
+            ).handlers,
+            control,
+            self.membership,
+            setup.address,
+            self.reports.report_needed,
         )
         self._handle_head()
         self._handle_processes()
@@ -293,6 +343,7 @@ class Node(Generic[M_co]):
         self.actors.handle_in(table, self.from_processes)
         self.groups.handle_in(table)
         self.members.handle_in(table)
+        self.devices.handle_in(table)
         self.processes.handle_in(table)
         self.drivers.handle_in(table)
         self.others.handle_in(table)
@@ -301,6 +352,7 @@ class Node(Generic[M_co]):
         table.on(EnvironmentKnown, self.jobs.environment_known)
         table.on(ClaimRoom, lambda message: leases.claim(message, clock()))
         table.on(SetTotals, lambda message: leases.set_totals(message.totals, clock()))
+        table.on(EndWork, lambda message: leases.end_all(message.reason, message.by_force))
         table.on(QueueWeights, lambda message: leases.set_weights(message.weights, clock()))
         table.on(GatherEvents, self._send_events)
 
@@ -314,7 +366,14 @@ class Node(Generic[M_co]):
         self.store.handle_in(table)
         self.events.handle_in(table)
         self.state.handle_in(self.from_head, table)
+        self.counts.handle_in(table)
         table.on(Stop, lambda peer, message: self._connections.lose(peer))
+
+    def _device_use(self) -> dict[int, Device]:
+        return self.devices.use()  # these know the members, which are made before
+
+    def _lease_waited(self, seconds: float) -> None:
+        self.counts.meter.observe("phalanx_lease_wait_seconds", seconds)
 
     def _pass_on(self, message: Via) -> None:
         """The head says something to a process of this node."""
@@ -360,11 +419,14 @@ class Node(Generic[M_co]):
             self.store.tick,
             self.groups.tick,
             self.members.tick,
+            self.devices.tick,
+            self.checks.tick,
             self.state.tick,
             lambda now: self.groups.settle(),
             self.reports.tick,
             self.membership.tick,
             self.planner.tick,
+            self.counts.tick,
         ):
             try:
                 tick(now)
@@ -384,6 +446,11 @@ class Node(Generic[M_co]):
             self.membership.round()
 
     # ---- what its membership asks ------------------------------------------------------------
+
+    def go_by(self, placement: PlacementPolicy, settings: SystemSettings) -> None:
+        """The cluster's placement policy and settings are these."""
+        self.spilling.use(placement)
+        self.jobs.settings = settings
 
     def holdings(self) -> Holdings:
         """What is here that a head needs to know of when the node joins."""

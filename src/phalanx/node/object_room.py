@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
+from phalanx.objects.pins import Pins
 from phalanx.objects.store_accounting import StoreAccounting
 
 Then = Callable[[Exception | None], None]
@@ -61,10 +62,16 @@ class ObjectRoom:
     """Those who wait for memory, in order."""
 
     def __init__(
-        self, accounting: StoreAccounting, files: SpillFiles, evictions: Evictions, disk: str
+        self,
+        accounting: StoreAccounting,
+        pins: Pins,
+        files: SpillFiles,
+        evictions: Evictions,
+        disk: str,
     ) -> None:
         """`disk`: where spilled objects go, for people."""
         self._accounting = accounting
+        self._pins = pins
         self._disk = disk
         self._files = files
         self._evictions = evictions
@@ -76,24 +83,29 @@ class ObjectRoom:
         """`then(None)` once there is room, which it has to take at once; else it is given an
         ObjectStoreFullError, an OutOfDiskError, or what else the disk says."""
         self._waiting.append(_Wish(process, wanted_bytes, then))
-        self._serve()
+        self.proceed()
 
     def process_gone(self, process: bytes) -> None:
         """A process ended: it needs no room any more."""
         self._waiting = deque(wish for wish in self._waiting if wish.process != process)
-        self._serve()
+        self.proceed()
 
-    def _serve(self) -> None:
+    def proceed(self) -> None:
+        """Serve who can be served: something has changed."""
         if self._is_serving:
             return  # asked for by who was just served
         self._is_serving = True
         try:
             while self._waiting and not self._copying:
                 wish = self._waiting[0]
+                before = self._accounting.missing(wish.bytes)
                 error = self._make_room(wish.bytes)
-                if error is not None or not self._accounting.missing(wish.bytes):
+                missing = self._accounting.missing(wish.bytes)
+                if error is not None or not missing:
                     self._waiting.popleft()
                     wish.then(error)
+                elif missing == before:
+                    break  # what could go is pinned; that ends
         finally:
             self._is_serving = False
 
@@ -103,8 +115,8 @@ class ObjectRoom:
         if missing := accounting.missing(wanted_bytes):
             self._evictions.free_spares(missing)
         missing = accounting.missing(wanted_bytes)
-        victims = accounting.victims(missing) if missing else []
-        if missing and not victims:
+        victims = accounting.victims(missing, self._pins) if missing else []
+        if missing and not victims and not self._pins:
             return ObjectStoreFullError(
                 f"an object of {wanted_bytes} bytes does not fit: the store has "
                 f"{accounting.capacity_bytes} bytes, {accounting.used_bytes} in use, and nothing "
@@ -135,7 +147,7 @@ class ObjectRoom:
                 error = error or failure
         if error is not None and self._waiting:
             self._waiting.popleft().then(self._no_disk(error))
-        self._serve()
+        self.proceed()
 
     def _no_disk(self, error: OSError) -> Exception:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

@@ -20,6 +20,7 @@ from phalanx.node.object_room import ObjectRoom, SpillFiles
 from phalanx.node.peers import Peer, Peers
 from phalanx.objects.last_readers import LastReaders
 from phalanx.objects.names import is_name, prefix_of_name, spare_file
+from phalanx.objects.pins import Pins
 from phalanx.objects.pull_queue import Done, PullQueue
 from phalanx.objects.spares import Spares
 from phalanx.objects.store_accounting import StoreAccounting
@@ -30,10 +31,13 @@ from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.node_messages import (
     Claimed,
     Dropped,
+    Kept,
     ReadersReported,
     Sealed,
     Settled,
     Spilled,
+    Unread,
+    Unwanted,
     Used,
 )
 
@@ -118,6 +122,10 @@ class ObjectStore:
         self._jobs = jobs
         self._events = events
         self.accounting = StoreAccounting(capacity_bytes)
+        self.evictions = 0
+        """How many copies were dropped to make room."""
+        self.received_bytes = self.sent_bytes = 0
+        """What came from other nodes, and what they said that they have fetched."""
         self.bandwidth = Average()
         """Of objects that came from other nodes, in bytes a second."""
         self._unsettled: dict[bytes, set[bytes]] = {}
@@ -131,8 +139,9 @@ class ObjectStore:
         self._last_readers = LastReaders()
         self.spares = Spares(capacity_bytes)
         """Files of copies that are gone, in memory, for the next."""
-        self._room = ObjectRoom(self.accounting, spill_files, self, disk)
-        self._pulls = PullQueue(int(_PULL_SHARE * capacity_bytes), self._start_pull)
+        self._pins = Pins(self._unpinned)
+        self._room = ObjectRoom(self.accounting, self._pins, spill_files, self, disk)
+        self._pulls = PullQueue(int(_PULL_SHARE * capacity_bytes), self._start_pull, self._pins)
 
     # ---- what processes say ------------------------------------------------------------------
 
@@ -140,11 +149,14 @@ class ObjectStore:
         """Take what drivers and workers say about objects."""
         table.on(Sealed, lambda peer, m: self.sealed(m.name, m.size, peer.peer))
         table.on(Used, lambda peer, m: self.used(m.name, peer.peer))
+        table.on(Unread, lambda peer, m: self.unread(m.name, peer.peer))
+        table.on(Unwanted, lambda peer, m: self.unwanted(m.name, peer.peer))
         table.on(ReadersReported, lambda peer, m: self.readers_known(m.prefix, peer.peer))
         table.on(Prefetch, lambda peer, m: self.prefetch(m))
         table.on(Claimed, self._local_claimed)
         table.on(Settled, self._local_settled)
         table.on(Dropped, self._local_dropped)
+        table.on(Kept, lambda peer, m: self.accounting.keeps(peer.peer, m.bytes))
 
     def handle_from_afar_in(self, table: PeerMessageTable) -> None:
         """Take what processes of other nodes say about objects of this one."""
@@ -196,6 +208,7 @@ class ObjectStore:
 
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
         """An object is gone; so is its copy on disk, even one made while it went."""
+        self._let_writer_go(name, process)
         self.accounting.dropped(name, credit_bytes, process)
         if self.accounting.spilled_total_bytes:
             self._files.delete_spilled(name)
@@ -203,10 +216,34 @@ class ObjectStore:
         if process[:PREFIX_BYTES] != self._prefix:
             self._files.delete(name)  # its owner is on another node, and cannot
 
+    def unread(self, name: str, owner: bytes) -> None:
+        """`owner` has dropped an object whose file nobody else can have mapped but its writer: that
+        may write its next object there."""
+        if self.accounting.owner_of(name) != owner:
+            return
+        writer = self.accounting.writer_of(name)
+        if writer in self._peers:
+            self.accounting.unclaimed(name)
+            self._peers.post(writer, Unread(name))
+        else:
+            self._end(name, owner)
+
+    def _let_writer_go(self, name: str, owner: bytes) -> None:
+        """What a process wrote for another it may have mapped, to write there again."""
+        writer = self.accounting.writer_of(name)
+        if writer != owner and writer in self._peers:
+            self._peers.post(writer, Spilled([name]))
+
     def used(self, name: str, process: bytes) -> None:
         """A process has read an object, or may still."""
         self.accounting.used(name)
         self._last_readers.used(name, process)
+        self._pins.done(name, process)
+
+    def unwanted(self, name: str, process: bytes) -> None:
+        """A process has given up a `pull`."""
+        self._pulls.unwanted(name, process)
+        self._pins.done(name, process)
 
     def claimed(self, name: str, owner: bytes) -> None:
         """`owner` owns an object that another process wrote here."""
@@ -226,6 +263,7 @@ class ObjectStore:
         """See Evictions."""
         if name not in self._copies:
             return False
+        self.evictions += 1
         self.copy_dropped(name, may_keep=False)  # its node has it still
         return True
 
@@ -248,16 +286,33 @@ class ObjectStore:
             if self._files.is_here(name):
                 self._events.record(ArgumentPresent, object=name, bytes=size)
             elif prefix_of_name(name) != self._prefix:  # else it is lost: its reader says so
-                self._pulls.want(name, size, None)
+                self._pulls.want_ahead(name, size)
 
-    def pull(self, name: str, size: int, done: Done) -> None:
-        """Have a copy of another node's object here; `done` is called with why not, or ""."""
+    def pull(self, name: str, size: int, asker: bytes, done: Done, will_map: bool = True) -> None:
+        """Have a copy of another node's object here; `done` is called with why not, or "". With
+        `will_map` the copy stays until `asker` says that it has `used` it or that it is `unwanted`.
+        """
+
+        def ended(failure: str) -> None:
+            if will_map and not failure and name in self._copies and self.accounting.holds(name):
+                self._pins.add(name, self.accounting.size_of(name), asker, self._clock())
+            done(failure)
+
         if not is_name(name):
             done(f"{name!r} is no name of an object's file")
         elif self._files.is_here(name):
-            done("")
+            ended("")
         else:
-            self._pulls.want(name, size, done)
+            self._pulls.want(name, size, asker, ended)
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Of copies that cannot be dropped, as who has asked for them has not mapped them yet."""
+        return self._pins.total_bytes
+
+    def _unpinned(self) -> None:
+        self._room.proceed()
+        self._pulls.proceed()
 
     def _start_pull(self, name: str, size: int) -> None:
         spare = self.spares.take(size)
@@ -294,6 +349,7 @@ class ObjectStore:
             self.accounting.withdraw(_COPIES, promised)
         source = prefix_of_name(message.name)
         if message.ok:
+            self.received_bytes += message.size
             self._copies.add(message.name)
             self._links.send(source, CopyMade(message.name))
         failure = "" if message.ok else message.reason
@@ -314,6 +370,7 @@ class ObjectStore:
         """Another node has a copy of an object of this one."""
         if is_name(name) and self._files.is_here(name):
             self._holders.setdefault(name, set()).add(holder)
+            self.sent_bytes += self.accounting.size_of(name)
         else:
             self._links.send(holder, Dropped(name, 0))
 
@@ -328,6 +385,7 @@ class ObjectStore:
         if not (may_keep and self._files.is_in_memory(name) and self._keep_spare(name, size)):
             self._transfers.let_go(name)
             self._files.delete(name)
+        self._pins.gone(name)
 
     def _keep_spare(self, name: str, size: int) -> bool:
         gone = self.spares.put(name, size)
@@ -358,7 +416,9 @@ class ObjectStore:
     # ---- ends --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Time has passed: try again what could not be reached."""
+        """Time has passed: try again what could not be reached, and wait no longer for who takes
+        too long."""
+        self._pins.tick(now)
         self._pulls.tick(now)
 
     def node_gone(self, prefix: bytes) -> None:
@@ -387,6 +447,8 @@ class ObjectStore:
         """A process ended."""
         self.accounting.process_gone(process)
         self._room.process_gone(process)
+        self._pulls.process_gone(process)
+        self._pins.process_gone(process)
         self._drop_copies(self._last_readers.process_gone(process))
         for worker in list(self._unsettled):
             self.settled(worker, process)
@@ -418,6 +480,7 @@ class ObjectStore:
             self._end(name, worker)
 
     def _end(self, name: str, owner: bytes) -> None:
+        self._let_writer_go(name, owner)
         self.accounting.dropped(name, 0, owner)
         self._drop_at_holders(name)
         self._files.delete(name)

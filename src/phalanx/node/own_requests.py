@@ -103,5 +103,5 @@ class OwnRequests:
             else:
                 asker.reply(None)
 
-        self._store.pull(request.name, request.size, done)
+        self._store.pull(request.name, request.size, asker.process, done, request.will_map)
         return LATER

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phalanx.errors import PhalanxError
+from phalanx.model.ids import PREFIX_BYTES
 from phalanx.node.control_link import ControlLink, ask
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.no_other_nodes import Spills
@@ -77,7 +78,10 @@ class ViewRefresh:
             except PhalanxError:
                 return
             self._version = changes.version
-            self._changed(View(changes.rows))
+            # The answer may have waited at the head: what it sent meanwhile of this node is newer.
+            # Of others the next answer says it again, as that is of a later version.
+            own = self._node[:PREFIX_BYTES]
+            self._changed(View([row for row in changes.rows if row.prefix != own]))
 
         ask(self._control, self._node, GetViewChanges(self._version), answered)
 

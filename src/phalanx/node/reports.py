@@ -6,7 +6,9 @@ from collections.abc import Callable, Sized
 from typing import Protocol
 
 from phalanx.model.lifecycle import ALIVE, DRAINING
+from phalanx.node.checks import Checks
 from phalanx.node.control_link import ControlLink
+from phalanx.node.devices import DeviceWatch
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.object_store import ObjectStore
 from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
@@ -37,6 +39,8 @@ class NodeStatus:
         leases: LeaseMachine,
         store: ObjectStore,
         members: Sized,
+        watch: DeviceWatch,
+        checks: Checks,
     ) -> None:
         """`members`: of jobs, that run here."""
         self._node_id = node_id
@@ -46,16 +50,15 @@ class NodeStatus:
         self._leases = leases
         self._store = store
         self._members = members
+        self._watch = watch
+        self._checks = checks
 
     def report(self) -> NodeReport:
         """See Status."""
         available = self._resources.available()
         if STORE in available:
-            accounting = self._store.accounting
-            free = (
-                accounting.capacity_bytes - accounting.used_bytes + self._store.spares.total_bytes
-            )
-            available[STORE] = float(max(free, 0))
+            free = self._store.accounting.free_bytes + self._store.spares.total_bytes
+            available[STORE] = float(free)
         return NodeReport(
             available=available,
             devices=self._resources.devices_left(),
@@ -65,6 +68,9 @@ class NodeStatus:
             bandwidth=self._store.bandwidth.value,
             total=self._resources.total(),
             yields=self._leases.yields().to_mapping(),
+            unwell=self._watch.unwell,
+            trouble=self._watch.trouble,
+            checks=self._checks.unwell,
         )
 
     def _queued(self) -> list[tuple[dict[str, float], int]]:

@@ -88,4 +88,4 @@ class NodeRequests:
             if ask.token:
                 peer.post(Reply(ask.token, reply.result, reply.error))
 
-        self._control.forward(peer.peer, ask.kind, ask.body, replied)
+        self._control.forward(peer.peer, ask.kind, ask.body, replied, ask.user)

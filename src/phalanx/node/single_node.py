@@ -19,10 +19,12 @@ from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node import Node
 from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import (
+    DevicesSeen,
     EnvironmentKnown,
     ForwardedAsk,
     ForwardedReply,
     JobKnown,
+    NodeNumbers,
     NodeReport,
     ProcessEnded,
     ViewRow,
@@ -147,7 +149,7 @@ class SingleNodeMembership:
                 self._make_at = self._clock() + QUIET_S
             case JobKnown() | EnvironmentKnown() | ProcessEnded(is_driver=True):
                 self._kept.append(message)
-            case NodeReport() | ProcessEnded():
+            case NodeReport() | DevicesSeen() | ProcessEnded() | NodeNumbers():
                 pass  # it learns how the node is when it is made, and nobody owns anything yet
             case _:
                 self._make().on_message(self._prefix, message)

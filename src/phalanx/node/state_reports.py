@@ -173,4 +173,9 @@ class StateReports:
 
     def _store_row(self) -> Row:
         accounting = self._store.accounting
-        return {"node_id": self._node_id, **accounting.counts(), "files": accounting.files()}
+        return {
+            "node_id": self._node_id,
+            **accounting.counts(),
+            "pinned_bytes": self._store.pinned_bytes,
+            "files": accounting.files(),
+        }

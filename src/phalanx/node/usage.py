@@ -18,6 +18,8 @@ IDLE_PART = 0.05
 """Of the CPUs that it asked for; who uses less is idle."""
 LEAST_PIECE_S = 1.0
 """A shorter end of a run is no measure of CPUs: what the kernel adds at the end may be older."""
+Processes = Mapping[int, tuple[float, int]]
+"""By pid, with all that is below it: CPU seconds since it began, and bytes of memory."""
 Device = tuple[float, float, float]
 """The part of time in which a device computed lately, its bytes in use, and those it has."""
 
@@ -25,19 +27,18 @@ Device = tuple[float, float, float]
 class UsageSample(NamedTuple):
     """One look at the machine."""
 
-    processes: Mapping[int, tuple[float, int]]
-    """By pid, with all that is below it: CPU seconds since it began, and bytes of memory."""
+    processes: Processes
     devices: Mapping[int, Device]
 
 
 class UsageMeter(Protocol):
-    """Looks at processes and devices without making anybody wait."""
+    """Looks at processes without making anybody wait."""
 
-    def ask(self, pids: Collection[int], devices: Collection[int]) -> None:
+    def ask(self, pids: Collection[int]) -> None:
         """Look at these, unless the look before is not over yet."""
         ...
 
-    def answer(self) -> UsageSample | None:
+    def answer(self) -> Processes | None:
         """What was last asked for, once; None while it is not there."""
         ...
 
@@ -45,7 +46,7 @@ class UsageMeter(Protocol):
 class NoUsageMeter:
     """A node on which nothing is measured."""
 
-    def ask(self, pids: Collection[int], devices: Collection[int]) -> None:
+    def ask(self, pids: Collection[int]) -> None:
         """See UsageMeter."""
 
     def answer(self) -> None:

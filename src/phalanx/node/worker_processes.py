@@ -59,6 +59,10 @@ class WorkerProcesses:
         self._reasons.pop(worker.worker_id, None)
         self.stop_worker(worker, reason, force)
 
+    def leaves(self, worker: bytes, reason: str) -> None:
+        """A worker ends by its own will: its end is no crash. A reason given before stays."""
+        self._reasons.setdefault(worker, (reason, EXITED))
+
     def warn_worker(self, worker: WorkerRecord) -> None:
         """Ask a worker to end by SIGTERM, as it is preempted."""
         self._reasons[worker.worker_id] = ("it was preempted", PREEMPTED)

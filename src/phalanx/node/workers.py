@@ -60,6 +60,16 @@ class WorkerPool:
         """Every worker, oldest first."""
         return list(self._workers.values())
 
+    def counts(self) -> dict[str, int]:
+        """How many start, idle and have work."""
+        starting = sum(not worker.is_ready for worker in self._workers.values())
+        idle = sum(worker.is_ready for worker in self._idle)
+        return {
+            "starting": starting,
+            "idle": idle,
+            "busy": len(self._workers) - starting - idle,
+        }
+
     def new(
         self, job: bytes, environment: bytes = b"", has_devices: bool | None = None
     ) -> WorkerRecord:

@@ -92,7 +92,8 @@ def failed(error: PhalanxError) -> Value:
 def cancelled(task_id: str, name: str) -> Value:
     """The end of work that ran when it was cancelled: as Ray's, a TaskError too."""
     error = TaskCancelledError(task_id, None)
-    described = ("task", name, str(error), pickle.dumps(error, 5), None, None)
+    text = f"TaskCancelledError: {error}"  # programs look for the word
+    described = ("task", name, text, pickle.dumps(error, 5), None, None)
     return Value(FAILED, pickle.dumps(described, 5))
 
 

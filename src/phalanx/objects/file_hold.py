@@ -15,7 +15,7 @@ class FileStore(Protocol):
     """(name, extent, whether others may have mapped it, view) of each hold that went."""
 
     def lend(self, name: str) -> None:
-        """Forget the writer's mapping of an object that now belongs to another process."""
+        """An object now belongs to another process, which may give its file back."""
         ...
 
 
@@ -34,7 +34,7 @@ class FileHold:
         self.size = size
         self.extent = extent
         self.seen = extent is None
-        """Whether another process may have mapped the file."""
+        """Whether another process than its writer and this one may have mapped the file."""
         self.view: weakref.ref[Any] | None = None
 
     def hand_over(self) -> None:

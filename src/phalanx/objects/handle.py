@@ -40,6 +40,11 @@ class ActorHandle(Generic[T], metaclass=ABCMeta):
     Abstract for the same reason as ObjectRef.
     """
 
+    @property
+    def _actor_id(self) -> Any:
+        """The actor's id, as programs read it off Ray's handles; here, so that mocks have it."""
+        raise AttributeError("_actor_id")
+
     def __getattr__(self, name: str) -> ActorMethod:
         """A method of the actor's class."""
         raise AttributeError(name)

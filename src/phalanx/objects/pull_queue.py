@@ -6,6 +6,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from phalanx.objects.pins import Pins
+
 Done = Callable[[str], None]
 """Called with why it failed, or "" once the object is here."""
 
@@ -21,6 +23,11 @@ class _Wanted(NamedTuple):
     size: int
 
 
+class _Waiter(NamedTuple):
+    asker: bytes
+    done: Done
+
+
 class _Unreached(NamedTuple):
     size: int
     again_at: float
@@ -30,17 +37,19 @@ class _Unreached(NamedTuple):
 class PullQueue:
     """Objects wanted from other nodes: each once, however many ask for it.
 
-    Those that a task waits for go before those that are fetched ahead. One is always begun;
-    more only while all that are on their way together stay under `limit_bytes`.
+    Those that a task waits for go before those that are fetched ahead. One is always begun; more
+    only while all that are on their way, and all that are pinned for their readers, together stay
+    under `limit_bytes`.
     """
 
-    def __init__(self, limit_bytes: int, start: Callable[[str, int], None]) -> None:
+    def __init__(self, limit_bytes: int, start: Callable[[str, int], None], pins: Pins) -> None:
         """`start(name, size)` begins a transfer; `ended` follows."""
         self._limit_bytes = limit_bytes
+        self._pins = pins
         self._start = start
         self._urgent: OrderedDict[str, _Wanted] = OrderedDict()
         self._ahead: OrderedDict[str, _Wanted] = OrderedDict()
-        self._waiters: dict[str, list[Done]] = {}
+        self._waiters: dict[str, list[_Waiter]] = {}
         self._moving: dict[str, int] = {}
         self._unreached: dict[str, _Unreached] = {}
         self._since: dict[str, float] = {}
@@ -51,26 +60,52 @@ class PullQueue:
         """Bytes of all transfers under way."""
         return sum(self._moving.values())
 
-    def want(self, name: str, size: int, done: Done | None) -> None:
-        """Fetch an object; `done` None: ahead of its use, nobody waits for it yet."""
-        if done is not None:
-            self._waiters.setdefault(name, []).append(done)
+    def want(self, name: str, size: int, asker: bytes, done: Done) -> None:
+        """Fetch an object that `asker` waits for."""
+        self._waiters.setdefault(name, []).append(_Waiter(asker, done))
         self._unreached.pop(name, None)
         if name not in self._moving:
-            if done is not None:
-                self._ahead.pop(name, None)
-                self._urgent.setdefault(name, _Wanted(name, size))
-            elif name not in self._urgent:
-                self._ahead.setdefault(name, _Wanted(name, size))
-        self._start_next()
+            self._ahead.pop(name, None)
+            self._urgent.setdefault(name, _Wanted(name, size))
+        self.proceed()
 
-    def _start_next(self) -> None:
+    def want_ahead(self, name: str, size: int) -> None:
+        """Fetch an object ahead of its use: nobody waits for it yet."""
+        if not (name in self._moving or name in self._urgent or name in self._unreached):
+            self._ahead.setdefault(name, _Wanted(name, size))
+        self.proceed()
+
+    def unwanted(self, name: str, asker: bytes) -> None:
+        """`asker` has given up one wait for this object. It is not begun for nobody."""
+        waiters = self._waiters.get(name, [])
+        for waiter in waiters:
+            if waiter.asker == asker:
+                waiters.remove(waiter)
+                break
+        self._forget_if_unwanted(name)
+
+    def process_gone(self, process: bytes) -> None:
+        """A process ended: it waits for nothing any more."""
+        for name, waiters in list(self._waiters.items()):
+            waiters[:] = [waiter for waiter in waiters if waiter.asker != process]
+            self._forget_if_unwanted(name)
+
+    def _forget_if_unwanted(self, name: str) -> None:
+        if not self._waiters.get(name, True):
+            del self._waiters[name]
+            self._urgent.pop(name, None)
+            self._unreached.pop(name, None)
+            if name not in self._moving:
+                self._since.pop(name, None)
+
+    def proceed(self) -> None:
         """Begin what may begin."""
         begun: deque[_Wanted] = deque()
         for queue in (self._urgent, self._ahead):
             while queue:
                 wanted = next(iter(queue.values()))
-                if self._moving and self.moving_bytes + wanted.size > self._limit_bytes:
+                busy_bytes = self.moving_bytes + self._pins.total_bytes
+                if busy_bytes and busy_bytes + wanted.size > self._limit_bytes:
                     break
                 del queue[wanted.name]
                 self._moving[wanted.name] = wanted.size
@@ -83,7 +118,7 @@ class PullQueue:
         if self._moving.pop(name, None) is None:
             return
         self._finish(name, failure)
-        self._start_next()
+        self.proceed()
 
     def unreached(self, name: str, why: str, now: float) -> None:
         """A transfer ended because the node that has the object could not be reached: it is tried
@@ -96,7 +131,7 @@ class PullQueue:
             self._unreached[name] = _Unreached(size, now + AGAIN_S, why)
         else:
             self._finish(name, why)
-        self._start_next()
+        self.proceed()
 
     def tick(self, now: float) -> None:
         """Time has passed: try again what could not be reached."""
@@ -104,7 +139,7 @@ class PullQueue:
             if now >= entry.again_at:
                 del self._unreached[name]
                 self._urgent[name] = _Wanted(name, entry.size)
-        self._start_next()
+        self.proceed()
 
     def gone(self, is_gone: Callable[[str], bool]) -> None:
         """A node died: what is left to try again and was there does not come."""
@@ -113,5 +148,5 @@ class PullQueue:
 
     def _finish(self, name: str, failure: str) -> None:
         self._since.pop(name, None)
-        for done in self._waiters.pop(name, ()):
-            done(failure)
+        for waiter in self._waiters.pop(name, ()):
+            waiter.done(failure)

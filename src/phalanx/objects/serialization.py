@@ -14,16 +14,21 @@ from typing import Any
 
 import cloudpickle
 
-from phalanx.errors import MessageTooLargeError, PhalanxError, UnserializableException
+from phalanx.errors import (
+    MessageTooLargeError,
+    NotPicklableError,
+    PhalanxError,
+    UnserializableException,
+)
 from phalanx.objects.reference import ObjectRef, nested, nesting
 
-INLINE_BYTES = 100 * 1024
-"""Values up to this size travel in messages; larger ones live in shared memory."""
 DEFINITION_BYTES = 95 << 20
 """How large a function or an actor's class may be, with the values that it captures; as Ray."""
 
 _PLAIN = frozenset({int, float, bool, type(None)})
 _SMALL_TEXT = 1024
+_APART_BYTES = 1 << 16
+"""Bytes of this size are a buffer, as arrays are: pickle would copy them several times over."""
 _MAIN = b"__main__"
 
 _dumps = pickle.dumps
@@ -46,14 +51,28 @@ class Pickled:
         self.refs = refs
 
 
+class _Apart:
+    """Bytes that travel as a buffer, and are bytes again where they are read."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: bytes | bytearray) -> None:
+        self.value = value
+
+    def __reduce__(self) -> tuple[type, tuple[pickle.PickleBuffer]]:
+        return type(self.value), (pickle.PickleBuffer(self.value),)
+
+
 def serialize(value: Any) -> bytes | Pickled:
     """`value` as plain pickle bytes where that is all there is, else as Pickled.
 
-    Raises TypeError that names what cannot be pickled.
+    Raises NotPicklableError that names what cannot be pickled.
     """
     kind = type(value)
     if kind in _PLAIN or ((kind is str or kind is bytes) and len(value) < _SMALL_TEXT):
         return _dumps(value, 5)
+    if (kind is bytes or kind is bytearray) and len(value) >= _APART_BYTES and not _custom:
+        value = _Apart(value)
     buffers: list[pickle.PickleBuffer] = []
     refs: list[ObjectRef[Any]] = []
     outer = nesting.refs
@@ -115,7 +134,9 @@ def dumps_definition(value: Any, name: str) -> bytes:
     except PhalanxError:  # a reference that may not leave so
         raise
     except Exception as error:
-        raise TypeError(f"{name} cannot be sent to workers: {blame(value, error)}") from error
+        raise NotPicklableError(
+            f"{name} cannot be sent to workers: {blame(value, error)}"
+        ) from error
     finally:
         nesting.refs = outer
     if len(data) > DEFINITION_BYTES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Container
 
 CHUNK_BYTES = 16 << 20
 """Credit is handed out in pieces of this size, so that few puts have to ask."""
@@ -19,16 +20,34 @@ class StoreAccounting:
         self._shared: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
         self._spilled: dict[str, int] = {}
         self._credit: dict[bytes, int] = {}
+        self._kept: dict[bytes, int] = {}
+        """What processes have of files for their next objects."""
         self._claimed: dict[str, bytes] = {}
         """Owners of objects that another process wrote."""
         self.shared_bytes = 0
         self.spilled_bytes = 0
         self.spilled_total_bytes = 0
+        self.spill_count = 0
+        """How often an object was copied to disk."""
+
+    @property
+    def object_count(self) -> int:
+        """How many there are, in memory and on disk."""
+        return len(self._shared) + len(self._spilled)
 
     @property
     def used_bytes(self) -> int:
         """Bytes written or promised."""
         return self.shared_bytes + sum(self._credit.values())
+
+    @property
+    def free_bytes(self) -> int:
+        """What is there for new objects: also what processes only keep, as it can be spilled."""
+        return max(0, self.capacity_bytes - self.used_bytes + sum(self._kept.values()))
+
+    def keeps(self, process: bytes, kept_bytes: int) -> None:
+        """`process` keeps so much memory for its next objects."""
+        self._kept[process] = kept_bytes
 
     def missing(self, wanted_bytes: int) -> int:
         """How many bytes must be freed before `wanted_bytes` can be granted."""
@@ -58,6 +77,18 @@ class StoreAccounting:
     def claimed(self, name: str, process: bytes) -> None:
         """`process` owns an object that another one wrote."""
         self._claimed[name] = process
+
+    def owner_of(self, name: str) -> bytes:
+        """Who claimed the object, which another process wrote; empty when nobody did."""
+        return self._claimed.get(name, b"")
+
+    def writer_of(self, name: str) -> bytes:
+        """Who wrote the object; empty when it is not in memory."""
+        return self._shared.get(name, (0, b""))[1]
+
+    def unclaimed(self, name: str) -> None:
+        """The object is its writer's again."""
+        self._claimed.pop(name, None)
 
     def owners(self) -> set[bytes]:
         """Who owns objects that another process wrote."""
@@ -91,13 +122,18 @@ class StoreAccounting:
         if name in self._shared:
             self._shared.move_to_end(name)
 
-    def victims(self, needed_bytes: int) -> list[tuple[str, int, bytes]]:
-        """(name, bytes, writer) of the least recently used objects that free enough."""
+    def victims(
+        self, needed_bytes: int, pinned: Container[str] = ()
+    ) -> list[tuple[str, int, bytes]]:
+        """(name, bytes, writer) of the least recently used objects that free enough; none that is
+        `pinned`."""
         chosen: list[tuple[str, int, bytes]] = []
         freed = 0
         for name, (size, writer) in self._shared.items():
             if freed >= needed_bytes:
                 break
+            if name in pinned:
+                continue
             chosen.append((name, size, writer))
             freed += size
         return chosen
@@ -110,6 +146,7 @@ class StoreAccounting:
             self._spilled[name] = entry[0]
             self.spilled_bytes += entry[0]
             self.spilled_total_bytes += entry[0]
+            self.spill_count += 1
 
     def lost(self, name: str) -> None:
         """The object's file was not there."""
@@ -120,6 +157,7 @@ class StoreAccounting:
     def process_gone(self, process: bytes) -> None:
         """A process ended: what it was promised and did not write is free."""
         self._credit.pop(process, None)
+        self._kept.pop(process, None)
 
     def files(self) -> dict[str, tuple[int, str, str]]:
         """Of each object here, in memory or on disk: its bytes, and the hex of the processes that
@@ -139,5 +177,6 @@ class StoreAccounting:
             "spilled_objects": len(self._spilled),
             "spilled_bytes": self.spilled_bytes,
             "spilled_total_bytes": self.spilled_total_bytes,
+            "spills": self.spill_count,
             "capacity_bytes": self.capacity_bytes,
         }

@@ -40,3 +40,17 @@ class LogPiece(msgspec.Struct, array_like=True):
     """Where in it the part ends."""
     is_end: bool = True
     """There is no more for now."""
+
+
+def record_of(line: bytes) -> LogRecord | None:
+    """The line; None for one that the interpreter printed, and not the daemon or the worker."""
+    try:
+        return msgspec.json.decode(line, type=LogRecord)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def daemon_text(record: LogRecord) -> str:
+    """A daemon's record for people."""
+    about = f" job={record.job}" if record.job else ""
+    return f"{record.time} {record.level} {record.process}{about}: {record.text}"

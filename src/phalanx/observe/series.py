@@ -1,13 +1,18 @@
-"""What a number was over time, in bounded memory: by the second, by the minute, by the quarter of
-an hour. Pure: whoever adds says when."""
+"""What a number was over time, in bounded memory: by steps of ten seconds, five minutes, two hours.
+
+Pure: whoever adds says when.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
+from collections.abc import Sequence
 from typing import NamedTuple
 
-RESOLUTIONS = ((1.0, 900), (60.0, 1_440), (900.0, 2_880))
-"""(seconds of a step, steps kept): a quarter of an hour, a day, and thirty days."""
+RESOLUTIONS = ((10.0, 90), (300.0, 288), (7_200.0, 360))
+"""(seconds of a step, steps kept): a quarter of an hour, a day, and thirty days; 12 kB a number."""
+Told = list[list[tuple[float, float]]]
+"""The points of each resolution, for who keeps a copy."""
 
 
 class Point(NamedTuple):
@@ -22,29 +27,41 @@ class _Ring:
 
     def __init__(self, step_s: float, kept: int) -> None:
         self.step_s = step_s
-        self._points: deque[Point] = deque(maxlen=kept)
-        self._at: float | None = None
-        self._sum = 0.0
+        self._kept = kept
+        self._starts, self._means = array("d"), array("d")
         self._count = 0
+        """Of values that the last step, which is open, is the mean of."""
 
     def add(self, at: float, value: float) -> None:
         begun = at // self.step_s * self.step_s
-        if self._at is None or begun > self._at:
-            self._close()
-            self._at, self._sum, self._count = begun, 0.0, 0
+        if not self._starts or begun > self._starts[-1]:
+            self._append(begun, value)
+            self._count = 1
+            return
         # A clock that is set back changes the step that is open, and none before it.
-        self._sum += value
         self._count += 1
+        self._means[-1] += (value - self._means[-1]) / self._count
 
-    def _close(self) -> None:
-        if self._at is not None and self._count:
-            self._points.append(Point(self._at, self._sum / self._count))
+    def hear(self, points: Sequence[tuple[float, float]]) -> None:
+        while points and self._starts and self._starts[-1] >= points[0][0]:
+            self._starts.pop()
+            self._means.pop()
+        for at, mean in points:
+            self._append(at, mean)
+        self._count = 1
 
-    def points(self) -> list[Point]:
-        found = list(self._points)
-        if self._at is not None and self._count:
-            found.append(Point(self._at, self._sum / self._count))
-        return found
+    def _append(self, begun: float, mean: float) -> None:
+        self._starts.append(begun)
+        self._means.append(mean)
+        if len(self._starts) > self._kept:
+            del self._starts[0], self._means[0]
+
+    def after(self, start: float) -> list[Point]:
+        """The points of steps that end after `start`."""
+        first = len(self._starts)
+        while first and self._starts[first - 1] + self.step_s > start:
+            first -= 1
+        return list(map(Point, self._starts[first:], self._means[first:]))
 
 
 class Series:
@@ -62,5 +79,14 @@ class Series:
         """The points from `start` on, of the finest resolution that reaches back so far."""
         for ring, (step_s, kept) in zip(self._rings, RESOLUTIONS, strict=True):
             if now - start <= step_s * kept:
-                return [point for point in ring.points() if point.at + step_s > start]
-        return self._rings[-1].points()
+                return ring.after(start)
+        return self._rings[-1].after(start)
+
+    def tell(self, after: float) -> Told:
+        """What may be another than at the time `after`, for a copy."""
+        return [[(point.at, point.mean) for point in ring.after(after)] for ring in self._rings]
+
+    def hear(self, told: Told) -> None:
+        """Follow the series that told this; what it does not know any more stays."""
+        for ring, points in zip(self._rings, told, strict=False):
+            ring.hear(points)

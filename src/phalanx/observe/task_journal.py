@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -12,6 +13,8 @@ from phalanx.model.lifecycle import FAILED, FINISHED, RUNNING, TASK, IllegalTran
 
 KEEP_TRANSITIONS = 50_000
 KEEP_RUNS = 20_000
+KEEP_UNCOUNTED = 200_000
+"""A process that nobody gives a turn meanwhile counts no more than these."""
 
 
 class Tracked(Protocol):
@@ -31,6 +34,8 @@ class About(msgspec.Struct, array_like=True, frozen=True):
     resources: tuple[tuple[str, float], ...] = ()
     group: str = ""
     """The placement group in which they run, in hex."""
+    labels: tuple[tuple[tuple[str, str, tuple[str, ...]], ...], ...] = ()
+    """Conditions (key, In or NotIn, values) on the labels of nodes, and what else will do."""
 
 
 TASK_ALONE = About()
@@ -93,6 +98,7 @@ class TaskJournal:
     def __init__(self) -> None:
         self._transitions: deque[tuple[float, int, str, str]] = deque(maxlen=KEEP_TRANSITIONS)
         self._runs: deque[RunFields] = deque(maxlen=KEEP_RUNS)
+        self._uncounted: deque[RunFields] = deque(maxlen=KEEP_UNCOUNTED)
         self._reported: RunFields | None = None
         """The last attempt that `unreported_runs` gave."""
 
@@ -115,11 +121,20 @@ class TaskJournal:
         self.move(task, RUNNING, run[3])
         self.move(task, FINISHED if run[2] == FINISHED else FAILED, run[4])
         self._runs.append(run)
+        self._uncounted.append(run)
 
     def add_run(self, run: RunFields) -> None:
         """Record a finished call of an actor, which has no queue of its own here, or an attempt
         that failed without having run."""
         self._runs.append(run)
+        self._uncounted.append(run)
+
+    def take_uncounted(self) -> Sequence[RunFields]:
+        """Finished attempts since the last call, for who counts them."""
+        found = self._uncounted
+        if found:
+            self._uncounted = deque(maxlen=KEEP_UNCOUNTED)
+        return found
 
     def unreported_runs(self, at_most: int) -> list[Run]:
         """The latest attempts since the last call, oldest first; they stay."""

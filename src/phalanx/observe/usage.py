@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.cluster import NodeInfo
+
+MAIN = ("GPU", "CPU", "memory", "object_store_memory")
+"""The resources that a summary names, in this order."""
 
 
 def is_silent(row: NodeInfo) -> bool:
@@ -15,12 +18,20 @@ def is_silent(row: NodeInfo) -> bool:
 
 def sums(rows: Iterable[NodeInfo]) -> dict[str, tuple[float, float]]:
     """(used, total) of each resource over the nodes that are not dead and have reported."""
-    found: dict[str, tuple[float, float]] = {}
-    for row in rows:
-        if row.state == DEAD or is_silent(row):
+    return added((row.total, row.available) for row in rows if row.state != DEAD)
+
+
+def added(
+    nodes: Iterable[tuple[Mapping[str, float], Mapping[str, float]]],
+) -> dict[str, tuple[float, float]]:
+    """The same of what living nodes have in total and available, those left out that have not
+    reported."""
+    found: dict[str, list[float]] = {}
+    for whole, available in nodes:
+        if not available and whole:
             continue
-        for name, total in row.total.items():
-            used, whole = found.get(name, (0.0, 0.0))
-            taken = max(total - row.available.get(name, 0), 0)
-            found[name] = (round(used + taken, 4), round(whole + total, 4))
-    return found
+        for name, total in whole.items():
+            sums_of = found.setdefault(name, [0.0, 0.0])
+            sums_of[0] += max(total - available.get(name, 0), 0)
+            sums_of[1] += total
+    return {name: (round(used, 4), round(total, 4)) for name, (used, total) in found.items()}

@@ -6,6 +6,7 @@ from phalanx.model.ids import INDEX_BITS
 from phalanx.owner.actors.calls import Calls
 from phalanx.owner.children import Children, Parent
 from phalanx.owner.objects.lineage import Lineage
+from phalanx.owner.tasks.records import PendingTask
 from phalanx.owner.tasks.submission import Submission
 from phalanx.owner.transport import NodeLink, Outbox
 from phalanx.owner.work import CANCELLED, FORCED
@@ -46,10 +47,7 @@ class Cancelling:
             return
         worker = task.worker
         if worker is None or worker.connection is None:
-            task.cancelled = CANCELLED
-            if not machine.withdraw(task):
-                machine.pending.pop(number, None)
-            self._tasks.fail(task, "cancelled", "")
+            self._withdraw(task)
             return
         task.cancelled = FORCED if force else CANCELLED
         is_running = next(iter(worker.inflight)) == number
@@ -57,6 +55,21 @@ class Cancelling:
             self._node.send(KillWorker(worker.lease))
         else:
             self._outbox.post(worker.connection, Cancel(number, recursive))
+
+    def withdraw(self, object_number: int) -> bool:
+        """Cancel the task behind one of our objects if no worker has it. Whether that was so."""
+        task = self._tasks.machine.pending.get(object_number >> INDEX_BITS)
+        if task is None or (task.worker is not None and task.worker.connection is not None):
+            return False
+        self._withdraw(task)
+        return True
+
+    def _withdraw(self, task: PendingTask) -> None:
+        task.cancelled = CANCELLED
+        machine = self._tasks.machine
+        if not machine.withdraw(task):
+            machine.pending.pop(task.number, None)
+        self._tasks.fail(task, "cancelled", "")
 
     def cancel_children(self, parent: Parent) -> None:
         """Cancel what a cancelled task or call has started here, and what that has started."""

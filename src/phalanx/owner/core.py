@@ -15,12 +15,14 @@ from phalanx.model.ids import INDEX_BITS
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
 from phalanx.observe.cluster_events import EventRing
+from phalanx.observe.metrics.definitions import Numbers
 from phalanx.observe.task_journal import KEEP_RUNS, Run, TaskJournal, encode_runs
 from phalanx.owner.actors.calls import Calls
 from phalanx.owner.actors.client import PendingCall
 from phalanx.owner.actors.registration import Registration
 from phalanx.owner.cancelling import Cancelling
 from phalanx.owner.children import Children
+from phalanx.owner.numbers import OwnerNumbers
 from phalanx.owner.objects.inputs import Inputs
 from phalanx.owner.objects.reconstruction import Reconstruction
 from phalanx.owner.objects.references import References
@@ -113,9 +115,12 @@ class OwnerCore:
         wall: Callable[[], float],
         request_tick: Callable[[], None],
         warn: Callable[[str], None],
+        program_numbers: Callable[[], list[Numbers]] | None = None,
     ) -> None:
         """`kind`: driver or worker. `pack` makes payloads of values. `clock` counts seconds, `wall`
-        since the epoch. `request_tick` asks for a tick. `warn` shows a text to the user."""
+        since the epoch. `request_tick` asks for a tick. `warn` shows a text to the user.
+        `program_numbers`: what the program has counted itself since the last call; None: nothing
+        is counted here."""
         self._me = me
         self._kind = kind
         self._node = node
@@ -178,6 +183,14 @@ class OwnerCore:
             self.children,
             self.journal,
             wall,
+        )
+        self.counts = program_numbers and OwnerNumbers(
+            node,
+            self.journal,
+            self.tasks.machine,
+            self.calls,
+            self.reconstruction,
+            program_numbers,
         )
         self.actors = Registration(me, numbers, self.requests, objects, self.references, self.calls)
         self.state = StateRows(
@@ -327,12 +340,15 @@ class OwnerCore:
         has_workers = self.tasks.tick(now)
         self.gangs.tick(now)
         self.calls.clients.tick(now)
+        self.calls.doubtful.tick(now)
         self.reconnection.tick(now)
         self._report_runs(now)
+        if self.counts is not None:
+            self.counts.tick(now)
         self.report_events()
         if has_workers:
             return _BUSY_TICK_S
-        return DIAL_AGAIN_S if self.reconnection else _IDLE_TICK_S
+        return DIAL_AGAIN_S if self.reconnection or self.calls.doubtful else _IDLE_TICK_S
 
     def _report_runs(self, now: float) -> None:
         """A worker's finished work is kept by its node. A driver keeps its own, and lets the node
@@ -348,9 +364,14 @@ class OwnerCore:
             self._node.post(Events(len(runs), encode_runs(runs)))
 
     def leave_runs(self) -> None:
-        """This driver is about to leave: its node keeps what it has finished."""
+        """This driver is about to leave: its node keeps what it has finished, and what it leaves
+        unfinished as failed."""
         if not self.peers.is_closed:
+            self.tasks.record_left()
+            self.calls.record_left()
             self._post_runs(self.journal.unreported_runs(KEEP_RUNS))
+            if self.counts is not None:
+                self.counts.say()
 
     def report_events(self) -> None:
         """Let the node keep what this process recorded of other nodes."""

@@ -29,6 +29,8 @@ class Requests:
         self._node = node
         self._tokens = itertools.count(1)
         self._replied: dict[int, Callable[[Reply], None]] = {}
+        self.user = ""
+        """Who asks, for people to read: see Ask."""
 
     def call_async(self, request: Request[R], answered: Callable[[Callable[[], R]], None]) -> int:
         """Ask without waiting; `answered` is called with what gives the answer, or raises the error
@@ -44,7 +46,7 @@ class Requests:
             replied(Reply(token, NOTHING, to_wire(error)))
             return token
         self._replied[token] = replied
-        self._node.post(Ask(token, request.kind, body))
+        self._node.post(Ask(token, request.kind, body, self.user))
         return token
 
     def notify(self, request: Request[Any]) -> None:

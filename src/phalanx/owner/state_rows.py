@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES, object_id_bytes, task_id_bytes
@@ -13,7 +13,7 @@ from phalanx.objects.reference import ObjectRef
 from phalanx.observe.state.columns import Row
 from phalanx.observe.state.query import Selection, StatePart, StateQuery
 from phalanx.observe.state.task_rows import finished_task_row, milliseconds, task_row
-from phalanx.observe.task_journal import TaskJournal
+from phalanx.observe.task_journal import Run, TaskJournal
 from phalanx.owner.actors.calls import Calls
 from phalanx.owner.actors.client import PendingCall
 from phalanx.owner.objects.table import ObjectTable
@@ -57,6 +57,7 @@ class StateRows:
         """While tasks are listed: the calls that run, by the id of their actor's client."""
         self.call_site: Callable[[ObjectRef[Any]], str] = lambda ref: ""
         """Where a reference was made; empty where that is not recorded."""
+        self.has_call_sites = False
 
     def part(self, query: StateQuery, ip: str = "") -> StatePart:
         """What a query selects of this process."""
@@ -78,24 +79,36 @@ class StateRows:
         runs = self._journal.runs()
         pending = list(self._pending())
         self._begun.clear()
+        sites = self._sites()
         if not selection.takes_any:
-            selection.offer_all(self._row_of(work) for work in pending)
-            selection.offer_all(finished_task_row(self._me, run) for run in runs)
+            selection.offer_all(self._row_of(work, sites) for work in pending)
+            selection.offer_all(self._ended(run, sites) for run in runs)
             return
         # Only the first rows matter: 100,000 need not be made for them.
         first = heapq.nsmallest(selection.limit, pending, key=lambda work: work.number)
         left = selection.limit - len(first)
         ended = heapq.nsmallest(left, runs, key=lambda run: (run.number, -run.attempt))
-        selection.offer_all(self._row_of(work) for work in first)
-        selection.offer_all(finished_task_row(self._me, run) for run in ended)
+        selection.offer_all(self._row_of(work, sites) for work in first)
+        selection.offer_all(self._ended(run, sites) for run in ended)
         selection.count_unseen(len(pending) + len(runs) - len(first) - len(ended))
 
     def _pending(self) -> Iterator[PendingTask | PendingCall]:
         yield from self._tasks.machine.pending.values()
         yield from self._calls.by_number.values()
 
-    def _row_of(self, work: PendingTask | PendingCall) -> Row:
-        return self._task_row(work) if isinstance(work, PendingTask) else self._call_row(work)
+    def _row_of(self, work: PendingTask | PendingCall, sites: Mapping[int, str]) -> Row:
+        row = self._task_row(work) if isinstance(work, PendingTask) else self._call_row(work)
+        return {**row, "call_site": sites.get(work.number)}
+
+    def _ended(self, run: Run, sites: Mapping[int, str]) -> Row:
+        return {**finished_task_row(self._me, run), "call_site": sites.get(run.number)}
+
+    def _sites(self) -> dict[int, str]:
+        """Where tasks were called, by their numbers: as long as there are references to results."""
+        if not self.has_call_sites:
+            return {}
+        own = (ref for ref in self.living() if ref._owner == self._me and ref._number >= 0)
+        return {ref._number >> INDEX_BITS: self.call_site(ref) for ref in own}
 
     def _task_row(self, task: PendingTask) -> Row:
         worker = b"" if task.worker is None else task.worker.worker

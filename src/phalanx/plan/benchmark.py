@@ -14,7 +14,8 @@ from phalanx.batch.cycle import decide
 from phalanx.batch.registry import known_plugins
 from phalanx.batch.session import Session
 from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
-from phalanx.plan.planner import PROMISED, Planner
+from phalanx.plan.expected import PROMISED
+from phalanx.plan.planner import Planner
 
 Clock = Callable[[], float]
 Row = dict[str, Any]

@@ -18,6 +18,8 @@ from phalanx.batch.rows import Indexes
 
 STEPS = 32
 """So many steps, or more, lie between now and any time at which the step has doubled."""
+SAME_S = 64
+"""Grids made in the same so many seconds since the epoch have the same times from then on."""
 HORIZON_S = 2.0**22
 """A plan looks ahead so far: 48 days. What ends later never ends, for a plan."""
 
@@ -28,9 +30,10 @@ class Grid:
     def __init__(self, now: float, exact: Iterable[float] = ()) -> None:
         """`exact`: times that are to be in it, too, as far as it reaches."""
         pieces = [np.array([now])]
+        changes = (math.floor(now / SAME_S) + 1.0) * SAME_S
         step, begin = 1.0, math.floor(now) + 1.0
-        while begin - now < HORIZON_S:
-            count = math.ceil((now + 2.0 * STEPS * step - begin) / step)
+        while begin - changes < HORIZON_S:
+            count = math.ceil((changes + 2.0 * STEPS * step - begin) / step)
             pieces.append(begin + step * np.arange(max(count, 0)))
             step *= 2
             begin = math.ceil((begin + step / 2 * max(count, 0)) / step) * step

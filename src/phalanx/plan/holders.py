@@ -4,35 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from phalanx.batch import jobs as j
+from phalanx.batch.cluster import Cluster
 from phalanx.batch.plan import Rejection
-from phalanx.batch.specs import Snapshot
+from phalanx.batch.session import Session
 from phalanx.batch.wording import resource_name
 from phalanx.model.rows.explanation import Holder, Holders
-from phalanx.model.rows.plan import RunningPlace
 
 SHOWN = 5
 """So many are named, those that hold most."""
 _OF_QUEUES = ("queue-quota", "queue-capability")
 _OF_NODES = ("resource", "no-room-yet", "promised", "gang-not-whole", "no-single-node")
+_OF_THE_CYCLE = frozenset({j.PENDING, j.ALLOCATED, j.PIPELINED, j.BINDING})
+"""A task in one of these states held nothing before the cycle."""
+OTHERS = "others"
+"""The namespace of what is taken by work that no task here stands for."""
 _SCARCE_LAST = ("pods", "memory", "cpu")
 """Of what is asked for, devices are what others hold; these only where there are none."""
 
 
 def holders(
-    snapshot: Snapshot, name: str, because: Sequence[Rejection], running: Iterable[RunningPlace]
+    session: Session,
+    name: str,
+    because: Sequence[Rejection],
+    ends: Iterable[tuple[str, float | None]],
 ) -> Holders | None:
     """Of what the main reasons say that `name`, a podgroup or task, lacks; None where that is
-    nothing that others hold."""
+    nothing that others hold. The session's cycle is over, and they are those before it. `ends`:
+    podgroups and when something of them ends; None: nobody knows."""
     reason = next((one for one in because if one.reason in (*_OF_QUEUES, *_OF_NODES)), None)
     if reason is None:
         return None
-    asked = _asked(snapshot, name)
-    resource = reason.detail.get("resource") or _scarcest(asked)
-    queues = _at_or_below(snapshot, reason.detail["queue"]) if reason.reason in _OF_QUEUES else None
-    held = _held(snapshot, resource, queues)
+    cluster = session.cluster
+    resource = reason.detail.get("resource") or _scarcest(_asked(cluster, name))
+    queues = _at_or_below(cluster, reason.detail["queue"]) if reason.reason in _OF_QUEUES else None
+    held = _held(cluster, resource, queues)
     held.pop(name, None)
-    ends = _ends(snapshot, running)
-    queue_of = {group.uid: group.queue for group in snapshot.podgroups}
+    ends_in_s = _ends_in_s(session.now, ends)
+    queue_of = {group.uid: group.queue for group in cluster.strays}
+    queue_of.update((job.uid, job.spec.queue) for job in cluster.jobs)
     order = sorted(held.items(), key=lambda one: (-one[1], one[0]))
     found = [
         Holder(
@@ -40,19 +50,22 @@ def holders(
             queue=queue_of.get(uid, ""),
             resource=resource_name(resource),
             amount=amount,
-            ends_in_s=ends.get(uid),
+            ends_in_s=ends_in_s.get(uid),
         )
         for uid, amount in order[:SHOWN]
     ]
     return Holders(most=found, others=len(order) - len(found)) if found else None
 
 
-def _asked(snapshot: Snapshot, name: str) -> set[str]:
+def _asked(cluster: Cluster, name: str) -> set[str]:
+    index = cluster.job_index.get(name)
+    tasks = cluster.jobs[index].tasks if index is not None else ()
+    rows = tasks or [t for t, uid in enumerate(cluster.task_uid) if uid == name]
+    classes = {cluster.eq_class[t].index for t in rows}
     asked = {
         resource
-        for task in snapshot.tasks
-        if name in (task.uid, f"{task.namespace}/{task.podgroup}")
-        for resource, amount in task.shape.request
+        for at in classes
+        for resource, amount in cluster.eq_classes[at].shape.request
         if amount > 0
     }
     return asked - {"pods"}
@@ -63,32 +76,48 @@ def _scarcest(asked: set[str]) -> str:
     return devices[0] if devices else next((r for r in _SCARCE_LAST[::-1] if r in asked), "cpu")
 
 
-def _at_or_below(snapshot: Snapshot, name: str) -> set[str]:
+def _at_or_below(cluster: Cluster, name: str) -> set[str]:
     found = {name}
-    parents = {queue.name: queue.parent for queue in snapshot.queues}
+    parents = {queue.name: queue.parent for queue in cluster.queues}
     while more := {own for own, parent in parents.items() if parent in found} - found:
         found |= more
     return found
 
 
-def _held(snapshot: Snapshot, resource: str, queues: set[str] | None) -> dict[str, float]:
+def _held(cluster: Cluster, resource: str, queues: set[str] | None) -> dict[str, float]:
     """By podgroup, of these queues, or of all."""
-    known = {group.uid: group.queue for group in snapshot.podgroups}
+    amounts = [dict(one.shape.request).get(resource, 0.0) for one in cluster.eq_classes]
+    node_of, status, eq_class = cluster.node_of, cluster.status, cluster.eq_class
+
+    def held(tasks: Iterable[int]) -> float:
+        return sum(
+            amounts[eq_class[t].index]
+            for t in tasks
+            if node_of[t] >= 0 and status[t] not in _OF_THE_CYCLE
+        )
+
     found: dict[str, float] = {}
-    for task in snapshot.tasks:
-        amount = dict(task.shape.request).get(resource, 0.0)
-        uid = f"{task.namespace}/{task.podgroup}"
-        if amount > 0 and task.node and (queues is None or known.get(uid) in queues):
-            found[uid] = found.get(uid, 0.0) + amount
-    return found
+    for job in cluster.jobs:
+        of_class = job.eq_class
+        if (queues is not None and job.spec.queue not in queues) or (
+            of_class is not None and not amounts[of_class.index]
+        ):
+            continue
+        found[job.uid] = held(job.tasks)
+    if queues is None:
+        for t, index in enumerate(cluster.job_of) if -1 in cluster.job_of else ():
+            if index < 0 and node_of[t] >= 0:
+                uid = f"{cluster.tasks[t].namespace}/{cluster.tasks[t].podgroup}"
+                found[uid] = found.get(uid, 0.0) + held((t,))
+        found[f"{OTHERS}/"] = found.get(f"{OTHERS}/", 0.0) + cluster.held_by_others(resource)
+    return {uid: amount for uid, amount in found.items() if amount > 0}
 
 
-def _ends(snapshot: Snapshot, running: Iterable[RunningPlace]) -> dict[str, float | None]:
+def _ends_in_s(now: float, ends: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
     """In how many seconds all of each podgroup has ended."""
-    now = snapshot.now
     found: dict[str, float | None] = {}
-    for one in running:
-        end = None if one.ends_s is None else max(one.ends_s - now, 0.0)
-        before = found.get(one.podgroup, 0.0)
-        found[one.podgroup] = None if end is None or before is None else max(end, before)
+    for uid, end_s in ends:
+        end = None if end_s is None else max(end_s - now, 0.0)
+        before = found.get(uid, 0.0)
+        found[uid] = None if end is None or before is None else max(end, before)
     return found

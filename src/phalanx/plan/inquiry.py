@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, structs
 
+from phalanx.batch.cluster import Cluster
 from phalanx.batch.cycle import decide
 from phalanx.batch.explain import main_reasons, sentence
 from phalanx.batch.plan import Plan, Rejection
@@ -19,7 +20,11 @@ from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanatio
 from phalanx.model.rows.plan import PlannedStart, TimePlan
 from phalanx.plan.holders import holders
 from phalanx.plan.planner import Planner, lent
+from phalanx.plan.reading import Picture
 from phalanx.plan.run_times import LearntRunTimes
+
+Ends = Iterable[tuple[str, float | None]]
+"""See `holders`."""
 
 
 class Expectation(NamedTuple):
@@ -38,6 +43,7 @@ def explain_snapshot(
     and each task that waits without a podgroup. A podgroup's answer has those of its tasks."""
     session, plan, ahead = _decided(snapshot, None, learnt)
     starts, order = _starts(ahead), waiting_order(session)
+    ends = [(one.podgroup, one.ends_s) for one in ahead.running]
     groups = {g.uid: g for g in snapshot.podgroups}
     members: dict[str, list[str]] = {uid: [] for uid in groups}
     alone = []
@@ -46,27 +52,52 @@ def explain_snapshot(
         members[uid].append(t.uid) if uid in members else alone.append(t.uid)
 
     def of_group(uid: str) -> Explanation:
-        waiting = [t for t in members[uid] if t in plan.rejections]
-        start = starts.get(uid)
-        return structs.replace(
-            _explanation(snapshot, plan, ahead, uid, "podgroup", next(iter(waiting), "")),
-            expected_start=UNSET if start is None else start,
-            queue=groups[uid].queue,
-            position=order.get(uid, UNSET),
-            tasks=_alike(plan, waiting),
-        )
+        about = _About(groups[uid].queue, members[uid], starts.get(uid), order.get(uid))
+        return _of_group(session, plan, uid, about, ends)
 
     if full is not None:
         out = [of_group(full)] if full in groups else []
         return out + [
-            _explanation(snapshot, plan, ahead, t.uid, "task", t.uid)
+            _explanation(session, plan, ends, t.uid, "task", t.uid)
             for t in snapshot.tasks
             if t.uid == full
         ]
     rejected = plan.rejections
     waiting = [u for u in groups if u in rejected or any(t in rejected for t in members[u])]
-    lone = [_explanation(snapshot, plan, ahead, t, "task", t) for t in alone if t in rejected]
+    lone = [_explanation(session, plan, ends, t, "task", t) for t in alone if t in rejected]
     return [of_group(u) for u in waiting] + lone
+
+
+def explain_group(
+    snapshot: Snapshot,
+    cluster: Cluster,
+    podgroup: str,
+    tasks: Sequence[str],
+    learnt: LearntRunTimes | None,
+    start_of: Callable[[Callable[[], ExpectedStart | None]], ExpectedStart | None],
+    shells: Mapping[str, Any],
+) -> Explanation:
+    """As `explain_snapshot`, of one podgroup in these columns, which are good for nothing else
+    afterwards; its tasks in this order. `snapshot` has all that is not in columns. `start_of` is
+    handed how its start is worked out, which may cost far more than all else, and says what it is.
+    """
+    planner = Planner(learnt)
+    session, plan = decide(snapshot, shells={**shells, **lent(planner)}, cluster=cluster)
+    picture = Picture(session, learnt)
+
+    def work_out() -> ExpectedStart | None:
+        start = planner.expect(picture, podgroup)
+        return None if start is None else _expected(start, session.now)
+
+    start = start_of(work_out)
+    if start is not None:
+        in_s = start.at_s - session.now
+        start = structs.replace(start, in_s=in_s) if in_s > 0 else None
+    index = cluster.job_index.get(podgroup)
+    queue = "" if index is None else cluster.jobs[index].spec.queue
+    about = _About(queue, tasks, start, waiting_order(session).get(podgroup))
+    ends = ((ending.job.uid, ending.end_s) for ending in picture.endings)
+    return _of_group(session, plan, podgroup, about, ends)
 
 
 def decide_and_expect(
@@ -108,19 +139,40 @@ def names(snapshot: Snapshot) -> set[str]:
     return {g.uid for g in snapshot.podgroups} | {t.uid for t in snapshot.tasks}
 
 
+class _About(NamedTuple):
+    """A podgroup's queue, tasks, start (None: it has none) and position in its queue."""
+
+    queue: str
+    tasks: Sequence[str]
+    start: ExpectedStart | None
+    position: int | None
+
+
+def _of_group(session: Session, plan: Plan, uid: str, about: _About, ends: Ends) -> Explanation:
+    waiting = [t for t in about.tasks if t in plan.rejections]
+    return structs.replace(
+        _explanation(session, plan, ends, uid, "podgroup", next(iter(waiting), "")),
+        expected_start=UNSET if about.start is None else about.start,
+        queue=about.queue,
+        position=UNSET if about.position is None else about.position,
+        tasks=_alike(plan, waiting),
+    )
+
+
 def _explanation(
-    snapshot: Snapshot, plan: Plan, ahead: TimePlan, uid: str, kind: str, first: str
+    session: Session, plan: Plan, ends: Ends, uid: str, kind: str, first: str
 ) -> Explanation:
     """`first`: the first of its tasks that wait, or itself."""
     found = plan.rejections.get(uid, ())
     of_tasks = plan.rejections.get(first, ())
     main = main_reasons(found if kind == "podgroup" else (), of_tasks)
-    held = holders(snapshot, uid, main, ahead.running)
+    held = holders(session, uid, main, ends)
     node = plan.binds.get(uid)
     if kind == "task" and node is None:
-        node = next((t.node for t in snapshot.tasks if t.uid == uid and t.node), None)
+        tasks = session.snapshot.tasks
+        node = next((t.node for t in tasks if t.uid == uid and t.node), None)
     return Explanation(
-        snapshot=snapshot.name,
+        snapshot=session.snapshot.name,
         name=uid,
         kind=kind,
         waits=bool(found),
@@ -151,6 +203,7 @@ def _reasons(found: Sequence[Rejection]) -> list[Reason]:
             detail=dict(r.detail),
             sentence=sentence(r),
             change=remedy(r),
+            plugin=r.plugin,
         )
         for r in found
     ]

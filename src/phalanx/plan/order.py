@@ -2,14 +2,15 @@
 
 Within a queue the scheduler's order of jobs holds. Between queues the first of each queue come
 first, in the scheduler's order of queues, then the second of each, and so on. That order moves
-whenever something starts or ends; so who was planned once stays before those who came after, of
-whatever queue, as long as each queue's own order stays: else a promise could be put off for ever.
+whenever something starts or ends; so who was promised a place once stays before those who came
+after, of whatever queue, as long as each queue's own order stays: else a promise could be put off
+for ever.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from phalanx.batch import jobs as j
 from phalanx.batch.jobs import Job
@@ -28,43 +29,55 @@ def waits(job: Job) -> bool:
     )
 
 
-class WaitingOrder:
-    """Remembers the order in which places were promised last."""
+def waiting_by_queue(session: Session) -> dict[int, list[Job]]:
+    """All that wait in open queues, whether they are valid or not."""
+    cluster = session.cluster
+    found: dict[int, list[Job]] = {
+        queue: [] for queue, spec in enumerate(cluster.queues) if spec.state == "Open"
+    }
+    for job in cluster.jobs:
+        if job.queue in found and waits(job):
+            found[job.queue].append(job)
+    return found
 
-    def __init__(self) -> None:
-        self._before: dict[str, int] = {}
-        """Places of those that were planned last."""
 
-    def sorted(self, session: Session, jobs: Iterable[Job]) -> list[Job]:
-        """The jobs in the order in which they are promised places."""
-        by_queue: dict[int, list[Job]] = {}
-        for job in jobs:
-            by_queue.setdefault(job.queue, []).append(job)
-        for mine in by_queue.values():
-            mine.sort(key=session.job_key)
-        queues = sorted(by_queue, key=functools.cmp_to_key(session.compare_queues))
-        known = {queue: self._places(mine) for queue, mine in by_queue.items()}
-        out = [
-            (place, rank, turn, job)
-            for turn, queue in enumerate(queues)
-            for rank, (job, place) in enumerate(zip(by_queue[queue], known[queue], strict=True))
-        ]
-        out.sort()  # no two have one rank and one turn, so jobs are never compared
-        return [one[-1] for one in out]
+def first_of(session: Session, jobs: Sequence[Job], most: int) -> list[Job]:
+    """The first of these jobs of one queue that are valid, in the scheduler's order."""
+    found = session.first_jobs(jobs, most)
+    if all(map(session.job_valid, found)):
+        return found  # as a rule all are: so the others need not be asked
+    return session.first_jobs(list(filter(session.job_valid, jobs)), most)
 
-    def remember(self, jobs: Iterable[Job]) -> None:
-        """They were promised places in this order."""
-        self._before = {job.uid: place for place, job in enumerate(jobs)}
 
-    def _places(self, mine: list[Job]) -> list[int]:
-        """For each job of one queue the place that it had; for a new one that of the next behind
-        it that had one, or behind all; behind all for the whole queue where its order moved."""
-        after_all = len(self._before)
-        places = [self._before.get(job.uid, -1) for job in mine]
-        had = [place for place in places if place >= 0]
-        if had != sorted(had):
-            return [after_all] * len(mine)
-        following = after_all
-        for at in range(len(places) - 1, -1, -1):
-            following = places[at] = places[at] if places[at] >= 0 else following
-        return places
+def in_order(session: Session, jobs: Iterable[Job], before: Mapping[str, int]) -> list[Job]:
+    """The jobs in the order in which they are promised places. `before`: where those stood that
+    were promised places last."""
+    by_queue: dict[int, list[Job]] = {}
+    for job in jobs:
+        by_queue.setdefault(job.queue, []).append(job)
+    for mine in by_queue.values():
+        mine.sort(key=session.job_key)
+    queues = sorted(by_queue, key=functools.cmp_to_key(session.compare_queues))
+    out = [
+        (place, rank, turn, job)
+        for turn, queue in enumerate(queues)
+        for rank, (job, place) in enumerate(
+            zip(by_queue[queue], _places(by_queue[queue], before), strict=True)
+        )
+    ]
+    out.sort()  # no two have one rank and one turn, so jobs are never compared
+    return [one[-1] for one in out]
+
+
+def _places(mine: list[Job], before: Mapping[str, int]) -> list[int]:
+    """For each job of one queue the place that it had; for a new one that of the next behind it
+    that had one, or behind all; behind all for the whole queue where its order moved."""
+    after_all = len(before)
+    places = [before.get(job.uid, -1) for job in mine]
+    had = [place for place in places if place >= 0]
+    if had != sorted(had):
+        return [after_all] * len(mine)
+    following = after_all
+    for at in range(len(places) - 1, -1, -1):
+        following = places[at] = places[at] if places[at] >= 0 else following
+    return places

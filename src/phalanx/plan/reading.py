@@ -18,7 +18,7 @@ from phalanx.batch.specs import PodGroupSpec
 from phalanx.plan.grid import Grid
 from phalanx.plan.lines import Lines, boundaries
 from phalanx.plan.run_times import LATE, LearntRunTimes
-from phalanx.plan.timetable import UNLIMITED, Demand, Part, Timetable
+from phalanx.plan.timetable import UNLIMITED, Demand, Part, Timetable, is_ever_room
 
 OF_LICENSE = -1
 """Stands for the class of tasks in what a demand asks of licences."""
@@ -31,6 +31,9 @@ class Length:
 
     seconds: float | None
     past_runs: int = 0
+
+
+UNKNOWN = Length(seconds=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +55,7 @@ class Picture:
     def __init__(
         self, session: Session, learnt: LearntRunTimes | None = None, quantile: float = LATE
     ) -> None:
-        self._session = session
+        self.session = session
         self._learnt = learnt
         self._quantile = quantile
         cluster, known = session.cluster, session.snapshot
@@ -64,7 +67,8 @@ class Picture:
         self._of_queue: dict[int, tuple[int, ...]] = {}
         self._quotas_of: dict[int, tuple[int, ...]] = {}
         self._masks: dict[tuple[str, bytes], Flags] = {}
-        self.endings = [ending for job in cluster.jobs for ending in self._endings(job)]
+        holding = [job for job in cluster.jobs if job.holding_count()]
+        self.endings = [ending for job in holding for ending in self._endings(job)]
         self.rests_on_learnt = any(ending.past_runs for ending in self.endings)
         """Whether some length was learnt from past runs."""
 
@@ -76,30 +80,30 @@ class Picture:
             return Length(seconds=group.run_time_s)
         past = None if self._learnt is None else self._learnt.of(group)
         if past is None:
-            return Length(seconds=None)
+            return UNKNOWN
         seconds = past.quantile(self._quantile, ran_s)
         if seconds is None:
-            return Length(seconds=None)
+            return UNKNOWN
         self.rests_on_learnt = True
         return Length(seconds=seconds, past_runs=len(past))
 
     def _endings(self, job: Job) -> Iterator[Ending]:
-        cluster, now = self._session.cluster, self._session.now
-        if not job.holding_count():
-            return
+        cluster, now = self.session.cluster, self.session.now
         together: dict[tuple[int, int, float | None], int] = {}
         for t in job.tasks:
             if cluster.status[t] not in j.HOLDING or cluster.node_of[t] < 0:
                 continue
             started = cluster.started[t]
             if started is None:
-                started = now if t in self._session.binds else job.spec.started
+                started = now if t in self.session.binds else job.spec.started
             key = (cluster.node_of[t], cluster.eq_class[t].index, started)
             together[key] = together.get(key, 0) + 1
+        lengths = {
+            started: UNKNOWN if started is None else self.length(job.spec, max(now - started, 0.0))
+            for started in {started for _, _, started in together}
+        }
         for (node, index, started), count in together.items():
-            length = Length(seconds=None)
-            if started is not None:
-                length = self.length(job.spec, max(now - started, 0.0))
+            length = lengths[started]
             known = started is not None and length.seconds is not None
             yield Ending(
                 job=job,
@@ -112,12 +116,43 @@ class Picture:
 
     # ---- room --------------------------------------------------------------------------------
 
+    @property
+    def columns(self) -> tuple[object, ...]:
+        """What its timetable has lines and amounts of."""
+        return self.lines.names, list(self._quotas), self.session.cluster.dims.names
+
     def timetable(self) -> Timetable:
         """What is free over time, as long as nothing starts. What runs over its time, or leaves,
         holds its place until the next time of the grid."""
-        cluster, lines = self._session.cluster, self.lines
-        for job in cluster.jobs:
-            self.quotas(job.queue)
+        soon, later, ends = self._room()
+        lines = self.lines
+        return Timetable(
+            self.grid,
+            soon,
+            later,
+            lines.order(_filling_order(self.session.cluster.capacity)),
+            ends,
+            lines.within(),
+        )
+
+    def may_ever_start(self, job: Job) -> bool:
+        """False where a job has no room at any time, not even beside nothing else that waits: most
+        often as what runs has no end that anybody knows. Far less work than a timetable."""
+        demand = self.demand(job, self.length(job.spec))
+        if demand is None:
+            return False
+        soon, later, ends = self._room()
+        most = np.maximum(soon, later)
+        for _, line, amounts in ends:
+            most[line] += np.maximum(amounts, 0.0)
+        return is_ever_room(demand, most)
+
+    def _room(self) -> tuple[Vector, Vector, list[tuple[int, int, Vector]]]:
+        """What is free now, what from the next time of the grid on, and (time of the grid, line,
+        amounts) that become free then: see Timetable."""
+        cluster, lines = self.session.cluster, self.lines
+        for queue in dict.fromkeys(job.queue for job in cluster.jobs):
+            self.quotas(queue)
         quotas = np.array(self._quota_rows, dtype=np.float64).reshape(-1, len(cluster.dims))
         others = np.zeros((lines.extra, len(cluster.dims)))
         soon: Vector = np.vstack((np.minimum(cluster.idle, cluster.future), others, quotas))
@@ -129,24 +164,21 @@ class Picture:
             else:
                 soon[line] += amounts
                 later[line] += amounts
-        return Timetable(
-            self.grid,
-            soon,
-            later,
-            lines.order(_filling_order(cluster.capacity)),
-            [end for end in ends if end[0] < len(self.grid)],
-            lines.within(),
-        )
+        return soon, later, [end for end in ends if end[0] < len(self.grid)]
 
     def _taken(self) -> Iterator[tuple[int, int, Vector]]:
         """(time of the grid, line, amounts) that become free then of what runs; of nodes and quotas
         it is taken already."""
         released: dict[str, int] = {}
+        never = len(self.grid)
         for one in self.endings:
-            at = len(self.grid) if one.end_s is None else max(1, self.grid.rounded_up(one.end_s))
-            load = one.eq_class.vector * one.count
+            at = never if one.end_s is None else max(1, self.grid.rounded_up(one.end_s))
             host = self.calendar.host(one.job)
             line = self.lines.of_guest(host, one.node)
+            if line is None and at == never:
+                released[one.job.uid] = never
+                continue
+            load = one.eq_class.vector * one.count
             if line is not None and host is not None:
                 at = max(1, self.lines.ended_by(host, at))
                 yield 0, one.node, load
@@ -154,7 +186,7 @@ class Picture:
             yield at, one.node if line is None else line, load
             yield from ((at, quota, load) for quota in self.quotas(one.job.queue))
             released[one.job.uid] = max(released.get(one.job.uid, 0), at)
-        for job in self._session.cluster.jobs:
+        for job in self.session.cluster.jobs:
             if not job.spec.licenses or not (job.uid in released or job.counts[j.RELEASING]):
                 continue
             for name, count in job.spec.licenses:
@@ -175,7 +207,7 @@ class Picture:
         found = self._of_queue.get(queue)
         if found is None:
             lines = []
-            for fn in self._session.hooks.all("quotas"):
+            for fn in self.session.hooks.all("quotas"):
                 for name, left in fn(queue):
                     if name not in self._quotas:
                         self._quotas[name] = len(self._quota_rows)
@@ -191,10 +223,10 @@ class Picture:
     def demand(self, job: Job, length: Length) -> Demand | None:
         """What a job needs to start, or to go on once it has its minimum; None where it asks for
         nothing."""
-        session, cluster = self._session, self._session.cluster
-        least = max(job.shortfall(), 1)
+        session, cluster = self.session, self.session.cluster
+        least = to_start(job)
         if job.eq_class is not None:
-            counts = {job.eq_class.index: min(least, job.counts[j.PENDING])}
+            counts = {job.eq_class.index: least}
             examples = {job.eq_class.index: job.tasks[0]}
         else:
             counts, examples = {}, {}
@@ -234,7 +266,7 @@ class Picture:
         group, eq_class = job.spec, job.eq_class
         if eq_class is None or (group.run_time_s is None and self._learnt is not None):
             return None
-        key = self._session.placer.static_key(eq_class, job, job.tasks[0])
+        key = self.session.placer.static_key(eq_class, job, job.tasks[0])
         return (
             *(key, job.queue, max(job.shortfall(), 1), group.run_time_s),
             *(group.reservation, group.user if group.reservation else "", group.licenses),
@@ -243,7 +275,7 @@ class Picture:
     def _nodes_for(self, job: Job, t: int) -> Flags:
         """Lines that may ever take a task: its labels, taints and the like allow it, and so does
         the reservation that it names. Equal answers are one object."""
-        placer, name = self._session.placer, job.spec.reservation
+        placer, name = self.session.placer, job.spec.reservation
         mask = placer.static(placer.ask(t))
         key = (name if self.calendar.host(job) is not None or not name else "-", mask.tobytes())
         found = self._masks.get(key)
@@ -255,6 +287,11 @@ class Picture:
                 found = self.lines.for_strangers(mask & (not name))
             self._masks[key] = found
         return found
+
+
+def to_start(job: Job) -> int:
+    """So many tasks it needs to start, or to go on once it has its minimum."""
+    return min(max(job.shortfall(), 1), job.counts[j.PENDING])
 
 
 def _filling_order(capacity: Counts) -> Indexes:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right, insort
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from phalanx.batch.specs import PodGroupSpec, Snapshot
+from phalanx.plan.track_record import TrackRecord
 
 EARLY, LATE = 0.1, 0.9
 """Between these parts of all past runs lie 80 % of them."""
+MIDDLE = 0.5
+"""A part above it is rounded up, and one below it down: two of them hold what they say."""
 RUNS = 64
 """So many past runs of one kind of work are remembered, the last ones."""
 KINDS = 1_000
@@ -35,12 +39,16 @@ class PastRuns:
         insort(self._ordered, run_time_s)
 
     def quantile(self, part: float, ran_s: float = 0.0) -> float | None:
-        """So long ran this part of those that ran longer than `ran_s`; None if none did."""
+        """So long, or shorter, runs this part of those to come that run longer than `ran_s`; None
+        if none did. Of n past runs it is the (n + 1) x part-th: the next one falls with equal odds
+        between any two of them."""
         begin = bisect_right(self._ordered, ran_s)
         count = len(self._ordered) - begin
         if not count:
             return None
-        return self._ordered[begin + min(count - 1, int(part * count))]
+        rank = (count + 1) * part
+        at = math.ceil(rank) if part > MIDDLE else math.floor(rank)
+        return self._ordered[begin + min(max(at, 1), count) - 1]
 
 
 KindOf = Callable[[PodGroupSpec], bytes | None]
@@ -52,6 +60,8 @@ class LearntRunTimes:
     def __init__(self, kind_of: KindOf) -> None:
         self._kind_of = kind_of
         self._runs: dict[bytes, PastRuns] = {}
+        self.told = TrackRecord()
+        """What was told of starts that rest on these, and how it turned out."""
 
     def add(self, kind: bytes, run_time_s: float) -> None:
         """Work of this kind has ended well, so long after its start."""

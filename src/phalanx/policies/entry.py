@@ -19,6 +19,9 @@ from phalanx.resources.ports import RandomSource
 
 _MAKERS: Mapping[str, Callable[[PlacementPolicy], Strategy]] = {
     "default": lambda placement: Hybrid(),
+    "hybrid": lambda placement: Hybrid(
+        spread_threshold=placement.spread_threshold, weighs_local=True
+    ),
     "selector": lambda placement: Selector(settings=placement.selector),
     "two-pass-random": lambda placement: TwoPassRandom(),
 }
@@ -52,8 +55,8 @@ def pick_node(
 
     An actor that asks for nothing goes to a random node, as any would do and they would all
     pile up on one; not so where a hard affinity names the node, and the selector sees to it itself.
-    DEFAULT takes at once what is preferred and free, used or not: the local node, or the one that
-    holds most of the arguments.
+    DEFAULT takes at once what is preferred and free, used or not: the node that holds most of the
+    arguments, or (unless it weighs it) the local one.
     """
     is_hard_affinity = isinstance(strategy, NodeAffinity) and not strategy.soft
     chooses_itself = is_hard_affinity or isinstance(strategy, Selector)
@@ -61,7 +64,8 @@ def pick_node(
         strategy = RandomAvailable()
     elif isinstance(strategy, Hybrid) and not asking.avoid_local:
         row = view.nodes.row_of.get(asking.preferred or "")
-        is_sure = asking.preferred == asking.local or asking.preferred in asking.held_bytes
+        is_local = asking.preferred == asking.local and not strategy.weighs_local
+        is_sure = is_local or asking.preferred in asking.held_bytes
         if row is not None and is_sure and view.of(request).available[row]:
             return placed(view, row, True)
     if fallbacks:

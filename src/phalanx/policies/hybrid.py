@@ -17,6 +17,7 @@ class Hybrid:
     `spread_threshold`: a node used less than this counts as unused. `top_k_absolute` and
     `top_k_fraction` (of all nodes): a random one of this many best is taken, the larger counts.
     `avoid_gpu_nodes`: what asks for no GPU goes to a node with GPUs only when no other is free.
+    `weighs_local`: the local node is weighed like the others (see `pick_node`).
 
     The preferred node wins when its score is no worse than the best. Nodes that are available
     come first, then those that are feasible and busy.
@@ -26,6 +27,7 @@ class Hybrid:
     top_k_absolute: int = 1
     top_k_fraction: float = 0.2
     avoid_gpu_nodes: bool = True
+    weighs_local: bool = False
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource

@@ -111,7 +111,7 @@ class NodeTable:
         if row is None:
             row = bisect_left(self.states, node.id, key=lambda other: other.id)
             self.states.insert(row, node)
-            self._respace(lambda column: np.insert(column, row, 0))
+            self._respace(row, lambda column: np.insert(column, row, 0))
             self._write(row, node, None)
             return
         before = self.states[row]
@@ -124,9 +124,9 @@ class NodeTable:
 
     def remove(self, node_id: str) -> None:
         """Forgets a node. Raises KeyError when there is none of that id."""
-        row = self.row_of[node_id]
+        row = self.row_of.pop(node_id)
         del self.states[row]
-        self._respace(lambda column: np.delete(column, row))
+        self._respace(row, lambda column: np.delete(column, row))
 
     def take(self, node_id: str, request: ResourceSet) -> None:
         """Counts `request` as taken from a node, before its own next report says so."""
@@ -141,14 +141,15 @@ class NodeTable:
                 found += SCALE  # every node has one of it without saying so
         return found
 
-    def _respace(self, moved: Callable[[AnyArray], AnyArray]) -> None:
-        """Makes or closes the gap of one row in all columns."""
+    def _respace(self, first: int, moved: Callable[[AnyArray], AnyArray]) -> None:
+        """Makes or closes the gap of the row `first` in all columns."""
         for kind in (self.total, self.available, self.load, self.whole, self.share):
             for name in kind:
                 kind[name] = moved(kind[name])
         self.is_schedulable = moved(self.is_schedulable)
         self.utilization = moved(self.utilization)
-        self.row_of = {node.id: row for row, node in enumerate(self.states)}
+        for row in range(first, len(self.states)):
+            self.row_of[self.states[row].id] = row
         self.touched.clear()
         self.generation += 1
 

@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.policies.selector.settings import SelectorSettings
 
-POLICIES = ("default", "least-waiting", "selector", "two-pass-random")
+POLICIES = ("default", "hybrid", "least-waiting", "selector", "two-pass-random")
 """The built-in ones; see docs/placement.md. Others come by entry points."""
 
 
@@ -18,11 +18,19 @@ class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: str = "default"
     selector: SelectorSettings = SelectorSettings()
+    spread_threshold: float = 0.5
+    """Of the policy hybrid: a node that is used less counts as unused."""
 
     @property
     def starts_here_first(self) -> bool:
         """Whether a node starts what it has room for before it looks at any other."""
         return self.policy in ("default", "least-waiting")
+
+    def spreading(self, threshold: float | None) -> PlacementPolicy:
+        """This policy; with a threshold hybrid in place of the default."""
+        if threshold is None or self.policy != "default":
+            return self
+        return PlacementPolicy(policy="hybrid", spread_threshold=threshold)
 
 
 def read_placement_policy(given: str | Mapping[str, Any] | None) -> PlacementPolicy:
@@ -43,6 +51,13 @@ def read_placement_policy(given: str | Mapping[str, Any] | None) -> PlacementPol
             load_strategy(policy)
         except ValueError as error:
             raise ValueError(f"{error}; built in: {', '.join(POLICIES)}") from None
+    if policy == "hybrid":
+        threshold = settings.pop("spread_threshold", 0.5)
+        if settings or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+            raise ValueError(
+                f"the policy hybrid has one setting, spread_threshold from 0 to 1, not {given!r}"
+            )
+        return PlacementPolicy(policy=policy, spread_threshold=threshold)
     if settings and policy != "selector":
         raise ValueError(f"the policy {policy} has no settings, and {', '.join(settings)} is given")
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from phalanx.model.attempts import Used
@@ -89,6 +91,8 @@ class BundlesGone(msgspec.Struct, array_like=True, tag=94):
 
 FILES = "\0files"
 """In a command, stands for the directory of its job's files, which only the node knows."""
+ERROR_FILE = "\0error"
+"""In a command, stands for the file in which its member may say why it failed."""
 
 
 class Streams(msgspec.Struct, array_like=True, frozen=True):
@@ -117,7 +121,9 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     """Control to node: run a member's commands in its bundle: those of `before` one after another,
     then the others side by side. Answered by MemberNews.
 
-    `files` (by name) go into the job's directory of files. `time_limit_s` 0: none.
+    `files` (by name) go into the job's directory of files. `time_limit_s` 0: none. `signal` (see
+    WarnMember), if not 0, comes instead of SIGTERM when its place is taken away, and SIGTERM at
+    half of its grace.
     """
 
     group: bytes
@@ -130,6 +136,8 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     files: dict[str, str]
     grace_s: float
     time_limit_s: float = 0.0
+    signal: int = 0
+    only_shell: bool = False
 
 
 class EndMember(msgspec.Struct, array_like=True, tag=102):
@@ -149,6 +157,24 @@ class WarnMember(msgspec.Struct, array_like=True, tag=115):
     attempt: int
     signal: int
     only_shell: bool = False
+
+
+Receivers = Literal["started", "command", "all"]
+"""Who gets a signal. Of a command `started`: it and all that it has started, but for a shell, which
+is spared; `command`: it alone; `all`: it and all that it has started. Of a member `started`: all of
+its steps, and where there are none, its commands so; else its commands, with `all` its steps, too.
+"""
+
+
+class SignalMember(msgspec.Struct, array_like=True, tag=127):
+    """Control to node: send these of a member that runs a signal, which is not its end. It is lost
+    with the connection, and never sent again."""
+
+    group: bytes
+    index: int
+    attempt: int
+    signal: int
+    to: Receivers = "started"
 
 
 class MemberNews(msgspec.Struct, array_like=True, tag=103):
@@ -185,6 +211,24 @@ class StartStep(msgspec.Struct, array_like=True, tag=116):
     index: int
     attempt: int
     command: Command
+    step: int = -1
+    """The number of the step that it is a task of; -1: of none, and its end is not told."""
+    task: int = 0
+    """Its own number there."""
+
+
+class StepEnded(msgspec.Struct, array_like=True, tag=125):
+    """Node to control: a task of a step has ended, with what it used. `is_cut`: it was ended with
+    its member. It comes before the news of its member's end; said twice it counts once."""
+
+    group: bytes
+    index: int
+    attempt: int
+    step: int
+    task: int
+    code: int
+    is_cut: bool
+    used: Used
 
 
 class StepStarted(msgspec.Struct, array_like=True, tag=117):
@@ -241,8 +285,10 @@ BundleMessage = (
     | StartMember
     | EndMember
     | WarnMember
+    | SignalMember
     | StartStep
     | StepStarted
+    | StepEnded
     | MemberNews
     | MemberUsed
     | ForgetJob

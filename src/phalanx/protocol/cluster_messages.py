@@ -7,10 +7,14 @@ processes, the *prefix*, and by their node id in hex where people see them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from phalanx.model.system_settings import SystemSettings
+from phalanx.observe.checks import CheckState
+from phalanx.observe.device_health import UnwellDevice
+from phalanx.observe.devices import DeviceSample
 from phalanx.observe.log_lines import LogPiece
 from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.policies.placement_policy import PlacementPolicy
@@ -39,6 +43,8 @@ class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
     is_again: bool = False
     """Whether it was sent before, over a connection that ended without an answer: the head may have
     carried it out."""
+    user: str = ""
+    """See Ask."""
 
 
 class ForwardedReply(msgspec.Struct, array_like=True, tag=72):
@@ -60,6 +66,8 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     (resources, workers wanted) for each class that waits. `run_s` is the mean run time in seconds
     and `bandwidth` bytes a second, exponential averages both. `total` only when it changed.
     `yields`: what ordinary tasks hold, whose workers give way to others after the task that runs.
+    `unwell`: the GPUs that are suspect or bad. `trouble`: why nothing is known of them now.
+    `checks`: those that are not ok.
     """
 
     available: dict[str, float]
@@ -70,6 +78,34 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     bandwidth: float = 0.0
     total: dict[str, float] | None = None
     yields: dict[str, float] = {}
+    unwell: list[UnwellDevice] = []
+    trouble: str = ""
+    checks: list[CheckState] = []
+
+
+class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
+    """Node to control: its GPUs as they were read last, which the next one replaces. It may be
+    lost. `holders`: who was given each device, in words."""
+
+    samples: list[DeviceSample]
+    holders: dict[int, list[str]] = {}
+
+
+class CloseDevices(msgspec.Struct, array_like=True, tag=123):
+    """Control to node: these GPUs, and no others, are cordoned: nothing new is to get them. Of
+    `excused` somebody says that they are well: only what comes new counts against them."""
+
+    cordoned: list[int]
+    excused: list[int] = []
+
+
+class EndWork(msgspec.Struct, array_like=True, tag=124):
+    """Control to node: its time to be empty has come: workers of tasks and actors are to end, which
+    get SIGTERM, or are killed `by_force`. It may come twice: what has ended stays so. Members of
+    jobs and gangs are ended by those who keep their places."""
+
+    reason: str
+    by_force: bool = False
 
 
 class ViewRow(msgspec.Struct, array_like=True):
@@ -200,6 +236,7 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
     pid: int = 0
     entrypoint: str = ""
     """The driver's program and its arguments, for people."""
+    authkey: bytes = b""
 
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
@@ -265,32 +302,41 @@ class QueueWeights(msgspec.Struct, array_like=True, tag=107):
     weights: dict[str, float]
 
 
+class ActorHere(NamedTuple):
+    """An actor that a node has: its worker, empty while it waits for one, and for which of its
+    lives that is."""
+
+    worker: bytes
+    incarnation: int
+
+
 class Join(msgspec.Struct, array_like=True, tag=109):
     """Node to control, its first message: it is there, for the first time or again. Answered by
     Joined or Expelled.
 
-    `epoch`: of its last stay, 0 for none. `actors`: the worker of each actor that is there, empty
-    for one that waits for its worker. `cluster`: the name of the one that it belongs to; empty
-    where it has not joined, or where its head keeps nothing. `given_up`: the prefixes of nodes that
-    a head has told it are dead: a head that restarted may not have kept that.
+    `epoch`: of its last stay, 0 for none. `actors`: those that are there. `cluster`: the name of
+    the one that it belongs to; empty where it has not joined, or where its head keeps nothing.
+    `given_up`: the prefixes of nodes that a head has told it are dead: a head that restarted may
+    not have kept that.
     """
 
     row: ViewRow
     hostname: str
     epoch: int
-    actors: dict[bytes, bytes]
+    actors: dict[bytes, ActorHere]
     bundles: BundleInventory
     cluster: str = ""
     given_up: list[bytes] = []
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):
-    """Control to node: it is of the cluster, which places work by this policy; the whole View
-    follows."""
+    """Control to node: it is of the cluster, which places work by this policy and has
+    these settings; the whole View follows."""
 
     epoch: int
     placement: PlacementPolicy
     cluster: str = ""
+    settings: SystemSettings = SystemSettings()
 
 
 class Expelled(msgspec.Struct, array_like=True, tag=111):
@@ -348,6 +394,13 @@ class NodeLogRead(msgspec.Struct, array_like=True, tag=119):
     piece: LogPiece
 
 
+class NodeNumbers(msgspec.Struct, array_like=True, tag=120):
+    """Node to control: what it counts (a list of `observe.metrics.definitions.Numbers`, as
+    msgpack, whose labels lack `node`). The next one replaces it."""
+
+    numbers: bytes
+
+
 ClusterMessage = (
     Via
     | ForwardedAsk
@@ -357,6 +410,9 @@ ClusterMessage = (
     | Expelled
     | Leave
     | NodeReport
+    | DevicesSeen
+    | CloseDevices
+    | EndWork
     | View
     | NodeDied
     | PlaceActor
@@ -382,5 +438,6 @@ ClusterMessage = (
     | StateReported
     | ReadNodeLog
     | NodeLogRead
+    | NodeNumbers
     | BundleMessage
 )

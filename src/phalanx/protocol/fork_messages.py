@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.errors import ProtocolError
-from phalanx.protocol.bundle_messages import Streams
+from phalanx.protocol.bundle_messages import Receivers, Streams
 from phalanx.protocol.node_messages import LogLine
 
 # ---- to the fork server ------------------------------------------------------------------------
@@ -44,13 +44,12 @@ class SendSignal(msgspec.Struct, array_like=True, tag=2):
     signal: int
 
 
-class Warn(msgspec.Struct, array_like=True, tag=4):
-    """Send a command this signal, with all below it; where it is a shell, all but the shell. With
-    `only_shell` the command alone."""
+class SignalCommand(msgspec.Struct, array_like=True, tag=4):
+    """Send these of a command this signal."""
 
     process: bytes
     signal: int
-    only_shell: bool
+    to: Receivers
 
 
 class ReadOutput(msgspec.Struct, array_like=True, tag=3):
@@ -86,7 +85,15 @@ class OutputRead(msgspec.Struct, array_like=True, tag=12):
 
 
 ForkMessage = (
-    Fork | RunCommand | SendSignal | Warn | ReadOutput | Began | Exited | OutputRead | LogLine
+    Fork
+    | RunCommand
+    | SendSignal
+    | SignalCommand
+    | ReadOutput
+    | Began
+    | Exited
+    | OutputRead
+    | LogLine
 )
 
 _decoder = msgspec.msgpack.Decoder(list[ForkMessage])

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.wire_errors import WireError
 
@@ -24,6 +25,8 @@ class Ask(msgspec.Struct, array_like=True, tag=30):
     token: int
     kind: int
     body: msgspec.Raw
+    user: str = ""
+    """Who asks, as the asking process says; for people to read, and no right rests on it."""
 
 
 class Reply(msgspec.Struct, array_like=True, tag=31):
@@ -130,9 +133,11 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
 
 
 class ActorReady(msgspec.Struct, array_like=True, tag=42):
-    """Worker to node: the constructor returned."""
+    """Worker to node: the constructor returned. `repr_name`: what the actor calls itself, where its
+    class has a `__repr__`."""
 
     actor: bytes
+    repr_name: str = ""
 
 
 class ActorFailed(msgspec.Struct, array_like=True, tag=43):
@@ -189,13 +194,26 @@ class Dropped(msgspec.Struct, array_like=True, tag=49):
 
 
 class Spilled(msgspec.Struct, array_like=True, tag=50):
-    """Node to the writer: these objects are on disk now; let go of their memory."""
+    """Node to the writer: these objects are on disk now, or gone; let go of their memory."""
 
     names: list[str]
 
 
 class Used(msgspec.Struct, array_like=True, tag=57):
     """The sender has mapped an object: it is not the least recently used one."""
+
+    name: str
+
+
+class Unwanted(msgspec.Struct, array_like=True, tag=128):
+    """The sender neither waits for a copy of this object any more nor maps it: it gave up."""
+
+    name: str
+
+
+class Unread(msgspec.Struct, array_like=True, tag=129):
+    """Owner to node, and node to the writer: this object is gone, and only its writer may still
+    have its file mapped. It may write another one there."""
 
     name: str
 
@@ -216,7 +234,9 @@ class Stop(msgspec.Struct, array_like=True, tag=52):
 
 
 class JobSetup(msgspec.Struct, array_like=True, tag=53):
-    """Node to worker: the job's import path, working directory and environment."""
+    """Node to worker: the job's import path, working directory and environment, and the cluster's
+    settings. With the driver's `authkey` the worker speaks with what that started by
+    multiprocessing, as its children do."""
 
     job: bytes
     path: list[str]
@@ -226,6 +246,8 @@ class JobSetup(msgspec.Struct, array_like=True, tag=53):
     hook: bytes = b""
     queue: str = ""
     priority: int = 0
+    authkey: bytes = b""
+    settings: SystemSettings = SystemSettings()
 
 
 class Events(msgspec.Struct, array_like=True, tag=54):
@@ -270,6 +292,20 @@ class RowsReported(msgspec.Struct, array_like=True, tag=62):
     part: StatePart
 
 
+class ProcessNumbers(msgspec.Struct, array_like=True, tag=121):
+    """Process to node: what it has counted since the last of these, and gauges that were set (a
+    list of `observe.metrics.definitions.Numbers`, as msgpack)."""
+
+    numbers: bytes
+
+
+class Kept(msgspec.Struct, array_like=True, tag=132):
+    """Process to node: so many bytes of memory hold nothing that anybody reads, and are kept for
+    the sender's next objects until they are needed."""
+
+    bytes: int
+
+
 NodeMessage = (
     Ask
     | Reply
@@ -291,7 +327,10 @@ NodeMessage = (
     | Terminate
     | Sealed
     | Dropped
+    | Kept
     | Spilled
+    | Unread
+    | Unwanted
     | Used
     | LogLine
     | Stop
@@ -302,4 +341,5 @@ NodeMessage = (
     | ReadersReported
     | GatherRows
     | RowsReported
+    | ProcessNumbers
 )

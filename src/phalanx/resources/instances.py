@@ -49,6 +49,8 @@ class NodeResources:
         self._total: dict[str, int] = {}
         self._left: dict[str, int] = {}  # divisible amounts; below 0 is owed (see set_total)
         self._devices: dict[str, dict[int, int]] = {}  # units left on each device present
+        self._counts: dict[str, int] = {}  # devices that there are to be, closed ones included
+        self._closed: dict[str, frozenset[int]] = {}
         for name in sorted(total):
             self.set_total(name, total[name])
 
@@ -93,9 +95,13 @@ class NodeResources:
                 self._left[name] = self._left_of(name) + units
 
     def can_ever(self, request: ResourceSet) -> bool:
-        """Whether this node, with nothing running, could hold `request` (it is feasible)."""
+        """Whether this node, with nothing running, could hold `request` (it is feasible). Devices
+        that are closed count: they may be opened again."""
         check_whole(request, self._unit_resources)
-        return all(units <= self._total_of(name) for name, units in request.items())
+        return all(
+            units <= max(self._total_of(name), self._counts.get(name, 0) * SCALE)
+            for name, units in request.items()
+        )
 
     def can_now(self, request: ResourceSet) -> bool:
         """Whether `acquire` would succeed now."""
@@ -114,19 +120,35 @@ class NodeResources:
         return {name: from_units(units) for name, units in self._total.items()}
 
     def devices_left(self) -> dict[str, list[int]]:
-        """Units of 1/10000 left on each device of each numbered resource, by device number."""
+        """Units of 1/10000 left on each device of each numbered resource, by device number; none
+        on one that is closed."""
         return {
-            name: [left for _, left in sorted(self._open_devices(name).items())]
+            name: [0 if i in self._closed.get(name, ()) else left for i, left in kept.items()]
             for name in self._devices
-            if name in self._total
+            if (kept := self._kept_devices(name))
         }
+
+    def close(self, name: str, devices: frozenset[int]) -> bool:
+        """Hand out nothing of these devices of `name` from now on, and of all its others again.
+        Whether that changes something.
+
+        The total shrinks by each of them. Who holds one keeps it, and what is given back of it
+        stays here.
+        """
+        if self._closed.get(name, frozenset()) == devices:
+            return False
+        self._closed[name] = devices
+        if name in self._counts:
+            self._count(name)
+        return True
 
     def set_total(self, name: str, amount: float) -> None:
         """Sets what the node has of `name`, while takers keep what they hold.
 
         A decrease below what is taken leaves a backlog: what comes back pays it off first, and
         until then nothing more of `name` is handed out. Of numbered devices the free ones with
-        the highest numbers leave first. An increase brings back the lowest numbers missing.
+        the highest numbers leave first. An increase brings back the lowest numbers missing. The
+        amount counts devices that are closed, which the total then leaves out.
 
         Raises ValueError for a negative or endless amount, and for part of a numbered device.
         """
@@ -134,7 +156,6 @@ class NodeResources:
             units = to_units(amount)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
-        before = self._total.get(name, 0)
         if name in self._unit_resources:
             if units % SCALE:
                 raise ValueError(
@@ -142,14 +163,9 @@ class NodeResources:
                     f"a request may ask for a share of one"
                 )
             self._set_devices(name, units // SCALE)
-        else:
-            self._left[name] = self._left_of(name) + units - self._total_of(name)
-        if units:
-            self._total[name] = units
-            if not before:
-                self._total = dict(sorted(self._total.items()))
-        else:
-            self._total.pop(name, None)
+            return
+        self._left[name] = self._left_of(name) + units - self._total_of(name)
+        self._put_total(name, units)
 
     def _choose(self, request: ResourceSet) -> dict[str, tuple[tuple[int, int], ...]] | None:
         """The devices for each numbered resource of `request`; None when anything is not free."""
@@ -193,33 +209,55 @@ class NodeResources:
     def _free(self, name: str) -> int:
         if name not in self._unit_resources:
             return self._left_of(name)
-        devices = self._devices.get(name, {})
-        taken = len(devices) * SCALE - sum(devices.values())
+        closed = self._closed.get(name, ())
+        taken = sum(
+            SCALE - left
+            for index, left in self._devices.get(name, {}).items()
+            if index not in closed
+        )
         return self._total_of(name) - taken
 
     def _backlog(self, name: str) -> int:
-        return len(self._devices[name]) - self._total_of(name) // SCALE
+        return len(self._devices[name]) - self._counts[name]
 
-    def _open_devices(self, name: str) -> dict[int, int]:
+    def _kept_devices(self, name: str) -> dict[int, int]:
         """What is left on each device that is not about to leave (the highest numbers leave)."""
         devices = self._devices.get(name, {})
-        keep = len(devices) - self._backlog(name) if devices else 0
-        return {index: devices[index] for index in sorted(devices)[:keep]}
+        return {index: devices[index] for index in sorted(devices)[: self._counts.get(name, 0)]}
+
+    def _open_devices(self, name: str) -> dict[int, int]:
+        """The same of those that may be handed out."""
+        closed = self._closed.get(name, ())
+        return {i: left for i, left in self._kept_devices(name).items() if i not in closed}
 
     def _set_devices(self, name: str, count: int) -> None:
         devices = self._devices.setdefault(name, {})
-        self._total[name] = count * SCALE
+        self._counts[name] = count
         index = 0
         while len(devices) < count:
             devices.setdefault(index, SCALE)
             index += 1
         self._retire(name)
 
+    def _count(self, name: str) -> None:
+        """Have the total of a numbered resource follow what is there and open."""
+        self._put_total(name, len(self._open_devices(name)) * SCALE)
+
+    def _put_total(self, name: str, units: int) -> None:
+        before = self._total.get(name, 0)
+        if not units:
+            self._total.pop(name, None)
+            return
+        self._total[name] = units
+        if not before:
+            self._total = dict(sorted(self._total.items()))
+
     def _retire(self, name: str) -> None:
         """Lets devices that are free as a whole leave while there are too many."""
         devices = self._devices[name]
         for index in sorted(devices, reverse=True):
             if self._backlog(name) <= 0:
-                return
+                break
             if devices[index] == SCALE:
                 del devices[index]
+        self._count(name)

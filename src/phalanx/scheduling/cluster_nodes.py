@@ -65,10 +65,10 @@ class ClusterNodes:
         known = self._rows.get(row.node_id)
         nodes = self.view.nodes
         before = None if known is None else nodes.states[nodes.row_of[row.node_id]]
-        is_as_large = known is not None and known.total == row.total
+        is_as_large = known is not None and _extent(known) == _extent(row)
         state = NodeState(
             id=row.node_id,
-            total=before.total if before and is_as_large else ResourceSet.from_mapping(row.total),
+            total=before.total if before and is_as_large else _whole(row),
             available=ResourceSet.from_mapping(row.available),
             load=load,
             labels=row.labels,
@@ -139,6 +139,20 @@ class ClusterNodes:
     def _report(self, node_id: str, backlog: Backlog) -> None:
         self._backlogs[node_id] = backlog
         self.waiting.report(self.view, node_id, backlog)
+
+
+def _extent(row: NodeRow) -> object:
+    return row.total, {name: len(left) for name, left in row.devices.items()}
+
+
+def _whole(row: NodeRow) -> ResourceSet:
+    """All that the node may have: devices that are closed for now are among its devices, and count
+    where something asks whether it could ever run there."""
+    counts = {name: float(len(left)) for name, left in row.devices.items()}
+    total = dict(row.total)
+    for name, count in counts.items():
+        total[name] = max(total.get(name, 0.0), count)
+    return ResourceSet.from_mapping(total)
 
 
 def _shape(node: NodeState) -> object:

@@ -12,6 +12,9 @@ import msgspec
 
 from phalanx.policies.labels import ANY_NODE, LabelSelector, condition
 
+WHOLE_GROUP = -2
+"""In place of a bundle's index: any bundle, and not while one of them waits for another place."""
+
 
 class _Wire(msgspec.Struct, forbid_unknown_fields=True):
     """The keys that a strategy may have."""

@@ -70,7 +70,7 @@ def _over_time(
         warn(f"{request.pods}: {left} have no submission or no run time; they are left out")
     shown = []
     for policy, config in zip(request.policies, configs, strict=True):
-        with _progress(policy) as report:
+        with progress(policy) as report:
             shown.append(run_policy(nodes, timed, policy, config, request.queues, report))
     return shown
 
@@ -83,7 +83,7 @@ def _in_order(
     names = [usable_policy(policy) for policy in request.policies]
     shown = []
     for policy, name in zip(request.policies, names, strict=True):
-        with _progress(policy) as report:
+        with progress(policy) as report:
             shown.append(
                 run_policy(nodes, jobs, policy, name, _inflate(request), request.seed, report)
             )
@@ -104,7 +104,7 @@ def _subtitle(request: Request) -> str:
 
 
 @contextmanager
-def _progress(name: str) -> Iterator[Tell]:
+def progress(name: str) -> Iterator[Tell]:
     """A bar on the terminal's error output; nothing where that is no terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None

@@ -78,10 +78,18 @@ class Journal:
         """Why the store has too little room for new work, for people; empty when it has enough."""
         self.is_stalled = False
         """Whether nothing can be written now, for want of room."""
+        self.on_commit: Callable[[float], None] = lambda seconds: None
+        """Hears, in the loop's thread, how long a batch took to write."""
+        self._took: deque[float] = deque()
         self._looked_s = time.monotonic()
         self._readable, self._signal = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="phalanx-journal", daemon=True)
         self._thread.start()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits to be written."""
+        return self._waiting_bytes
 
     def fileno(self) -> int:
         """Readable when `deliver` has something to do."""
@@ -114,6 +122,8 @@ class Journal:
         with contextlib.suppress(BlockingIOError):
             while os.read(self._readable, 4096):
                 pass
+        while self._took:
+            self.on_commit(self._took.popleft())
         while self._written:
             self._written.popleft()()
         self._raise_failure()
@@ -157,7 +167,9 @@ class Journal:
             self._look()
             if not records:
                 continue
+            began_s = time.monotonic()
             failure = self._write_until_there_is_room(records)
+            self._took.append(time.monotonic() - began_s)
             with self._condition:
                 self._is_writing = self.is_stalled = False
                 self._failure = failure

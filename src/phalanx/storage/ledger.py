@@ -1,4 +1,5 @@
-"""The history of jobs: attempts that have ended, and sums by hour, in an SQLite file of its own.
+"""The history of jobs: attempts and steps that have ended, and sums by hour, in an SQLite file of
+its own.
 
 An attempt is counted into the sums in the transaction that keeps it, once by its key. So the sums
 hold although attempts are forgotten first: see HistoryLimits.
@@ -10,10 +11,12 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from phalanx.model.attempts import Attempt, AttemptRow, LedgerRow, Used, UsedRow
+from phalanx.model.attempts import Attempt, AttemptRow, Used, UsedRow
+from phalanx.model.steps import LedgerRow, Step, StepRow
 from phalanx.observe.accounting.questions import (
     AttemptPage,
     AttemptQuery,
@@ -49,9 +52,22 @@ PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = 1;
 COMMIT;
 """
+_STEPS = """
+CREATE TABLE IF NOT EXISTS steps (
+    id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, ended REAL NOT NULL, user INTEGER NOT NULL,
+    queue INTEGER NOT NULL, state INTEGER NOT NULL, job TEXT NOT NULL, body BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS steps_ended ON steps (ended);
+CREATE INDEX IF NOT EXISTS steps_user ON steps (user, ended);
+CREATE INDEX IF NOT EXISTS steps_queue ON steps (queue, ended);
+CREATE INDEX IF NOT EXISTS steps_job ON steps (job, ended);
+"""
+"""Came later, and stands beside the others: versions that do not know it go on with the file."""
+_TABLES = ("attempts", "steps")
 _encode = msgspec.msgpack.Encoder().encode
 _attempt = msgspec.msgpack.Decoder(Attempt).decode
 _used = msgspec.msgpack.Decoder(Used).decode
+_step = msgspec.msgpack.Decoder(Step).decode
 _sum = msgspec.msgpack.Decoder(HourSum).decode
 
 
@@ -59,9 +75,9 @@ class HistoryLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What of the history is kept. Raises ValueError for what is below 1."""
 
     days: float = 366
-    """Attempts that ended longer ago are forgotten."""
+    """Attempts and steps that ended longer ago are forgotten."""
     records: int = 5_000_000
-    """Attempts above this are forgotten, the oldest first."""
+    """Attempts above this are forgotten, the oldest first; and steps above this."""
     sum_days: float = 731
     """Sums of hours longer ago are forgotten."""
 
@@ -96,8 +112,12 @@ class SqliteLedger:
         self._db.execute("PRAGMA synchronous = FULL")
         if version == 0:
             self._db.executescript(_SCHEMA)
+        self._db.executescript(_STEPS)
         self._names: dict[str, int] = {}
-        self._count: int = self._db.execute("SELECT count(*) FROM attempts").fetchone()[0]
+        self._counts = {
+            table: int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+            for table in _TABLES
+        }
 
     def close(self) -> None:
         """Nothing is lost without it."""
@@ -108,21 +128,25 @@ class SqliteLedger:
     def add(self, rows: Iterable[LedgerRow], now: float) -> None:
         """Keep these, durably, and forget what is too old or too much."""
         sums: dict[tuple[int, int, int], HourSum] = {}
-        added = forgotten = 0
-        known = dict(self._names)
+        counts, known = dict(self._counts), dict(self._names)
         try:
             with self._transaction():
                 for row in rows:
                     if isinstance(row, UsedRow):
                         self._add_used(row, sums)
+                    elif isinstance(row, StepRow):
+                        counts["steps"] += self._add_step(row)
                     else:
-                        added += self._add_attempt(row, sums)
+                        counts["attempts"] += self._add_attempt(row, sums)
                 self._add_sums(sums)
-                forgotten = self._forget(now, added)
+                for table in _TABLES:
+                    counts[table] -= self._forget(table, now, counts[table])
+                last = (now - self._limits.sum_days * _DAY_S) // HOUR_S
+                self._db.execute("DELETE FROM hours WHERE hour < ?", (last,))
         except BaseException:
             self._names = known  # what was named meanwhile is not there
             raise
-        self._count += added - forgotten
+        self._counts = counts
 
     def _add_attempt(self, row: AttemptRow, sums: dict[tuple[int, int, int], HourSum]) -> int:
         one = row.attempt
@@ -140,6 +164,15 @@ class SqliteLedger:
         if done.rowcount:
             _count(sums, user, queue, hour_parts(one))
         return done.rowcount
+
+    def _add_step(self, row: StepRow) -> int:
+        one = row.step
+        ids = [self._id_of(name) for name in (one.user, one.queue, one.state)]
+        return self._db.execute(
+            "INSERT INTO steps (key, ended, user, queue, state, job, body)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING",
+            (row.key, one.ended, *ids, f"{one.namespace}/{one.job}", _encode(one)),
+        ).rowcount
 
     def _add_used(self, row: UsedRow, sums: dict[tuple[int, int, int], HourSum]) -> None:
         found = self._db.execute(
@@ -163,18 +196,17 @@ class SqliteLedger:
                 "INSERT OR REPLACE INTO hours VALUES (?, ?, ?, ?)", (*key, _encode(one))
             )
 
-    def _forget(self, now: float, added: int) -> int:
-        over = min(max(self._count + added - self._limits.records, 0), FORGET_AT_ONCE)
+    def _forget(self, table: str, now: float, count: int) -> int:
+        """How many of the `count` rows are gone."""
+        over = min(max(count - self._limits.records, 0), FORGET_AT_ONCE)
         old = (
-            "DELETE FROM attempts WHERE id IN"
-            " (SELECT id FROM attempts WHERE ended < ? ORDER BY ended LIMIT ?)"
+            f"DELETE FROM {table} WHERE id IN"
+            f" (SELECT id FROM {table} WHERE ended < ? ORDER BY ended LIMIT ?)"
         )
         before = now - self._limits.days * _DAY_S
         gone = self._db.execute(old, (before, FORGET_AT_ONCE)).rowcount
         if over > gone:
             gone += self._db.execute(old, (float("inf"), over - gone)).rowcount
-        last = (now - self._limits.sum_days * _DAY_S) // HOUR_S
-        self._db.execute("DELETE FROM hours WHERE hour < ?", (last,))
         return gone
 
     def _id_of(self, name: str) -> int:
@@ -204,7 +236,17 @@ class SqliteLedger:
     # ---- looking up --------------------------------------------------------------------------
 
     def attempts(self, query: AttemptQuery) -> AttemptPage:
-        """See Ledger."""
+        """See Ledger; of steps those that have ended."""
+        rows = self._meant("attempts", "body, used", query) if query.has_attempts else []
+        steps = self._meant("steps", "body", query) if query.has_steps else []
+        return AttemptPage(
+            attempts=[_whole(body, used) for body, used in rows[: query.limit]],
+            is_cut=max(len(rows), len(steps)) > query.limit,
+            steps=[_step(body) for (body,) in steps[: query.limit]],
+        )
+
+    def _meant(self, table: str, columns: str, query: AttemptQuery) -> list[tuple[Any, ...]]:
+        """One more than are asked for, where there are more."""
         where, values = ["ended >= ?"], [query.since]
         words: list[object] = [*values]
         if query.until is not None:
@@ -218,13 +260,11 @@ class SqliteLedger:
         if query.job:
             where.append("(job = ? OR (job > ? AND job < ?))")
             words += [query.job, f"{query.job}[", f"{query.job}\\"]  # \ follows [
-        found = self._db.execute(
-            f"SELECT body, used FROM attempts {_by(query)} WHERE {' AND '.join(where)}"
+        return self._db.execute(
+            f"SELECT {columns} FROM {table} {_by(table, query)} WHERE {' AND '.join(where)}"
             " ORDER BY ended DESC LIMIT ?",
             (*words, query.limit + 1),
         ).fetchall()
-        attempts = [_whole(body, used) for body, used in found[: query.limit]]
-        return AttemptPage(attempts=attempts, is_cut=len(found) > query.limit)
 
     def usage(self, query: UsageQuery) -> list[UsageRow]:
         """See Ledger; by user, then by queue."""
@@ -257,15 +297,15 @@ def _among(column: str, ids: list[int], words: list[object]) -> str:
     return f"{column} IN ({','.join('?' * len(ids))})"
 
 
-def _by(query: AttemptQuery) -> str:
+def _by(table: str, query: AttemptQuery) -> str:
     """The index that reads least: SQLite does not know how many rows a name has."""
     if query.job:
         return ""
     if len(query.users) == 1:
-        return "INDEXED BY attempts_user"
+        return f"INDEXED BY {table}_user"
     if len(query.queues) == 1 and not query.users:
-        return "INDEXED BY attempts_queue"
-    return "INDEXED BY attempts_ended"
+        return f"INDEXED BY {table}_queue"
+    return f"INDEXED BY {table}_ended"
 
 
 def _whole(body: bytes, used: bytes | None) -> Attempt:

@@ -59,6 +59,17 @@ def open_storage(
         return storage
 
 
+def store_bytes(addresses: Sequence[str]) -> int:
+    """How large the files of a store are on this machine, with those in which changes are noted
+    first."""
+    found = 0
+    for path in (mark_path(text, "").removesuffix(MARK) for text in addresses):
+        for file in (path, f"{path}-wal") if path else ():
+            with contextlib.suppress(OSError):
+                found += os.stat(file).st_size
+    return found
+
+
 def mark_path(text: str, directory: str) -> str:
     """Where the mark of the shard at this address is; empty when it has none."""
     if text == "memory":

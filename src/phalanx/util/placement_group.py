@@ -14,6 +14,7 @@ from phalanx.model.ids import NodeID, PlacementGroupID
 from phalanx.model.options import warn_of_object_store_memory
 from phalanx.objects.reference import ObjectRef
 from phalanx.policies.labels import parse_selector
+from phalanx.scheduling.strategies import WHOLE_GROUP
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 VALID_PLACEMENT_GROUP_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -67,7 +68,7 @@ class PlacementGroup:
         if proof is not None:
             waits: ObjectRef[Any] = _itself.remote(self, proof)
             return waits
-        strategy = PlacementGroupSchedulingStrategy(self)
+        strategy = _OnceWhole(self)
         ready: ObjectRef[Any] = _itself.options(scheduling_strategy=strategy).remote(self)
         return ready
 
@@ -98,6 +99,15 @@ class PlacementGroup:
 
     def __repr__(self) -> str:
         return f"PlacementGroup({self.id.hex()})"
+
+
+class _OnceWhole(PlacementGroupSchedulingStrategy):
+    """In any bundle of a group, while all of them have their places."""
+
+    def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
+        """See PlacementGroupSchedulingStrategy."""
+        wire = super().to_wire(resources, name)
+        return {**wire, "bundle": WHOLE_GROUP} if wire else wire
 
 
 @remote(num_cpus=0, max_retries=0)

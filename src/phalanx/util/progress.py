@@ -1,9 +1,10 @@
-"""A progress bar for any list of refs; plain lines where the output is no terminal."""
+"""A progress bar for any list of refs; in a notebook one of its own; else plain lines."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from html import escape
 from typing import Any
 
 from rich.console import Console
@@ -17,6 +18,7 @@ from rich.progress import (
 )
 
 from phalanx.api import objects
+from phalanx.util.notebooks import in_notebook, notebook_output
 
 PLAIN_LINES = 10
 REFRESH_S = 0.1
@@ -27,9 +29,11 @@ def track(
 ) -> Iterator[Any]:
     """Yield each ref once it is ready, in the order of completion, and show how far it is.
 
-    A failed task counts as done: `get` of its ref raises. The display goes to `console`,
-    standard error by default.
+    A failed task counts as done: `get` of its ref raises. The display goes to `console`, by
+    default below a notebook's cell, or to standard error.
     """
+    if console is None and in_notebook():
+        return _below_cell(list(refs), description)
     console = console or Console(stderr=True)
     shown = _live if console.is_terminal else _plain
     return shown(list(refs), description, console)
@@ -69,6 +73,25 @@ def _live(refs: list[Any], description: str, console: Console) -> Iterator[Any]:
         for ready in _ready(refs, REFRESH_S):
             progress.update(task, advance=len(ready))
             yield from ready
+
+
+def _below_cell(refs: list[Any], description: str) -> Iterator[Any]:
+    total, done = len(refs), 0
+    began = time.monotonic()
+    show = notebook_output()
+    show(_bar(description, 0, total, 0.0))
+    for ready in _ready(refs, None):
+        done += len(ready)
+        show(_bar(description, done, total, time.monotonic() - began))
+        yield from ready
+
+
+def _bar(description: str, done: int, total: int, seconds: float) -> str:
+    label = escape(description)
+    return (
+        f"<div>{label} <progress value='{done}' max='{max(total, 1)}'></progress> "
+        f"{done} of {total} done, {seconds:.1f} s</div>"
+    )
 
 
 def _plain(refs: list[Any], description: str, console: Console) -> Iterator[Any]:

@@ -56,13 +56,22 @@ def test_calls_go_on_in_order_behind_one_whose_argument_was_lost(get, lose):
     assert get(answers) == [1.0] * 20
 
 
-def test_a_put_argument_that_was_freed_is_named(get, lose):
+def test_a_put_argument_is_kept_for_what_was_made_of_it(get, lose):
     ref = phalanx.put(numpy.ones(LENGTH))
     total = add.remote(ref, 1)
     lose(total)
+    del ref
+    assert get(total)[0] == 2.0
+
+
+def test_a_put_argument_that_is_lost_itself_is_named(get, lose):
+    ref = phalanx.put(numpy.ones(LENGTH))
+    total = add.remote(ref, 1)
+    phalanx.wait([total], timeout=30)
     name = ref.hex()
     del ref
-    with pytest.raises(errors.ObjectLostError, match=f"{name} is lost.*freed it") as found:
+    lose()
+    with pytest.raises(errors.ObjectLostError, match=f"{name} is lost") as found:
         get(total)
     assert found.value.object_ref_hex == name
 

@@ -17,12 +17,14 @@ Words of a script, each one event; members are named group-index:
 from __future__ import annotations
 
 from phalanx.head.jobs import events as ev
+from phalanx.head.jobs.counts import JobCounts
 from phalanx.head.jobs.lifecycle import JobTable
 from phalanx.manifests.reading import read_checked
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import WarningSignal
+from phalanx.observe.metrics.meter import Meter
 
 J = "default/j"
 
@@ -50,6 +52,7 @@ class Shell:
         self.restarted: list[str] = []
         self.published = 0
         self.awaiting: list[str] = []
+        self.meter = Meter()
         self.forgotten: list[str] = []
         spec = job_spec(spec) if isinstance(spec, str) else spec
         self.handle(ev.Submitted(spec=spec))
@@ -94,6 +97,9 @@ class Shell:
 
     def tell_others(self, jobs: list[str]) -> None:
         self.awaiting += jobs
+
+    def count(self, job: JobRecord, what: str) -> None:
+        JobCounts(self.meter).count(job, what)
 
     def publish(self, job: JobRecord) -> None:
         self.published += 1

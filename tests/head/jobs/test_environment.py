@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from phalanx.head.jobs.podgroup import podgroup_of
 from phalanx.manifests.reading import read_manifests
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs.spec import JobSpec, Process
+from phalanx.protocol.bundle_messages import ERROR_FILE, FILES
 
 
 def gang(text: str, where: str, ports=(29500,), own=()) -> PlacedGang:
@@ -58,12 +60,45 @@ def test_a_rendezvous():
         "CONTAINER_PORTS": "rendezvous:29500;",
         "PHALANX_TASK": "a",
         "PHALANX_NODE": "n1",
+        "PHALANX_NODE_ADDRESS": "10.0.0.1",
         "PHALANX_GRACE_S": "30",
     }
     assert wanted.items() <= env.items()
     assert not [name for name in env if name.endswith(("_HOSTS", "_NUM"))]
     assert member_setup(found, "a", 2).env["LOCAL_RANK"] == "0"
     assert member_setup(found, "a", 0).env["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_all_that_torchrun_sets():
+    spec = "maxRetry: 5, tasks: [{name: a, replicas: 3}]"
+    found = gang(spec, "a-0@n2 a-1@n1 a-2@n2")
+    own = member_setup(found, "a", 1).env
+    assert {
+        "NODE_RANK": "1",
+        "GROUP_RANK": "1",
+        "GROUP_WORLD_SIZE": "2",
+        "ROLE_NAME": "default",
+        "ROLE_RANK": "1",
+        "ROLE_WORLD_SIZE": "3",
+        "TORCHELASTIC_RUN_ID": f"{found.job.namespace}.{found.job.name}",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "5",
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+    }.items() <= own.items()
+    assert [member_setup(found, "a", i).env["GROUP_RANK"] for i in range(3)] == ["0", "1", "0"]
+    assert "TORCHELASTIC_ERROR_FILE" not in own, "there is no directory for it"
+    again = replace(found, restarts=2, directory=FILES)
+    own = member_setup(again, "a", 1).env
+    assert own["TORCHELASTIC_RESTART_COUNT"] == "2"
+    assert own["TORCHELASTIC_ERROR_FILE"] == ERROR_FILE
+
+
+def test_roles_are_groups_where_there_are_several():
+    found = gang("tasks: [{name: ps}, {name: w, replicas: 2}]", "ps-0@n1 w-0@n1 w-1@n2")
+    envs = [member_setup(found, *key).env for key in (("ps", 0), ("w", 0), ("w", 1))]
+    roles = [(e["ROLE_NAME"], e["ROLE_RANK"], e["ROLE_WORLD_SIZE"]) for e in envs]
+    assert roles == [("ps", "0", "1"), ("w", "0", "2"), ("w", "1", "2")]
 
 
 @given(nodes=hs.lists(hs.integers(1, 3), min_size=1, max_size=8))

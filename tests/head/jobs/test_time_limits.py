@@ -380,13 +380,16 @@ def test_a_queue_has_a_default_and_a_maximum():
         ),
         ("deadline: now+1h, time: 1h", "and may run for 01:00:00"),
         ("deadline: now+1h, begin: now+2h", "begins at 1970-01-01 02:16:40 UTC at the earliest"),
-        ("signal: USR1@300", "signal=USR1@300: its time has no end"),
     ],
 )
 def test_times_that_cannot_all_be_kept_are_refused(fields, said):
     with pytest.raises(JobCommandError) as refused:
         check_moments(job_spec(f"{TWO}, {fields}"), 1000.0, 1000.0)
     assert said in str(refused.value)
+
+
+def test_a_signal_without_an_end_is_for_when_the_place_is_taken():
+    check_moments(job_spec(f"{TWO}, signal: USR2"), 1000.0, 1000.0)
 
 
 # ---- whatever happens ----------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from phalanx.head.gangs.member_lifecycle import Freed
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.groups.attempts import Attempts
+from phalanx.head.jobs.dependents import Dependents
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.membership import ClusterMembership
 from phalanx.owner.tasks.leases import TaskMachine
@@ -159,6 +160,11 @@ def dials_that_never_fail(monkeypatch):
     monkeypatch.setattr(ClusterMembership, "_dial", trusting)
 
 
+def no_line(monkeypatch):
+    """Singletons begin whether it is their turn or not."""
+    monkeypatch.setattr(Dependents, "is_first", lambda self, uid, word: True)
+
+
 @pytest.mark.parametrize(
     ("plant", "sentence", "seeds"),
     [
@@ -171,6 +177,7 @@ def dials_that_never_fail(monkeypatch):
         (patience_from_the_last_joining, "ended as the head was away for a second", (12, 13)),
         (no_look_at_the_mark, "storage that has lost what it had confirmed", (12, 15)),
         (full_is_written, "ended as the head was away for a second", (29,)),
+        (no_line, "one at a time may run", (54,)),
         (dials_that_never_fail, "raised AssertionError: there is a connection", (3, 21)),
     ],
 )

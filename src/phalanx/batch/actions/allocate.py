@@ -3,16 +3,16 @@
 Source: Volcano's allocate action. A queue that is overused is passed over. What a job was given is
 kept if it became ready; if it only will be once evictions end, its promises stay for this cycle;
 otherwise all is taken back. Tasks above the minimum come in later turns. Jobs with a network bound
-or subgroups go through `domains`. Beyond Volcano, a queue has its turn before all others while one
-of its jobs was promised room: else who was evicted for it, whose queue now holds less, could take
-that room again, and would be evicted again (volcano#4947). And where a role finds no room after
-others were placed, the gang is tried once more with that role first: it may be the others who could
-go elsewhere.
+or subgroups go through `domains`. Beyond Volcano, jobs that were promised room have their turns
+before all others, and of their queues only who is of higher priority with them: else who was
+evicted for them, whose queue now holds less, could take that room again, and would be evicted again
+(volcano#4947). And where a role finds no room after others were placed, the gang is tried once more
+with that role first: it may be the others who could go elsewhere.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable
 
 from phalanx.batch.actions.ceilings import Ceilings
 from phalanx.batch.actions.domains import DomainAllocation
@@ -31,39 +31,53 @@ def run(session: Session) -> None:
     fitting = Fitting(session, remember_roles=remember)
     ceilings = Ceilings(session)
     sheets: dict[int, Worksheet] = {}
-    candidates = _candidates(session, ceilings)
-    of_queue: dict[int, list[Job]] = {}
+    for jobs in _rounds(_candidates(session, ceilings)):
+        _take_turns(session, fitting, ceilings, sheets, jobs)
+
+
+def _rounds(candidates: list[Job]) -> Iterable[list[Job]]:
+    """First those who were promised room, with who is of higher priority in their queues; then
+    all others."""
+    lowest: dict[int, int] = {}
     for job in candidates:
+        if job.spec.promised:
+            lowest[job.queue] = min(job.priority, lowest.get(job.queue, job.priority))
+    if not lowest:
+        return [candidates]
+    first: list[Job] = []
+    then: list[Job] = []
+    for job in candidates:
+        is_first = job.spec.promised or job.priority > lowest.get(job.queue, job.priority)
+        (first if is_first else then).append(job)
+    return [first, then]
+
+
+def _take_turns(
+    session: Session, fitting: Fitting, ceilings: Ceilings, sheets: dict[int, Worksheet],
+    jobs: Iterable[Job],
+) -> None:  # fmt: skip
+    of_queue: dict[int, list[Job]] = {}
+    for job in jobs:
         of_queue.setdefault(job.queue, []).append(job)
-    waiting = {queue: Heap(session.job_key, jobs) for queue, jobs in of_queue.items()}
-
-    promised = Counter(job.queue for job in candidates if job.spec.promised)
-
-    def compare(left: int, right: int) -> int:
-        first = (promised[right] > 0) - (promised[left] > 0)
-        return first or session.compare_queues(left, right)
-
-    queues = QueueHeap(compare)
+    waiting = {queue: Heap(session.job_key, found) for queue, found in of_queue.items()}
+    queues = QueueHeap(session.compare_queues)
     for queue in waiting:
         queues.push(queue)
     while len(queues):
         queue = queues.pop()
-        jobs = waiting[queue]
-        if not len(jobs) or session.overused(queue):
+        heap = waiting[queue]
+        if not len(heap) or session.overused(queue):
             continue
         version = session.cluster.version
-        while len(jobs) and session.cluster.version == version:  # else the order may be another
-            job = jobs.pop()
+        while len(heap) and session.cluster.version == version:  # else the order may be another
+            job = heap.pop()
             stopped = ceilings.stop(job)
             if stopped and not job.spec.promised:
                 continue
             if job.index not in sheets:
                 sheets[job.index] = worksheet_of(session, job)
             if _turn(session, fitting, job, sheets[job.index], hopeful=stopped is False):
-                jobs.push(job)
-            elif job.spec.promised:
-                promised[queue] -= 1
-                break
+                heap.push(job)
         queues.push(queue)
 
 

@@ -233,13 +233,20 @@ class _Filling:
             nodes = placer.unroll(ask, count, mask)
             if nodes:
                 self._unnoted = (ask, mask, good, nodes)
+                self._note_choice(ask, nodes[0], answers.room & mask)
                 self._statement.allocate(ask.eq_class, self._tasks.take(len(nodes)), nodes)
                 return True
         self._tasks.take(1)
         idle = answers.room & mask
-        node = placer.best(ask, idle if idle.any() else good)
+        candidates = idle if idle.any() else good
+        node = placer.best(ask, candidates)
+        self._note_choice(ask, node, candidates)
         self._put(ask, t, node)
         return True
+
+    def _note_choice(self, ask: Ask, node: int, candidates: Flags) -> None:
+        if not self._statement.moves:
+            self._session.note_choice(ask, node, candidates)
 
     def _nominated(self, t: int, mask: Flags) -> int | None:
         """A node that an earlier cycle's preemption set aside for the task, if it still fits."""

@@ -19,9 +19,10 @@ from phalanx.batch.actions.trial import Trial
 from phalanx.batch.actions.worksheet import needed_first
 from phalanx.batch.amounts import Flags
 from phalanx.batch.arguments import flag
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.equivalence_class import EquivalenceClass
 from phalanx.batch.jobs import Job
 from phalanx.batch.ordering import Heap, QueueHeap
-from phalanx.batch.rows import Indexes
 from phalanx.batch.session import Session
 from phalanx.batch.statement import Statement
 
@@ -57,6 +58,7 @@ class _Preemption:
         arguments = session.config.arguments_of("preempt")
         dry = flag(arguments, "enableTopologyAwarePreemption", False)
         self._trial = Trial(session, arguments) if dry else None
+        self._rooms = _Rooms(session.cluster)
 
     def between_jobs(self, jobs: Heap[Job]) -> None:
         session = self._session
@@ -117,15 +119,22 @@ class _Preemption:
         allowed = self._allowed(t, within=within)
         if self._trial is not None:
             return self._trial.preempt(statement, ask, nodes, allowed)
-        hopeful = _could_hold(session, t, nodes)
-        return self._in_order(statement, t, session.placer.ranked(ask, nodes, hopeful), allowed)
+        _, could_hold = self._rooms.of(ask.eq_class)
+        ranked = session.placer.ranked(ask, nodes, could_hold.take(nodes))
+        if within and not any(map(allowed, session.job(t).tasks)):
+            allowed = _nobody
+        return self._in_order(statement, t, ranked, allowed)
 
     def _in_order(
         self, statement: Statement, t: int, nodes: Iterable[int], allowed: Allowed
     ) -> bool:
         session, cluster = self._session, self._session.cluster
+        has_room, _ = self._rooms.of(cluster.eq_class[t])
         for node in nodes:
-            candidates = [v for v in sorted(cluster.on_node[node]) if allowed(v)]
+            on_node = [] if allowed is _nobody else sorted(cluster.on_node[node])
+            candidates = [v for v in on_node if allowed(v)]
+            if not (candidates or has_room[node]):
+                continue
             victims = session.hooks.intersect("preemptable", t, candidates)
             if not _enough(session, t, node, victims):
                 continue
@@ -148,14 +157,41 @@ class _Preemption:
         return session.placer.passes_now(session.placer.ask(t), node)
 
 
-def _could_hold(session: Session, t: int, nodes: Indexes) -> Flags:
-    """False where the task would not fit even if everybody but the promised left."""
-    cluster = session.cluster
-    eq_class = cluster.eq_class[t]
-    good = np.ones(len(nodes), dtype=np.bool_)
-    for r in eq_class.asked:
-        good &= cluster.capacity[nodes, r] - cluster.promised[nodes, r] >= eq_class.request[r]
-    return good
+def _nobody(_: int) -> bool:
+    """Allows no victim."""
+    return False
+
+
+class _Rooms:
+    """Nodes with room for a class of tasks, worked out again only where something changed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[int, tuple[Flags, Flags]] = {}
+        self._marks: dict[int, int] = {}
+        """The version of the cluster at which a class's answers are true."""
+
+    def of(self, eq_class: EquivalenceClass) -> tuple[Flags, Flags]:
+        """Of each node, whether its future room would hold a task as it is, and whether it would
+        if everybody but the promised left. Not to be kept: both change with the next call."""
+        cluster = self._cluster
+        known = self._known.get(eq_class.index)
+        mark = self._marks.get(eq_class.index, -1)
+        if known is not None and mark == cluster.version:
+            return known
+        index = np.flatnonzero(cluster.changed_at > mark)
+        self._marks[eq_class.index] = cluster.version
+        if known is None:
+            n = len(cluster.nodes)
+            known = (np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_))
+            self._known[eq_class.index] = known
+        has_room, could_hold = known
+        asked, request = eq_class.asked, eq_class.request
+        room = cluster.future[index]
+        at_most = cluster.capacity[index] - cluster.promised[index]
+        has_room[index] = np.all(room[:, asked] >= request[asked], axis=1)
+        could_hold[index] = np.all(at_most[:, asked] >= request[asked], axis=1)
+        return known
 
 
 def _enough(session: Session, t: int, node: int, victims: Sequence[int]) -> bool:

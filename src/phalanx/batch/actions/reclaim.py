@@ -13,6 +13,7 @@ import numpy as np
 
 from phalanx.batch import jobs as j
 from phalanx.batch.actions.worksheet import needed_first
+from phalanx.batch.amounts import Counts
 from phalanx.batch.jobs import Job
 from phalanx.batch.ordering import Heap, QueueHeap
 from phalanx.batch.session import Session
@@ -36,11 +37,14 @@ def run(session: Session) -> None:
         if queue not in starving or session.overused(queue):
             continue
         jobs = starving[queue]
+        barren = np.full(len(session.cluster.nodes), -1, dtype=np.int64)
         while len(jobs):
-            _for_job(session, jobs.pop())
+            _for_job(session, jobs.pop(), barren)
 
 
-def _for_job(session: Session, job: Job) -> None:
+def _for_job(session: Session, job: Job, barren: Counts) -> None:
+    """`barren`: of each node, the version of the cluster at which nobody on it could be reclaimed
+    from for the job's queue."""
     cluster = session.cluster
     statement = Statement(session)
     for t in needed_first(session, job, session.pending(job)):
@@ -52,19 +56,20 @@ def _for_job(session: Session, job: Job) -> None:
             continue
         if session.hooks.first("pre_predicate", t) is not None:
             continue
-        _for_task(session, statement, t, job)
+        _for_task(session, statement, t, job, barren)
     if session.job_pipelined(job):
         statement.commit()
     else:
         statement.discard()
 
 
-def _for_task(session: Session, statement: Statement, t: int, job: Job) -> None:
+def _for_task(session: Session, statement: Statement, t: int, job: Job, barren: Counts) -> None:
     cluster, placer = session.cluster, session.placer
     eq_class = cluster.eq_class[t]
-    for node in np.flatnonzero(placer.curable(placer.ask(t))):
+    for node in np.flatnonzero(placer.curable(placer.ask(t)) & (cluster.changed_at > barren)):
         candidates = _candidates(session, int(node), job)
         if not candidates:
+            barren[node] = cluster.version
             continue
         victims = session.hooks.intersect("reclaimable", t, candidates)
         room = cluster.future[node].copy()

@@ -63,9 +63,9 @@ def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
     return out
 
 
-def may_enter(session: Session, job: Job, chain: Sequence[Holding]) -> bool:
+def may_enter(session: Session, job: Job, chain: Sequence[Holding], plugin: str) -> bool:
     """Whether its queue and the queues above it may all use as much as the job's minimum; else says
-    by how much it is too much."""
+    by how much it is too much, in the name of `plugin`."""
     least = job.min_resources
     if least is None:
         return True
@@ -76,7 +76,7 @@ def may_enter(session: Session, job: Job, chain: Sequence[Holding]) -> bool:
             session.cluster, "queue-capability", node.queue, used, node.real_capability.v, least.v
         )
         for rejection in over:
-            session.refuse(job, rejection)
+            session.refuse(job, rejection, plugin)
         if over:
             return False
     return True

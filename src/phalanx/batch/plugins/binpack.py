@@ -20,12 +20,12 @@ from phalanx.batch.session import Session
 
 
 class _Asked(NamedTuple):
-    """Resources of a class that count, how much it asks for of each, and their weights;
-    `whole_nodes` says that every node has some of each."""
+    """Resources of a class that count, how much it asks for of each, and their weights, None where
+    all are 1; `whole_nodes` says that every node has some of each."""
 
-    resources: list[int]
+    resources: list[int] | slice
     request: Counts
-    weights: Counts
+    weights: Counts | None
     total: int
     whole_nodes: bool
 
@@ -66,11 +66,12 @@ class Binpack:
             known = of_class.get(eq_class.index)
             if known is None:
                 rs = [r for r in eq_class.asked if r != PODS and r in weights]
+                weighed = [weights[r] for r in rs]
                 known = of_class[eq_class.index] = _Asked(
-                    resources=rs,
-                    request=eq_class.request[rs],
-                    weights=np.array([weights[r] for r in rs], dtype=np.int64),
-                    total=sum(weights[r] for r in rs),
+                    resources=slice(len(rs)) if rs == list(range(len(rs))) else rs,
+                    request=eq_class.request[rs][:, None],
+                    weights=None if set(weighed) <= {1} else np.array(weighed)[:, None],
+                    total=sum(weighed),
                     whole_nodes=bool(everywhere[rs].all()),
                 )
             return known
@@ -79,20 +80,23 @@ class Binpack:
             rs, request, weighed, total, whole_nodes = asked(ask.eq_class)
             if total == 0:
                 return np.zeros(len(rows))
-            capacity = rows.capacities()[:, rs]
-            filled = rows.used_of_all()[:, rs] + request
+            capacity = rows.capacities()[rs]
+            filled = rows.used_of_all()[rs] + request
             fits = filled <= capacity
             if not whole_nodes:
                 fits &= capacity > 0
                 capacity = np.maximum(capacity, 1)
-            parts = filled * weighed / capacity
-            out = parts[:, 0].copy()
-            good = fits[:, 0]
-            for i in range(1, len(rs)):
-                out += parts[:, i]
-                good = good & fits[:, i]
+            if weighed is not None:
+                filled *= weighed
+            parts = filled / capacity
+            out: Vector = parts[0]
+            good: Flags = fits[0]
+            for i in range(1, len(parts)):
+                out += parts[i]
+                good &= fits[i]
             out *= 100.0 * self.weight / total
-            return np.where(good, out, 0.0)
+            out *= good
+            return out
 
         rule = Scorer(name=self.name, score=score, changes=touched, lasting=True)
         session.add("scorer", self.name, rule)

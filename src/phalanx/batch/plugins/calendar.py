@@ -151,11 +151,13 @@ class CalendarPlugin:
         if own is not None or not until:
             return good
         future = self._session.cluster.future
+        has_room = np.ones(len(rows), dtype=np.bool_)
         for r in ask.eq_class.asked:
             on_top = future[rows.index, r] - rows.free(r)
             left = self._left[:until, rows.index, r].min(axis=0) - on_top
-            good &= left >= ask.eq_class.request[r]
-        return good
+            has_room &= left >= ask.eq_class.request[r]
+        # Where nothing is reserved a full node may have room made on it.
+        return good & (has_room | ~self._reserved(until)[rows.index])
 
     def _is_inside(self, rows: Rows, ask: Ask) -> Flags:
         """Of a job that names a reservation: nodes of it that have room in it."""
@@ -183,6 +185,14 @@ class CalendarPlugin:
                     if one is not own:
                         found |= one.whole
             self._whole[key] = found
+        return found
+
+    def _reserved(self, until: int) -> Flags:
+        """Nodes of which something is reserved at one of the first `until` times."""
+        found = np.zeros(len(self._session.cluster.nodes), dtype=np.bool_)
+        for there in self._there[:until]:
+            for one in there:
+                found |= one.nodes
         return found
 
     def _changed(self, change: Change) -> None:

@@ -165,9 +165,10 @@ class Capacity:
     def _enqueueable(self, job: Job) -> int:
         unusable = self._unusable(job.queue)
         if unusable is not None:
-            self._session.refuse(job, unusable)
+            self._session.refuse(job, unusable, self.name)
             return REJECT
-        return PERMIT if may_enter(self._session, job, self._chain(job.queue)) else REJECT
+        may = may_enter(self._session, job, self._chain(job.queue), self.name)
+        return PERMIT if may else REJECT
 
     def _enqueued(self, job: Job) -> None:
         set_aside(job, self._chain(job.queue))

@@ -46,7 +46,7 @@ class GangPlugin:
             ("preemptable", spared),
             ("reclaimable", spared),
             ("evictable", lambda _, candidates: list(candidates)),
-            ("job_order", lambda job: job.is_ready()),
+            ("job_order", Job.is_ready),
             ("subjob_order", lambda sub: sub.is_ready()),
             ("job_ready", _ready),
             ("job_shortfall", _shortfall),

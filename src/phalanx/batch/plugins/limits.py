@@ -78,7 +78,7 @@ class Limits:
             return ABSTAIN
         over = self._above(job, job.min_resources.v)
         for rejection in over:
-            self._session.refuse(job, rejection)
+            self._session.refuse(job, rejection, self.name)
         return REJECT if over else ABSTAIN
 
     def _shortage(

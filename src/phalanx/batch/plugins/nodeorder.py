@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from phalanx.batch.specs import NodeSpec, Taint
 _MIB = 1024 * 1024
 _MIN_BYTES, _MAX_BYTES = 23 * _MIB, 1000 * _MIB
 """Images of less are not worth a score, and more of one does not count."""
+_EXACT = 1 << 45
+"""Of less, a hundredfold fits the 53 bits of a double, and a quotient up to 100 that is not whole
+is further from the next whole number than it can be rounded."""
 
 DEFAULTS = {
     "leastrequested": 1,
@@ -60,14 +63,14 @@ class NodeOrder:
         w = self.weights
         gpu = cluster.dims.index.get("nvidia.com/gpu")
         least, most, balanced = w["leastrequested"], w["mostrequested"], w["balancedresource"]
-        whole_nodes = bool((cluster.capacity[:, : MEMORY + 1] > 0).all())
+        nodes = _nodes(cluster)
 
         def load(rows: Rows, ask: Ask) -> Vector:
             out = np.zeros(len(rows))
             if least or most:
-                out += _allocation(rows, ask.eq_class, least, most, whole_nodes=whole_nodes)
+                out += _allocation(rows, ask.eq_class, least, most, nodes=nodes)
             if balanced:
-                out += balanced * _balance(rows, ask.eq_class, gpu, whole_nodes=whole_nodes)
+                out += balanced * _balance(rows, ask.eq_class, gpu, nodes=nodes)
             return out
 
         if least or most or balanced:
@@ -155,6 +158,25 @@ class NodeOrder:
             )
 
 
+class _Nodes(NamedTuple):
+    """What lets scores be worked out in fewer steps."""
+
+    whole: bool
+    """Every node has some cpu and some memory."""
+    small: bool
+    """No node has as much as `_EXACT` of either."""
+
+    def divided(self, amounts: Counts, of: Counts) -> Vector:
+        """Whole hundredths, at most 100, rounded down. Processors divide doubles several times as
+        fast as whole numbers."""
+        return np.floor(amounts / of) if self.small else (amounts // of).astype(np.float64)
+
+
+def _nodes(cluster: Cluster) -> _Nodes:
+    capacity = cluster.capacity[:, : MEMORY + 1]
+    return _Nodes(whole=bool((capacity > 0).all()), small=int(capacity.max(initial=0)) < _EXACT)
+
+
 class Images:
     """How much of a task's images a node need not fetch; those that many nodes have count more."""
 
@@ -189,61 +211,56 @@ def _tagged(image: str) -> str:
 
 
 def _allocation(
-    rows: Rows, eq_class: EquivalenceClass, least: int, most: int, *, whole_nodes: bool
-) -> Counts:
-    """`whole_nodes`: every node has some cpu and some memory."""
-    capacity = rows.capacities()[:, : MEMORY + 1]
-    asked = rows.weighed() + eq_class.weighed
+    rows: Rows, eq_class: EquivalenceClass, least: int, most: int, *, nodes: _Nodes
+) -> Vector:
+    capacity = rows.capacities()[: MEMORY + 1]
+    asked = rows.weighed() + eq_class.weighed[:, None]
     of: Counts = capacity
-    weights: Counts | int = 2
-    if not whole_nodes:
+    counted: Counts | int = 2
+    if not nodes.whole:
         of = np.maximum(capacity, 1)
-        counted = capacity > 0
-        weights = np.maximum(counted[:, CPU].astype(np.int64) + counted[:, MEMORY], 1)
-    out: Counts = np.zeros(len(rows), dtype=np.int64)
+        counted = np.maximum((capacity > 0).sum(axis=0), 1)
+    out: Vector = np.zeros(len(rows))
     if least:
-        parts: Counts = np.maximum(capacity - asked, 0)
-        parts *= 100
-        parts //= of
-        out += least * ((parts[:, CPU] + parts[:, MEMORY]) // weights)
+        free = np.maximum(capacity - asked, 0)
+        free *= 100
+        parts = nodes.divided(free, of)
+        out += least * np.floor((parts[CPU] + parts[MEMORY]) / counted)
     if most:
-        parts = np.minimum(asked, capacity) * 100 // of
-        out += most * ((parts[:, CPU] + parts[:, MEMORY]) // weights)
+        parts = nodes.divided(np.minimum(asked, capacity) * 100, of)
+        out += most * np.floor((parts[CPU] + parts[MEMORY]) / counted)
     return out
 
 
-def _balance(
-    rows: Rows, eq_class: EquivalenceClass, gpu: int | None, *, whole_nodes: bool
-) -> Counts:
-    """`whole_nodes` as for `_allocation`."""
+def _balance(rows: Rows, eq_class: EquivalenceClass, gpu: int | None, *, nodes: _Nodes) -> Vector:
     if eq_class.best_effort:
-        return np.zeros(len(rows), dtype=np.int64)
+        return np.zeros(len(rows))
+    has_gpu = gpu is not None and bool(eq_class.request[gpu] > 0)
+    resources = [CPU, MEMORY, gpu] if gpu is not None and has_gpu else slice(MEMORY + 1)
+    capacity = rows.capacities()[resources]
+    asked = rows.asked_of_all()[resources] + eq_class.request[resources][:, None]
     spread: Vector
-    if gpu is not None and eq_class.request[gpu] > 0:
-        resources = [CPU, MEMORY, gpu]
-        capacity = rows.capacities()[:, resources]
-        asked = rows.asked_of_all()[:, resources] + eq_class.request[resources]
+    if not has_gpu and nodes.whole:
+        fractions = np.minimum(asked / capacity, 1.0)
+        spread = np.abs(fractions[CPU] - fractions[MEMORY])
+        spread *= 0.5
+    else:
         counted = capacity > 0
         fractions = np.minimum(asked / np.maximum(capacity, 1), 1.0)
-        spread = _deviation(fractions) if counted.all() else _spread(fractions.T, counted.T)
-    else:
-        capacity = rows.capacities()[:, : MEMORY + 1]
-        asked = rows.asked_of_all()[:, : MEMORY + 1] + eq_class.request[: MEMORY + 1]
-        if whole_nodes:
-            fractions = np.minimum(asked / capacity, 1.0)
-            spread = np.abs(fractions[:, CPU] - fractions[:, MEMORY])
-            spread *= 0.5
+        if has_gpu and counted.all():
+            spread = _deviation(fractions)
         else:
-            fractions = np.minimum(asked / np.maximum(capacity, 1), 1.0)
-            spread = _spread(fractions.T, (capacity > 0).T)
-    return np.asarray((1 - spread) * 100, dtype=np.int64)
+            spread = _spread(fractions, counted)
+    out: Vector = np.trunc((1 - spread) * 100)
+    return out
 
 
 def _deviation(fractions: Vector) -> Vector:
-    """(T,): the standard deviation of each row of three."""
-    mean = (fractions[:, 0] + fractions[:, 1] + fractions[:, 2]) / 3
-    away = (fractions - mean[:, None]) ** 2
-    return np.sqrt((away[:, 0] + away[:, 1] + away[:, 2]) / 3)
+    """The standard deviation of the three, node by node."""
+    mean = (fractions[0] + fractions[1] + fractions[2]) / 3
+    away = (fractions - mean) ** 2
+    deviation: Vector = np.sqrt((away[0] + away[1] + away[2]) / 3)
+    return deviation
 
 
 def _spread(fractions: Vector, counted: Flags) -> Vector:

@@ -73,6 +73,7 @@ class Overcommit:
                             "left": dims.written(r, float(limit[r] - promised.v[r])),
                         },
                     ),
+                    self.name,
                 )
             return REJECT
 

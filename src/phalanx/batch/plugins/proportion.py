@@ -116,9 +116,10 @@ class Proportion:
         queue = self._cluster.queues[job.queue]
         if queue.state != "Open":
             closed = Rejection(reason="queue-closed", detail={"queue": queue.name})
-            self._session.refuse(job, closed)
+            self._session.refuse(job, closed, self.name)
             return REJECT
-        return PERMIT if may_enter(self._session, job, [self.entries[job.queue]]) else REJECT
+        may = may_enter(self._session, job, [self.entries[job.queue]], self.name)
+        return PERMIT if may else REJECT
 
     def _enqueued(self, job: Job) -> None:
         set_aside(job, [self.entries[job.queue]])

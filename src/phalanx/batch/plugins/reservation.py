@@ -25,6 +25,8 @@ from phalanx.batch.session import Session
 
 PLANNER = "planner"
 """The name under which a planner is lent."""
+_NOT_HELD_BACK = -1.0
+_NO_ROOM_YET = Rejection(reason="no-room-yet")
 
 
 class Promises(Protocol):
@@ -101,12 +103,12 @@ class Reservation:
         return self._known
 
     def _held_back(self, job: Job) -> Rejection | None:
-        held_back = self._promises().held_back
-        if job.uid not in held_back:
-            return None
-        at_s = held_back[job.uid]
+        known = self._known or self._promises()
+        at_s = known.held_back.get(job.uid, _NOT_HELD_BACK)
         if at_s is None:
-            return Rejection(reason="no-room-yet")
+            return _NO_ROOM_YET
+        if at_s == _NOT_HELD_BACK:
+            return None
         return Rejection(reason="promised", detail={"in_s": round(at_s - self._session.now)})
 
     def _changed(self, change: Change) -> None:

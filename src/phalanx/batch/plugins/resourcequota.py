@@ -49,7 +49,8 @@ class ResourceQuota:
                     if name in hard and have.get(name, 0.0) + x > hard[name]:
                         detail = {"resource": name, "limit": hard[name],
                                   "would_use": have.get(name, 0.0) + x}  # fmt: skip
-                        session.refuse(job, Rejection(reason="namespace-quota", detail=detail))
+                        no = Rejection(reason="namespace-quota", detail=detail)
+                        session.refuse(job, no, self.name)
                         return REJECT
             return PERMIT
 

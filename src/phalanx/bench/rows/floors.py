@@ -12,48 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.bench.measure import Effort, rates
-from phalanx.bench.row import Api, Row
+from phalanx.bench.row import FLOOR, Api, Row
 
-ONE_CORE_COPIES = (
-    "plain memory copy, one process, to new pages",
-    "plain memory copy, one process, to pages already there",
-)
-ALL_CORES_COPIES = (
+COPIES = (
     "plain memory copy, a process on every core, to new pages",
     "plain memory copy, a process on every core, to pages already there",
 )
-LARGE = 100 * 1024 * 1024
+"""Both gigabyte rows are held against them: a put copies with more than one core, too."""
 SMALLER = 10 * 1024 * 1024
 Sample = Callable[[Api, Effort], list[float]]
 MESSAGE = b"x" * 40
 BATCH = 100
 
 
-def _copy_to_new(api: Api, effort: Effort) -> list[float]:
-    source = np.zeros(LARGE, dtype=np.int64)
-    return rates(source.copy, per_call=0.8, effort=effort)
-
-
-def _copy_in_place(api: Api, effort: Effort) -> list[float]:
-    source = np.zeros(LARGE, dtype=np.int64)
-    target = source.copy()
-    return rates(lambda: np.copyto(target, source), per_call=0.8, effort=effort)
-
-
 @functools.cache
-def _target() -> NDArray[np.int64]:
-    """Pages that stay in the process that asks."""
+def _pages(_: str) -> NDArray[np.int64]:
+    """Pages that were written and stay in the process that asks; others under another name."""
     return np.ones(SMALLER, dtype=np.int64)
 
 
 def _ten_to_new(_: int) -> None:
     for _ in range(10):
-        np.zeros(SMALLER, dtype=np.int64).copy()
+        _pages("source").copy()
 
 
 def _ten_in_place(_: int) -> None:
     for _ in range(10):
-        np.copyto(_target(), np.zeros(SMALLER, dtype=np.int64))
+        np.copyto(_pages("target"), _pages("source"))
 
 
 def _everywhere(copy_ten: Callable[[int], None]) -> Sample:
@@ -64,20 +49,6 @@ def _everywhere(copy_ten: Callable[[int], None]) -> Sample:
             )
 
     return sample
-
-
-def _small_value() -> bytes:
-    return b"ok"
-
-
-def _apply_async(api: Api, effort: Effort) -> list[float]:
-    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
-
-        def thousand() -> None:
-            for result in [pool.apply_async(_small_value) for _ in range(1000)]:
-                result.get()
-
-        return rates(thousand, per_call=1000, effort=effort)
 
 
 def _receive(end: socket.socket, size: int) -> None:
@@ -122,15 +93,12 @@ def _socket(batch: int) -> Sample:
 
 
 def _row(name: str, sample: Sample, unit: str = "/s") -> Row:
-    return Row(name=name, unit=unit, sample=sample, group="floor", session=False, peer=False)
+    return Row(name=name, unit=unit, sample=sample, group=FLOOR, session=False, peers=False)
 
 
 ROWS = (
-    _row(ONE_CORE_COPIES[0], _copy_to_new, "GB/s"),
-    _row(ONE_CORE_COPIES[1], _copy_in_place, "GB/s"),
-    _row(ALL_CORES_COPIES[0], _everywhere(_ten_to_new), "GB/s"),
-    _row(ALL_CORES_COPIES[1], _everywhere(_ten_in_place), "GB/s"),
-    _row("multiprocessing.Pool.apply_async, no-op", _apply_async),
+    _row(COPIES[0], _everywhere(_ten_to_new), "GB/s"),
+    _row(COPIES[1], _everywhere(_ten_in_place), "GB/s"),
     _row("two processes, Unix socket, one by one", _socket(1)),
     _row("two processes, Unix socket, 100 messages at once", _socket(BATCH)),
 )

@@ -84,7 +84,7 @@ ROWS = (
         unit="MiB",
         sample=_in_a_row,
         group="memory",
-        peer=False,  # at Ray's rate of tasks this row alone would take the peer many minutes
+        peers=False,  # at Ray's rate of tasks this row alone would take the peer many minutes
         more_is_better=False,
     ),
 )

@@ -8,24 +8,18 @@ import time
 from typing import Any
 
 from phalanx.bench.measure import Effort, rates, seconds
-from phalanx.bench.row import Api, Row
+from phalanx.bench.row import Api, Row, start
 from phalanx.bench.rows.tasks import small_task
-
-STARTS = 5
-
-
-def _starts(effort: Effort) -> int:
-    return max(2, min(STARTS, effort.repetitions))
 
 
 def _init(api: Api, effort: Effort) -> list[float]:
-    return seconds(api.init, times=_starts(effort), after=api.shutdown)
+    return seconds(lambda: start(api), times=effort.repetitions, after=api.shutdown)
 
 
 def _first_task(api: Api, effort: Effort) -> list[float]:
     samples: list[float] = []
-    for _ in range(_starts(effort)):
-        api.init()
+    for _ in range(effort.repetitions):
+        start(api)
         samples += seconds(lambda: api.get(small_task(api).remote()), times=1)
         api.shutdown()
     return samples
@@ -33,12 +27,12 @@ def _first_task(api: Api, effort: Effort) -> list[float]:
 
 def _cold_start(api: Api, effort: Effort) -> list[float]:
     program = (
-        f"import {api.__name__} as api; api.init(); "
+        f"import {api.__name__} as api; api.init(include_dashboard=False); "
         "print(api.get(api.remote(lambda: 'answered').remote()), flush=True)"
     )
     samples: list[float] = []
-    for _ in range(_starts(effort)):
-        start = time.perf_counter()
+    for _ in range(effort.repetitions):
+        began = time.perf_counter()
         with subprocess.Popen(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         ) as process:
@@ -46,7 +40,7 @@ def _cold_start(api: Api, effort: Effort) -> list[float]:
             lines = iter(process.stdout.readline, b"")
             if not any(line.strip() == b"answered" for line in lines):
                 raise RuntimeError(f"a fresh Python with {api.__name__} did not answer")
-            samples.append(time.perf_counter() - start)
+            samples.append(time.perf_counter() - began)
     return samples
 
 

@@ -56,9 +56,8 @@ def _from_actors(api: Api) -> Callable[[], object]:
 
 
 ROWS = (
-    loop("single client tasks and get batch", _batch),
     loop("single client wait 1k refs", _wait_each),
     loop("single client tasks sync", _one_by_one),
-    loop("single client tasks async", _batch, per_call=1000),
+    loop("single client tasks async: 1,000, then all results", _batch, per_call=1000),
     loop("multi client tasks async", _from_actors, per_call=CLIENTS * TASKS_OF_A_CLIENT),
 )

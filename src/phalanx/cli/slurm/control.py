@@ -1,95 +1,31 @@
-"""`scancel`, `scontrol` and `seff`."""
+"""`scontrol` and `seff`."""
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Sequence
 from typing import NoReturn
 
-import typer
-
-from phalanx.cli.reach import FAILED, ask
+from phalanx.cli.reach import ask
 from phalanx.cli.slurm import reservations
 from phalanx.cli.slurm.hostlists import expanded
-from phalanx.cli.slurm.rows import Shown, jobs_wanted, user_of
+from phalanx.cli.slurm.numbers import element_or_job
+from phalanx.cli.slurm.rows import Shown, jobs_wanted
 from phalanx.cli.slurm.sinfo import state_of
 from phalanx.cli.slurm.usage import address, read, refuse
 from phalanx.cli.table import say
 from phalanx.compat.slurm.options import Option, flag
-from phalanx.compat.slurm.states import states_named
 from phalanx.manifests.times import read_length
-from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import Command, CommandJob, UpdateJob
 from phalanx.protocol.requests.queues import ListQueues
 
-SCANCEL = (
-    Option("account", "A"),
-    flag("batch", "b", refused="signals go to no job that runs"),
-    flag("full", "f", refused="signals go to no job that runs"),
-    flag("help", "h"),
-    flag("interactive", "i", refused="it asks nothing"),
-    Option("jobname", "n"),
-    Option("name", note="as --jobname"),
-    flag("me"),
-    Option("partition", "p"),
-    flag("quiet", "Q"),
-    Option("signal", "s", note="TERM, KILL and INT alone, which end the job"),
-    Option("state", "t"),
-    Option("user", "u"),
-    flag("verbose", "v", refused="it says what is wrong without"),
-    flag("version", "V"),
-)
 SEFF = (
     Option("clusters", "M", refused="there is one cluster"),
     flag("help", "h"),
     flag("version", "V"),
 )
-_ENDING = {"TERM", "KILL", "INT", "15", "9", "2"}
-
-
-def scancel(words: Sequence[str]) -> None:
-    """End jobs."""
-    asked, ids = read("scancel", SCANCEL, words, intermixed=True)
-    given = asked.get("signal", "TERM").upper().removeprefix("SIG")
-    if given not in _ENDING:
-        refuse("scancel", f"--signal={asked['signal']}: {signal_reason()}")
-    chooses = asked.keys() & {"account", "jobname", "name", "me", "partition", "state", "user"}
-    if not ids and not chooses:
-        refuse("scancel", "give numbers of jobs, or --user, --name, --partition, --state, --me")
-    try:
-        states = states_named(asked["state"]) if "state" in asked else set(st.JOB)
-    except ValueError as error:
-        refuse("scancel", str(error))
-    users = set(filter(None, asked.get("user", "").split(",")))
-    users |= {getpass.getuser()} if "me" in asked else set()
-    flat = [one for word in ids for one in word.split(",") if one]
-    jobs = jobs_wanted(flat, asked.get("jobname", asked.get("name")))
-    known = {job.name for job in jobs}
-    missing = [one for one in flat if one.partition("_")[0].partition(".")[0] not in known]
-    if missing and "quiet" not in asked and not chooses:
-        say(f"scancel: error: Invalid job id {missing[0]}", err=True)
-    for job in jobs:
-        is_it = (
-            job.state in states
-            and job.state not in st.FINISHED
-            and (not users or user_of(job) in users)
-            and asked.get("partition") in (None, job.queue)
-            and asked.get("account") in (None, job.annotations.get("slurm/account"))
-        )
-        if is_it:
-            ask(address(), CommandJob(f"{job.namespace}/{job.name}", "cancel"))
-    if missing and not chooses:
-        raise typer.Exit(FAILED)
-
-
-def signal_reason() -> str:
-    """Why no other signals go."""
-    return "jobs that run get no signals here but those that end them; `phalanx shell` can kill"
-
-
 SCONTROL = (
     flag("all", "a"),
     flag("details", "d"),
@@ -133,7 +69,7 @@ def scontrol(words: Sequence[str]) -> None:
         _show(operands, "oneliner" in asked)
     elif what in _COMMANDS:
         for name in [one for word in operands for one in word.split(",")] or [_missing(what)]:
-            ask(address(), CommandJob(_element_or_job(name), _COMMANDS[what]))
+            ask(address(), CommandJob(element_or_job(name), _COMMANDS[what]))
     elif what == "update" and any(w.lower().startswith("reservation") for w in operands):
         reservations.update(operands)
     elif what == "update":
@@ -205,7 +141,7 @@ def _job(job: JobInfo, shown: Shown) -> list[str]:
         f"Priority={row['priority']} Nice=0",
         f"JobState={row['state']} Reason={row['reason']} Dependency=(null)",
         f"Requeue=1 Restarts={row['restarts']} BatchFlag=1 ExitCode={row['code']}",
-        f"RunTime={row['elapsed']} TimeLimit={row['limit']} TimeMin=N/A",
+        f"RunTime={row['elapsed']} TimeLimit={row['timelimit']} TimeMin=N/A",
         f"SubmitTime={row['submit']} EligibleTime={row['submit']}",
         f"StartTime={row['start']} EndTime={row['end']} Deadline=N/A",
         f"Partition={row['partition']} NodeList={row['nodelist'] or '(null)'}",
@@ -217,12 +153,6 @@ def _job(job: JobInfo, shown: Shown) -> list[str]:
 def _say_records(records: Sequence[Sequence[str]], on_one_line: bool) -> None:
     for record in records:
         say((" " if on_one_line else "\n   ").join(record) + ("" if on_one_line else "\n"))
-
-
-def _element_or_job(name: str) -> str:
-    """12_7 is the element 12[7]."""
-    array, is_element, index = name.partition("_")
-    return f"{array}[{index}]" if is_element and array.isdecimal() and index else name
 
 
 _UPDATES = ("jobid", "partition", "priority", "timelimit")
@@ -254,7 +184,7 @@ def seff(words: Sequence[str]) -> None:
     if not names:
         refuse("seff", "it takes the id of a job")
     for name in names:
-        found, is_cut = efficiency_of(_element_or_job(name), address())
+        found, is_cut = efficiency_of(element_or_job(name), address())
         if found is None:
             refuse("seff", f"nothing of a job {name} has ended yet that the history knows")
         say(efficiency_text(found, is_cut))

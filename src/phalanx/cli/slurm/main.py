@@ -21,7 +21,7 @@ COMMANDS = {
     "squeue": "phalanx.cli.slurm.squeue:squeue",
     "sacct": "phalanx.cli.slurm.sacct:sacct",
     "sinfo": "phalanx.cli.slurm.sinfo:sinfo",
-    "scancel": "phalanx.cli.slurm.control:scancel",
+    "scancel": "phalanx.cli.slurm.scancel:scancel",
     "scontrol": "phalanx.cli.slurm.control:scontrol",
     "sprio": "phalanx.cli.slurm.shares:sprio",
     "sshare": "phalanx.cli.slurm.shares:sshare",

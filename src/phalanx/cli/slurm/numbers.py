@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from phalanx.cli.reach import ask, fail
+from phalanx.model.jobs.arrays import split_element
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.requests.jobs import ListJobs
 
@@ -17,6 +18,19 @@ _LONGEST = 15
 def is_number(name: str) -> bool:
     """Whether a job's name is one of these."""
     return name.isdecimal() and name.isascii() and len(name) <= _LONGEST
+
+
+def element_or_job(name: str) -> str:
+    """12_7 is the element 12[7], and 12_[3-5] are several."""
+    array, is_element, index = name.partition("_")
+    index = index.removeprefix("[").removesuffix("]")
+    return f"{array}[{index}]" if is_element and array.isdecimal() and index else name
+
+
+def slurm_id(name: str) -> str:
+    """The other way round."""
+    element = split_element(name)
+    return name if element is None else "_".join(element)
 
 
 def with_number(address: str | None, submit: Callable[[int], JobSpec]) -> JobSpec:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from phalanx.cli.accounting_view import length
+from phalanx.cli.allocation import HOLDER
 from phalanx.cli.history import ANSWER_S, uid_of
 from phalanx.cli.periods import past_moment
 from phalanx.cli.reach import RAY, ask
+from phalanx.cli.slurm.numbers import slurm_id
+from phalanx.cli.slurm.step_rows import Name, by_job
 from phalanx.cli.slurm.usage import address
-from phalanx.compat.slurm.states import JOB, clock, elapsed
+from phalanx.compat.slurm.states import attempt_state, clock, code_of
 from phalanx.model import attempts as at
 from phalanx.model.attempts import Attempt
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.arrays import split_element
+from phalanx.model.steps import Step
 from phalanx.observe.accounting.efficiency import Efficiency, efficiency
 from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts
 
-_SIGNALLED = 128
-_STATES = {
-    at.PREEMPTED: ("PREEMPTED", st.FAILED),
-    at.NODE_LOST: ("NODE_FAIL", st.FAILED),
-    at.RESTARTED: ("REQUEUED", st.FAILED),
-    st.ABORTED: ("SUSPENDED", st.ABORTED),
-}
-"""Slurm's name, and the state of jobs that it is listed with, where it is no state of jobs."""
+_HOLDING = " ".join(HOLDER)
+"""What members run that hold places for steps alone."""
+_OTHER_STATES = {at.PREEMPTED: st.FAILED, at.NODE_LOST: st.FAILED, at.RESTARTED: st.FAILED}
+"""The state of jobs that one is listed with, where its own is no state of jobs."""
 
 
 class PastJob:
@@ -37,7 +36,7 @@ class PastJob:
         self._attempts = attempts
         self._last = max(attempts, key=lambda one: one.ended)
         self._sum: Efficiency = efficiency(attempts)
-        self.state = _STATES.get(self._sum.state, ("", self._sum.state))[1]
+        self.state = _OTHER_STATES.get(self._sum.state, self._sum.state)
 
     def is_named(self, ids: Sequence[str], name: str | None) -> bool:
         """Whether it is one of these ids (any, if none are given), and has one of these names."""
@@ -49,8 +48,6 @@ class PastJob:
     def row(self) -> dict[str, str]:
         """Its fields; of several attempts the time from the first start to the last end."""
         last, whole = self._last, self._sum
-        long = _STATES.get(whole.state, JOB.get(whole.state, (whole.state.upper(), "")))[0]
-        code = whole.exit_code or 0
         nodes = list(dict.fromkeys(one.node for one in self._attempts if one.node))
         started = min(one.started for one in self._attempts)
         cputime, cpuseconds = cpu_time(whole.cpus, whole.elapsed_s)
@@ -59,10 +56,10 @@ class PastJob:
             "partition": last.queue,
             "name": self._name,
             "user": last.user,
-            "state": long,
+            "state": attempt_state(whole.state),
             "elapsed": length(whole.elapsed_s),
             "seconds": str(int(whole.elapsed_s)),
-            "limit": elapsed(None, "Unknown"),
+            "timelimit": "Unknown",
             "nodes": str(len(nodes)),
             "nodelist": ",".join(nodes),
             "cpus": f"{whole.cpus:g}",
@@ -71,7 +68,7 @@ class PastJob:
             "submit": clock(last.submitted),
             "start": clock(started),
             "end": clock(last.ended),
-            "code": f"0:{code - _SIGNALLED}" if code > _SIGNALLED else f"{code}:0",
+            "code": code_of(whole.exit_code or 0),
             "restarts": str(max(one.attempt for one in self._attempts) - 1),
             "cputime": cputime,
             "cpuseconds": cpuseconds,
@@ -89,8 +86,14 @@ class PastJob:
             "tres": ",".join([*asked, f"node={max(whole.nodes, 1)}"]),
         }
 
-    def batch(self, row: dict[str, str]) -> dict[str, str]:
-        """The row of its one step: all that its members ran."""
+    @property
+    def has_script(self) -> bool:
+        """Whether it ran anything but steps. In commands a dollar may be written as two."""
+        return any(one.command.replace("$$", "$") != _HOLDING for one in self._attempts)
+
+    def batch(self, row: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:
+        """The row of what its members ran themselves: its CPU time is without that of its steps;
+        of memory only the peak of all together is known."""
         most = self._sum.memory_max
         means = [one.used.memory_mean for one in self._attempts if one.used and one.used.samples]
         kept = ("state", "elapsed", "seconds", "nodes", "nodelist", "cpus", "tasks", "submit",
@@ -99,6 +102,8 @@ class PastJob:
             **{name: row.get(name, "") for name in kept},
             "id": f"{row['id']}.batch",
             "name": "batch",
+            "tasks": "1",
+            "totalcpu": length(max(self._sum.cpu_s - sum(one.cpu_s for one in steps), 0.0)),
             "maxrss": "" if most is None else f"{most / 1024:.0f}K",
             "averss": f"{sum(means) / len(means) / 1024:.0f}K" if means else "",
         }
@@ -127,29 +132,30 @@ class PastJob:
         return self._last.title or self._last.job
 
     def _id(self) -> str:
-        element = split_element(self._last.job)
-        return self._last.job if element is None else "_".join(element)
+        return slurm_id(self._last.job)
 
 
-Name = tuple[str, str, float]
-"""A job's namespace, its name and when it was submitted: names are given again."""
-
-
-def past_jobs(since: float | None, until: float | None, ids: Sequence[str]) -> dict[Name, PastJob]:
-    """Those whose attempts ended in that time, oldest first. Without a beginning and ids: today."""
+def past_jobs(
+    since: float | None, until: float | None, ids: Sequence[str]
+) -> tuple[dict[Name, PastJob], dict[Name, list[Step]]]:
+    """Those whose attempts ended in that time, oldest first, and the steps that did, or that run.
+    Without a beginning and ids: today."""
     if (address() or "").startswith(RAY):
-        return {}  # its scheduler keeps no history
+        return {}, {}  # its scheduler keeps no history
     begin = since or 0.0
     if since is None and not ids:
         begin = past_moment("today", time.time())
     names = sorted({one.partition("_")[0].partition(".")[0] for one in ids})
     questions = [uid_of(name) for name in names] or [""]
     found: dict[Name, list[Attempt]] = {}
+    steps: list[Step] = []
     for job in questions:
-        query = AttemptQuery(since=begin, until=until, job=job, limit=MAX_ATTEMPTS)
-        for one in reversed(ask(address(), ListAttempts(query), ANSWER_S).attempts):
+        query = AttemptQuery(since=begin, until=until, job=job, limit=MAX_ATTEMPTS, has_steps=True)
+        page = ask(address(), ListAttempts(query), ANSWER_S)
+        for one in reversed(page.attempts):
             found.setdefault((one.namespace, one.job, one.submitted), []).append(one)
-    return {name: PastJob(attempts) for name, attempts in found.items()}
+        steps += page.steps
+    return {name: PastJob(attempts) for name, attempts in found.items()}, by_job(steps)
 
 
 def cpu_time(cpus: float, seconds: float) -> tuple[str, str]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import getpass
 import json
+import time
 from collections.abc import Mapping, Sequence
 
 from phalanx.cli.accounting_view import length
 from phalanx.cli.reach import ask
 from phalanx.cli.slurm.usage import address
 from phalanx.compat.slurm.request import NOTE
-from phalanx.compat.slurm.states import JOB, clock, elapsed
+from phalanx.compat.slurm.states import JOB, clock, code_of, elapsed
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.arrays import split_element
 from phalanx.model.rows.work import JobDescription, JobInfo
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import GetJob, ListJobs
 
-_SIGNALLED = 128
 PLACES = frozenset({"where", "nodelist", "nodes"})
 """Fields that need to know where a job runs."""
 
@@ -53,15 +54,20 @@ class Shown:
         where = self._places(job.name, job.namespace) if needs_places else None
         expected = job.expected_start
         start = job.started
-        if start is None and expected is not None:
-            start = expected.at_s
+        if job.state == st.PENDING:  # it may have run before
+            start = None if expected is None else expected.at_s
+        elif job.restarts and job.finished is None:
+            start = time.time() - job.ran_s
+        array, index = split_element(job.name) or (job.name, "N/A")
         reason = job.reason if job.state == st.PENDING else "None"
         if job.is_held:
             reason = "JobHeldUser"
         nodes = where["list"] if where else ""
         code = self.exit_code(job)
         return {
-            "id": job.name,
+            "id": _row_id(job.name),
+            "array": array,
+            "index": index,
             "partition": job.queue,
             "name": job_name(job),
             "user": user_of(job),
@@ -75,6 +81,7 @@ class Shown:
             "elapsed": length(job.ran_s),
             "seconds": str(int(job.ran_s)),
             "limit": elapsed(job.time_limit_s),
+            "timelimit": length(job.time_limit_s) if job.time_limit_s else "UNLIMITED",
             "left": elapsed(None if job.time_limit_s is None else job.time_limit_s - job.ran_s),
             "nodes": where["count"] if where else str(job.replicas),
             "nodelist": nodes,
@@ -106,10 +113,18 @@ class Shown:
         return code_text(found)
 
 
+def _row_id(name: str) -> str:
+    """12_7 of one element, 12_[3-5%2] of several that wait."""
+    array, index = split_element(name) or (name, "")
+    if not index:
+        return name
+    return f"{array}_{index}" if index.isdecimal() else f"{array}_[{index}]"
+
+
 def code_text(job: JobDescription) -> str:
     """Slurm's CODE:SIGNAL of a job's first member that failed."""
     code = next((m.exit_code for m in job.members if m.exit_code), 0)
-    return f"0:{code - _SIGNALLED}" if code > _SIGNALLED else f"{code}:0"
+    return code_of(code)
 
 
 def json_of(jobs: list[dict[str, object]]) -> str:
@@ -126,10 +141,14 @@ def job_json(job: JobInfo, row: Mapping[str, str]) -> dict[str, object]:
     def number(value: float | None) -> dict[str, object]:
         return {"set": value is not None, "infinite": False, "number": int(value or 0)}
 
+    array, index = split_element(job.name) or (job.name, "")
     limit = None if job.time_limit_s is None else job.time_limit_s / 60
     code, _, signal = row["code"].partition(":")
     return {
-        "job_id": int(job.name) if job.name.isdecimal() else job.name,
+        "job_id": int(array) if array.isdecimal() else array,
+        **({"array_job_id": number(float(array))} if index and array.isdecimal() else {}),
+        **({"array_task_id": number(float(index))} if index.isdecimal() else {}),
+        **({"array_task_string": index} if index else {}),
         "name": row["name"],
         "partition": job.queue,
         "user_name": row["user"],

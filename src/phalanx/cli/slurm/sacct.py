@@ -6,15 +6,19 @@ import time
 from collections.abc import Mapping, Sequence
 
 from phalanx.cli.periods import past_moment
-from phalanx.cli.slurm.past import cpu_time, past_jobs
+from phalanx.cli.slurm.past import PastJob, cpu_time, past_jobs
 from phalanx.cli.slurm.rows import PLACES, Shown, job_json, jobs_wanted, json_of, user_of
+from phalanx.cli.slurm.step_rows import step_json, step_row, steps_of
 from phalanx.cli.slurm.usage import read, refuse
 from phalanx.cli.table import say
 from phalanx.compat.slurm import formats
 from phalanx.compat.slurm.columns import SACCT_FIELDS
 from phalanx.compat.slurm.options import Option, OptionError, flag
+from phalanx.compat.slurm.request import NOTE
 from phalanx.compat.slurm.states import states_named
 from phalanx.model.jobs import states as st
+from phalanx.model.rows.work import JobInfo
+from phalanx.model.steps import Step
 
 SACCT = (
     Option("accounts", "A"),
@@ -22,7 +26,7 @@ SACCT = (
     flag(
         "allocations",
         "X",
-        note="else JOB.batch has what was used; steps have no rows",
+        note="else JOB.batch and JOB.0 ... are below their job",
     ),
     flag("allusers", "a"),
     Option("cluster", refused="there is one cluster"),
@@ -51,14 +55,20 @@ SACCT = (
     flag("yaml", refused="use --json"),
     flag("long", "l", refused="use --format"),
     flag("brief", "b"),
+    flag("helpformat", "e"),
 )
 _SACCT = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
 _WIDTH = 12
+_OF_JOBS = dict.fromkeys(("user", "partition", "timelimit", "priority", "directory", "comment"), "")
+"""Fields that steps have not."""
 
 
 def sacct(words: Sequence[str]) -> None:
     """List jobs that the head still knows, those that are over too."""
     asked, _ = read("sacct", SACCT, words)
+    if "helpformat" in asked:
+        say(" ".join(SACCT_FIELDS))
+        return
     try:
         _sacct(asked)
     except ValueError as error:
@@ -89,18 +99,19 @@ def _sacct(asked: Mapping[str, str]) -> None:
     ]
     needs = "json" in asked or any(column.field in PLACES for column in columns)
     shown = Shown()
-    past = past_jobs(begin, end, ids)
+    past, steps = past_jobs(begin, end, ids)
     rows: list[dict[str, str]] = []
     listed: list[dict[str, object]] = []
     for job in jobs:
-        row = shown.row(job, needs)
+        row = shown.row(job, needs) | _so_far(job)
         row["cputime"], row["cpuseconds"] = cpu_time(float(row["cpus"]), job.ran_s)
         known = past.pop((job.namespace, job.name, job.submitted), None)
         row |= {} if known is None else known.used()
-        listed.append(job_json(job, row))
-        rows.append(row)
-        rows += [] if known is None or "allocations" in asked else [known.batch(row)]
-    for known in past.values():
+        mine = steps_of(steps, (job.namespace, job.name, job.submitted), past)
+        below = _below(row, known, mine, f"{NOTE}script" in job.annotations)
+        listed.append(job_json(job, row) | {"steps": [step_json(one) for one in below]})
+        rows += [row] if "allocations" in asked else [row, *below]
+    for name, known in past.items():
         row = known.row()
         if (
             (known.state in wanted)
@@ -109,8 +120,10 @@ def _sacct(asked: Mapping[str, str]) -> None:
             and (not queues or row["partition"] in queues)
             and not accounts
         ):
-            rows += [row] if "allocations" in asked else [row, known.batch(row)]
-            listed.append(known.json(row))
+            below = _below(row, known, steps.get(name, []), False)
+            rows += [row] if "allocations" in asked else [row, *below]
+            listed.append(known.json(row) | {"steps": [step_json(one) for one in below]})
+    rows = [row for row in rows if _is_meant(row["id"], ids)]
     if "json" in asked:
         say(json_of(listed))
         return
@@ -127,6 +140,34 @@ def _sacct(asked: Mapping[str, str]) -> None:
     ends = separator if "parsable" in asked else ""
     for line in lines:
         say(line + ends)
+
+
+def _so_far(job: JobInfo) -> dict[str, str]:
+    """A history knows no times to come."""
+    if job.finished is not None:
+        return {}
+    return {"end": "Unknown"} | ({"start": "Unknown"} if job.state == st.PENDING else {})
+
+
+def _below(
+    row: Mapping[str, str], known: PastJob | None, steps: Sequence[Step], has_script: bool
+) -> list[dict[str, str]]:
+    """The rows of a job's steps, that of its script first. `known`: what has ended of it."""
+    batch: list[dict[str, str]] = []
+    if known is not None and known.has_script:
+        batch = [known.batch(row, steps)]
+    elif known is None and has_script and row["state"] == "RUNNING":
+        batch = [{**row, "id": f"{row['id']}.batch", "name": "batch", "tasks": "1"} | _OF_JOBS]
+    now = time.time()
+    return [*batch, *(step_row(step, now) for step in steps)]
+
+
+def _is_meant(id: str, ids: Sequence[str]) -> bool:
+    """Whether a row was asked for: of an id such as 12.0 that row alone, and of an element that has
+    none yet that of its array."""
+    job = id.partition(".")[0]
+    arrays = {one.partition("_")[0] for one in ids if "." not in one}
+    return not ids or id in arrays or not {id, job, job.partition("_")[0]}.isdisjoint(ids)
 
 
 def _moment(asked: Mapping[str, str], name: str) -> float | None:

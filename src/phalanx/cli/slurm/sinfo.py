@@ -24,7 +24,7 @@ SINFO = (
     Option("Format", "O", refused="use --format with letters"),
     flag("help", "h"),
     flag("json"),
-    flag("long", "l", refused="use --format"),
+    flag("long", "l"),
     flag("list-reasons", "R"),
     flag("Node", "N"),
     flag("noheader", note="-h, too"),
@@ -46,6 +46,8 @@ _LETTERS = {
 }  # fmt: skip
 _USUAL = "%.9P %.5a %.10l %.6D %.6t %N"
 _BY_NODE = "%N %.6D %.9P %.6t"
+_LONG = "%.9P %.5a %.10l %.6D %.11T %.6c %.8m %N"
+_BY_NODE_LONG = "%N %.6D %.9P %.11T %.6c %.8m %E"
 _SUMMED = "%.9P %.5a %.10l %.16F %N"
 _REASONS = "%.40E %.6t %N"
 _STATES = {"idle": "idle", "mixed": "mix", "allocated": "alloc", "down": "down", "draining": "drng",
@@ -78,7 +80,9 @@ def state_of(node: NodeInfo) -> str:
 
 def _sinfo(asked: Mapping[str, str]) -> None:
     usual = _USUAL
-    for option, format in (("Node", _BY_NODE), ("summarize", _SUMMED), ("list-reasons", _REASONS)):
+    usual = _LONG if "long" in asked else usual
+    by_node = _BY_NODE_LONG if "long" in asked else _BY_NODE
+    for option, format in (("Node", by_node), ("summarize", _SUMMED), ("list-reasons", _REASONS)):
         usual = format if option in asked else usual
     columns = formats.letters(asked.get("format", usual), _LETTERS, "sinfo")
     queues = [row for row in ask(address(), ListQueues()) if row.name != "root"]

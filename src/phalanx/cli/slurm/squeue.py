@@ -6,20 +6,22 @@ import getpass
 import time
 from collections.abc import Mapping, Sequence
 
+from phalanx.cli.slurm.array_rows import with_elements
 from phalanx.cli.slurm.rows import PLACES, Shown, job_json, jobs_wanted, json_of, user_of
+from phalanx.cli.slurm.step_rows import by_job, running_steps, step_row, steps_of
 from phalanx.cli.slurm.usage import read, refuse
 from phalanx.cli.table import say
 from phalanx.compat.slurm import formats
 from phalanx.compat.slurm.columns import SQUEUE_LETTERS, SQUEUE_NAMES
 from phalanx.compat.slurm.options import Option, flag
-from phalanx.compat.slurm.states import states_named
+from phalanx.compat.slurm.states import elapsed, states_named
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
 
 SQUEUE = (
     Option("account", "A"),
     flag("all", "a", note="always so"),
-    flag("array", "r", note="an array has one row"),
+    flag("array", "r"),
     Option("format", "o"),
     Option("Format", "O"),
     flag("help", "h"),
@@ -36,7 +38,7 @@ SQUEUE = (
     Option("sort", "S", refused="rows come oldest first"),
     flag("start"),
     Option("states", "t"),
-    flag("steps", "s", refused="steps are not counted"),
+    flag("steps", "s", note="those that run, of the jobs chosen; no list"),
     Option("user", "u"),
     flag("version", "V"),
     flag("yaml", refused="use --json"),
@@ -44,6 +46,7 @@ SQUEUE = (
 _USUAL = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 _LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 _START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R"
+_STEPS = "%.15i %.8j %.9P %.8u %.9M %N"
 _LIVE = {state for state in st.JOB if state not in st.FINISHED}
 
 
@@ -68,15 +71,23 @@ def _with_no_header(words: Sequence[str]) -> list[str]:
 
 
 def _squeue(asked: Mapping[str, str]) -> None:
+    usual = _START if "start" in asked else _LONG if "long" in asked else _USUAL
+    usual = _STEPS if "steps" in asked else usual
     if "Format" in asked:
         columns = formats.names(asked["Format"], SQUEUE_NAMES, "squeue", 20)
     else:
-        usual = _START if "start" in asked else _LONG if "long" in asked else _USUAL
         columns = formats.letters(asked.get("format", usual), SQUEUE_LETTERS, "squeue")
     wanted = states_named(asked["states"]) if "states" in asked else _LIVE
     if "start" in asked:
         wanted = {st.PENDING}
-    jobs = [job for job in _chosen(asked) if job.state in wanted]
+    jobs = _chosen(asked)
+    if "steps" in asked:
+        jobs = [job for job in jobs if job.state in wanted]
+        for line in formats.listed(columns, _steps(jobs), "noheader" not in asked):
+            say(line)
+        return
+    jobs = with_elements(jobs, _ids(asked), "array" in asked)
+    jobs = [job for job in jobs if job.state in wanted]
     shown = Shown()
     needs = "json" in asked or any(column.field in PLACES for column in columns)
     rows = [shown.row(job, needs and job.state != st.PENDING) for job in jobs]
@@ -87,8 +98,25 @@ def _squeue(asked: Mapping[str, str]) -> None:
         say(line)
 
 
+def _steps(jobs: Sequence[JobInfo]) -> list[dict[str, str]]:
+    """The steps of these jobs that run."""
+    found, now = by_job(running_steps()), time.time()
+    rows = []
+    for job in jobs:
+        of_job = {"user": user_of(job), "partition": job.queue}
+        for step in steps_of(found, (job.namespace, job.name, job.submitted), ()):
+            row = step_row(step, now)
+            where = {"time": elapsed(step.elapsed_s(now)), "where": row["nodelist"]}
+            rows.append(row | of_job | where | {"short": "R"})
+    return rows
+
+
+def _ids(asked: Mapping[str, str]) -> list[str]:
+    return [one for one in asked.get("jobs", "").split(",") if one]
+
+
 def _chosen(asked: Mapping[str, str]) -> list[JobInfo]:
-    ids = [one for one in asked.get("jobs", "").split(",") if one]
+    ids = _ids(asked)
     jobs = jobs_wanted(ids, asked.get("name"))
     if ids and not jobs:
         refuse("squeue", "Invalid job id specified")

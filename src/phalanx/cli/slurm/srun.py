@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -12,7 +13,7 @@ import typer
 from phalanx.cli.allocation import HOLDER, Allocation, reach
 from phalanx.cli.attached import Program, follow
 from phalanx.cli.reach import ask
-from phalanx.cli.slurm.numbers import with_number
+from phalanx.cli.slurm.numbers import element_or_job, with_number
 from phalanx.cli.slurm.usage import address, read, refuse
 from phalanx.compat.slurm.options import (
     ALLOCATION,
@@ -23,17 +24,23 @@ from phalanx.compat.slurm.options import (
 from phalanx.compat.slurm.request import exported, job_spec, shape_of
 from phalanx.compat.slurm.script import file_name
 from phalanx.head.jobs.slurm import own_slurm_variables, slurm_variables, tasks_of_member
+from phalanx.model.jobs.arrays import split_element
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import GetJob
-from phalanx.protocol.requests.steps import RunStep
+from phalanx.protocol.requests.steps import BeginStep, RunStep
 
 _NOT_IN_A_JOB = frozenset(
     {"gres", "gpus", "gpus-per-node", "gpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"}
     | {"partition", "time", "begin", "deadline", "hold", "signal", "priority"}
 )
 """What a step asks for that is inside of a job: it has what the job has."""
+WARNINGS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
+"""Signals that would end this command, and that say something to tasks."""
+
+
+_NO_INDEX = "4294967294"
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -43,6 +50,18 @@ class Places(msgspec.Struct, frozen=True):
     tasks_per_member: int
     nodes: list[str]
     hosts: dict[str, str]
+
+    @property
+    def number(self) -> str:
+        """The job's, which the elements of an array have in common."""
+        element = split_element(self.job.name)
+        return self.job.name if element is None else element[0]
+
+    @property
+    def index(self) -> str:
+        """Of an element among those of its array; else what Slurm says of none."""
+        element = split_element(self.job.name)
+        return _NO_INDEX if element is None else element[1]
 
     @property
     def tasks(self) -> int:
@@ -95,8 +114,8 @@ def job_variables(places: Places) -> dict[str, str]:
     """What a command finds that is in an allocation."""
     job, each = places.job, places.tasks_per_member
     return {
-        "SLURM_JOB_ID": job.name,
-        "SLURM_JOBID": job.name,
+        "SLURM_JOB_ID": places.number,
+        "SLURM_JOBID": places.number,
         "SLURM_JOB_NAME": job.annotations.get("slurm/name", job.name),
         "SLURM_JOB_PARTITION": job.queue,
         "SLURM_SUBMIT_DIR": os.getcwd(),
@@ -111,19 +130,37 @@ def srun(words: Sequence[str]) -> None:
     asked, argv = read("srun", STEP, words)
     if not argv:
         refuse("srun", "give a command to run")
-    within = asked.get("jobid") or os.environ.get("SLURM_JOB_ID")
+    within = element_or_job(asked["jobid"]) if "jobid" in asked else _job_around(os.environ)
     if within:
+        _leave_warnings_to_tasks()
         for name in sorted(_NOT_IN_A_JOB & asked.keys()):
             refuse("srun", f"--{name}: inside of a job a step has what the job has")
         found = ask(address(), GetJob(within))
+        if not found.members:
+            refuse("srun", f"job {within} has no place to run in: {found.state}")
         each = int(os.environ.get("PHALANX_SLURM_TASKS_PER_MEMBER") or 1)
         raise typer.Exit(_run(asked, places_of(found, each), argv))
     if "pty" in asked:
         asked.setdefault("ntasks", "1")
     asked = from_environment("SLURM_", STEP, os.environ) | asked
+    asked.setdefault("job-name", os.path.basename(argv[0]))
     with allocation("srun", asked) as (held, places):
         held.code = _run(asked, places, argv)
     raise typer.Exit(held.code)
+
+
+def _job_around(environ: Mapping[str, str]) -> str:
+    """The job that this runs inside of, or the element of an array; "" outside of any."""
+    job = environ.get("SLURM_JOB_ID", "")
+    is_element = job and environ.get("SLURM_ARRAY_JOB_ID") == job
+    return element_or_job(f"{job}_{environ['SLURM_ARRAY_TASK_ID']}") if is_element else job
+
+
+def _leave_warnings_to_tasks() -> None:
+    """The signal before the end (`--signal`) goes to all that a batch script has started: to tasks
+    it comes from their nodes, and this command goes on until they have ended."""
+    for name in WARNINGS:
+        signal.signal(name, signal.SIG_IGN)
 
 
 def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str]) -> int:
@@ -172,10 +209,15 @@ def _programs(
     chosen = min(len(members), count)
     each = max(places.tasks_per_member, -(-count // chosen))
     shared = exported(asked, os.environ)
+    if places.index != _NO_INDEX:
+        shared |= {k: v for k, v in os.environ.items() if k.startswith("SLURM_ARRAY_")}
     shared |= job_variables(places) | slurm_variables(
         places.nodes[:chosen], places.hosts, each, count
     )
-    shared |= {"SLURM_STEP_ID": "0", "SLURM_STEPID": "0", "SLURM_STEP_NUM_TASKS": str(count)}
+    begin = BeginStep(uid, list(argv), count, asked.get("job-name", ""))
+    step = ask(address(), begin)
+    shared |= {"SLURM_STEP_ID": str(step), "SLURM_STEPID": str(step)}
+    shared |= {"SLURM_STEP_NUM_TASKS": str(count)}
     if "cpus-per-task" in asked:
         shared["SLURM_CPUS_PER_TASK"] = asked["cpus-per-task"]
     local: dict[str, int] = {}
@@ -188,29 +230,30 @@ def _programs(
             own |= {"SLURM_PROCID": str(task), "SLURM_LOCALID": str(number)}
             own |= {"PHALANX_RANK": str(task)}
             request = RunStep(
-                uid, member.name, list(argv), "pty" in asked, {**shared, **own}, directory
-            )
+                uid, member.name, list(argv), "pty" in asked, {**shared, **own}, directory,
+                step=step,
+            )  # fmt: skip
             process = ask(address(), request)
             label = f"{task}: ".encode() if "label" in asked else b""
-            out, err = _files(asked, job, task, own["SLURM_NODEID"], own["SLURMD_NODENAME"])
+            out, err = _files(asked, places, str(step), own)
             programs.append(Program(reach(address(), process), label, out=out, err=err))
     return programs
 
 
 def _files(
-    asked: Mapping[str, str], job: JobDescription, task: int, node: str, host: str
+    asked: Mapping[str, str], places: Places, step: str, own: Mapping[str, str]
 ) -> tuple[int, int]:
-    """Where a task's output and errors go."""
-    name = job.annotations.get("slurm/name", "")
+    """Where the output and errors of the task with these variables go."""
+    name = places.job.annotations.get("slurm/name", "")
     values = {
-        "A": job.name,
-        "J": f"{job.name}.0",
-        "j": job.name,
-        "a": "4294967294",
-        "n": node,
-        "N": host,
-        "s": "0",
-        "t": str(task),
+        "A": places.number,
+        "J": f"{places.number}.{step}",
+        "j": places.number,
+        "a": places.index,
+        "n": own["SLURM_NODEID"],
+        "N": own["SLURMD_NODENAME"],
+        "s": step,
+        "t": own["SLURM_PROCID"],
         "x": name,
         "b": "4294967294",
         "u": os.environ.get("USER", ""),

@@ -24,6 +24,8 @@ def read(
         asked, rest = read_options(command, known, words, intermixed)
     except OptionError as error:
         refuse(command, str(error))
+    for note in dict.fromkeys(one.note for one in known if one.says and one.long in asked):
+        say(f"{command}: {note}", err=True)
     if "version" in asked:
         from phalanx import __version__
 

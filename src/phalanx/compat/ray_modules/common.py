@@ -16,6 +16,7 @@ from phalanx.compat.ray_modules.constants import (
     env_integer,
 )
 from phalanx.engines.detection import cpu_count, memory_bytes
+from phalanx.engines.processes.memory_room import fullest_memory
 
 INT32_MAX = (1 << 31) - 1
 
@@ -58,6 +59,11 @@ def decode(text: str | bytes | None, allow_none: bool = False, encode_type: str 
 def get_system_memory() -> int:
     """Bytes that this process may use."""
     return memory_bytes()
+
+
+def get_used_memory() -> int:
+    """Bytes that are used of them."""
+    return fullest_memory().used_bytes
 
 
 def get_num_cpus() -> int:

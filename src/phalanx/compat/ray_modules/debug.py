@@ -34,3 +34,11 @@ def enable_periodic_logging() -> None:
     """Each key is new again after a minute."""
     global _every_s
     _every_s = _PERIOD_S
+
+
+def reset_log_once(key: str | None = None) -> None:
+    """The key is new again; all are, without one."""
+    if key is None:
+        _said.clear()
+    else:
+        _said.pop(key, None)

@@ -12,13 +12,20 @@ _OUTSIDE = ("192.0.2.1", 53)
 """An address for documentation (RFC 5737): a datagram socket only looks up the way there."""
 
 
+_known: dict[str, str] = {}
+"""The address of the node that this process is on, by its id: it stays, and programs such as Modin
+ask for it several times in each task."""
+
+
 def get_node_ip_address(address: str = "") -> str:
     """The address under which other nodes reach this one."""
     if is_initialized():
         here = get_runtime_context().get_node_id()
-        for row in nodes():
-            if row["NodeID"] == here:
-                return str(row["NodeManagerAddress"])
+        if here not in _known:
+            rows = (row for row in nodes() if row["NodeID"] == here)
+            _known.update((here, str(row["NodeManagerAddress"])) for row in rows)
+        if here in _known:
+            return _known[here]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_OUTSIDE)

@@ -19,12 +19,14 @@ from phalanx.observe.state.query import (
 )
 from phalanx.util.state import (
     get_actor,
+    get_log,
     get_objects,
     get_placement_group,
     get_task,
     get_worker,
     list_actors,
     list_drivers,
+    list_logs,
     list_objects,
     list_placement_groups,
     list_tasks,
@@ -40,6 +42,12 @@ from phalanx.util.state.rows import Filters, StateRow
 
 ActorState = NodeState = TaskState = StateRow
 RayStateApiException = StateQueryError
+
+
+class ServerUnavailable(StateQueryError):
+    """What Ray raises where its dashboard's server does not answer: programs catch it."""
+
+
 DEFAULT_RPC_TIMEOUT = TIMEOUT_S
 RAY_MAX_LIMIT_FROM_API_SERVER = MAX_LIMIT
 
@@ -130,6 +138,7 @@ __all__ = [
     "free",
     "get_actor",
     "get_job",
+    "get_log",
     "get_node",
     "get_objects",
     "get_placement_group",
@@ -137,6 +146,7 @@ __all__ = [
     "get_worker",
     "list_actors",
     "list_jobs",
+    "list_logs",
     "list_nodes",
     "list_objects",
     "list_placement_groups",

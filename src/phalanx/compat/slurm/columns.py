@@ -11,8 +11,9 @@ def _read(table: str) -> dict[str, tuple[str, str]]:
 SQUEUE_LETTERS = _read(
     """
     i id JOBID
-    A id JOBID
-    F id ARRAY_JOB_ID
+    A array JOBID
+    F array ARRAY_JOB_ID
+    K index ARRAY_TASK_ID
     P partition PARTITION
     j name NAME
     u user USER
@@ -38,8 +39,10 @@ SQUEUE_LETTERS = _read(
 )
 SQUEUE_NAMES = _read(
     """
-    JobID id JOBID
+    JobID array JOBID
     JobArrayID id JOBID
+    ArrayJobID array ARRAY_JOB_ID
+    ArrayTaskID index ARRAY_TASK_ID
     Partition partition PARTITION
     Name name NAME
     UserName user USER
@@ -82,7 +85,7 @@ SACCT_FIELDS = _read(
     Start start Start
     End end End
     Submit submit Submit
-    Timelimit limit Timelimit
+    Timelimit timelimit Timelimit
     NodeList nodelist NodeList
     NNodes nodes NNodes
     AllocNodes nodes AllocNodes

@@ -27,7 +27,13 @@ class Column(msgspec.Struct, frozen=True):
 
 def letters(format: str, fields: Mapping[str, tuple[str, str]], command: str) -> list[Column]:
     """The columns of a format with %-letters; `fields`: field and title by letter. Text behind the
-    last is a column without a field. Raises OptionError for a letter that is none."""
+    last is a column without a field. `%all` is all of them. Raises OptionError for a letter that is
+    none."""
+    if format == "%all":
+        return [
+            Column(field, title, before="|" * (number > 0))
+            for number, (field, title) in enumerate(fields.values())
+        ]
     columns, at = [], 0
     for match in _LETTER.finditer(format):
         right, width, letter = match.groups()

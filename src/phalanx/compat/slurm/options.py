@@ -19,6 +19,8 @@ class Option(msgspec.Struct, frozen=True):
     takes: bool = True
     refused: str = ""
     note: str = ""
+    says: bool = False
+    """Whether the note is printed where the option is given: it asks for what nobody does."""
 
 
 class OptionError(ValueError):
@@ -32,6 +34,35 @@ def flag(long: str, short: str = "", refused: str = "", note: str = "") -> Optio
 
 _ALL_OR_NONE = "nodes have no names or features to choose by; use a manifest's nodeSelector"
 _SHARED = "what a job holds is its own, and the rest of a node is others'"
+
+_PARTS = "nodes have CPUs; sockets, cores and threads are not told apart"
+_NOT_HERE = "Slurm has it; nothing here does it"
+_ABSENT: Final = (
+    *(Option(name, refused=_PARTS) for name in (
+        "cores-per-socket", "sockets-per-node", "threads-per-core", "ntasks-per-core",
+        "ntasks-per-socket", "gpus-per-socket", "thread-spec", "hint", "mem-bind", "mincpus",
+    )),
+    Option("core-spec", "S", refused=_PARTS),
+    Option("extra-node-info", "B", refused=_PARTS),
+    Option("immediate", "I", refused="a job waits until there is room; `timeout` ends who waits"),
+    Option("ntasks-per-gpu", refused="use --gpus-per-task"),
+    Option("tres-per-task", refused="use --cpus-per-task and --gpus-per-task"),
+    Option("nodefile", "F", refused=_ALL_OR_NONE),
+    Option("prefer", refused=_ALL_OR_NONE),
+    Option("switches", refused="use a manifest's networkTopology"),
+    Option("tmp", refused="disks are not counted"),
+    Option("uid", refused="jobs run as who started the cluster"),
+    Option("gid", refused="jobs run as who started the cluster"),
+    Option("container", refused="commands run on nodes as they are"),
+    Option("acctg-freq", refused="nodes sample by themselves"),
+    *(Option(name, refused=_NOT_HERE) for name in (
+        "bb", "bbf", "cpu-freq", "delay-boot", "gpu-freq", "gres-flags", "mcs-label", "network",
+        "power", "profile", "propagate",
+    )),
+    *(flag(name, refused=_NOT_HERE) for name in ("reboot", "spread-job", "use-min-nodes")),
+    flag("no-kill", "k", refused="who loses a node ends, and waits again where it may"),
+)  # fmt: skip
+"""What people's scripts may ask for of Slurm that has no like here."""
 
 RESOURCES: Final = (
     Option("account", "A", note="kept as a note, shown by squeue and sacct; no limits hang on it"),
@@ -59,8 +90,8 @@ RESOURCES: Final = (
     flag("hold", "H"),
     Option("job-name", "J"),
     Option("licenses", "L", note="NAME[:N],...; all of them"),
-    Option("mail-type", refused="no mail is sent"),
-    Option("mail-user", refused="no mail is sent"),
+    Option("mail-type", note="no mail is sent", says=True),
+    Option("mail-user", note="no mail is sent", says=True),
     Option("mem", note="of each node; what uses more is ended. No 0"),
     Option("mem-per-cpu"),
     Option("mem-per-gpu"),
@@ -83,6 +114,7 @@ RESOURCES: Final = (
     Option("wckey", note="kept as a note"),
     flag("help", "h"),
     flag("version", "V"),
+    *_ABSENT,
 )
 BATCH: Final = (
     *RESOURCES,

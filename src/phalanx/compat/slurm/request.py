@@ -219,6 +219,7 @@ def job_spec(
     except (ValueError, TypeError) as error:
         raise OptionError(str(error)) from None
     notes = {"name": name, "user": getpass.getuser(), "directory": directory}
+    notes |= {} if command == holder else {"script": "yes"}
     notes |= {one: asked[one] for one in NOTES if one in asked}
     notes |= {"tasks": str(shape.tasks), "cpus": str(shape.cpus * shape.members)}
     arguments = (f"--tasks={shape.tasks}", f"--tasks-per-member={shape.tasks_per_member}", *plugin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from phalanx.model import attempts as at
 from phalanx.model.jobs import states as st
 
 JOB = {
@@ -22,6 +23,23 @@ JOB = {
     st.FAILED: ("FAILED", "F"),
 }
 """By our states."""
+
+_SIGNALLED = 128
+_OF_ATTEMPTS = {
+    at.PREEMPTED: "PREEMPTED",
+    at.NODE_LOST: "NODE_FAIL",
+    at.RESTARTED: "REQUEUED",
+}
+
+
+def attempt_state(state: str) -> str:
+    """Slurm's name for how an attempt, or a step, has ended."""
+    return _OF_ATTEMPTS.get(state) or JOB.get(state, (state.upper(), ""))[0]
+
+
+def code_of(code: int) -> str:
+    """Slurm's CODE:SIGNAL of an exit code as shells give it."""
+    return f"0:{code - _SIGNALLED}" if code > _SIGNALLED else f"{code}:0"
 
 
 def states_named(given: str) -> set[str]:

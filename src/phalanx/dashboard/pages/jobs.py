@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.dashboard.pages.events import Step
 from phalanx.dashboard.pages.lists import Asked, Listed, asked, cut
 from phalanx.dashboard.pages.numbers import jobs_by_state
 from phalanx.dashboard.watch import Picture
@@ -78,10 +79,11 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     is_over: bool
     actions: list[str]
     """What may be asked of it now."""
+    steps: list[Step]
 
 
-def job_page(job: JobDescription, why: Explanation | None) -> JobPage:
-    """`why`: what the head says of its waiting; None where it does not wait."""
+def job_page(job: JobDescription, why: Explanation | None, steps: list[Step]) -> JobPage:
+    """`why`: what the head says of its waiting; None where it does not wait. `steps`: its life."""
     is_over = job.finished is not None or job.state in st.FINISHED
     actions = []
     if not is_over:
@@ -93,4 +95,4 @@ def job_page(job: JobDescription, why: Explanation | None) -> JobPage:
         else:
             actions.append("suspend")
         actions.append("cancel")
-    return JobPage(job=job, why=why, is_over=is_over, actions=actions)
+    return JobPage(job=job, why=why, is_over=is_over, actions=actions, steps=steps)

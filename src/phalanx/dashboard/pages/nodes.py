@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from phalanx.dashboard.pages.lists import Listed, asked, cut
-from phalanx.dashboard.pages.numbers import MAIN, Gauge
+from phalanx.dashboard.pages.numbers import Gauge
 from phalanx.dashboard.watch import Picture
 from phalanx.model.lifecycle import DEAD
+from phalanx.model.readable import size
 from phalanx.model.rows.cluster import NodeInfo
+from phalanx.model.rows.devices import DeviceInfo
 from phalanx.model.rows.work import GangInfo
-from phalanx.observe.usage import is_silent
+from phalanx.observe.device_health import BAD
+from phalanx.observe.usage import MAIN, is_silent
 
 UNITS = 10_000
 """What is left of a device is told in these parts of one."""
 TASKS = "tasks and actors"
 """Who holds what no gang does."""
 DEVICE = "GPU"
-NOBODY, OTHERS = -1, -2
+NOBODY, OTHERS, CLOSED = -1, -2, -3
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -34,7 +37,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
     """The devices of all nodes as columns: `held` in hundredths and `holder` an index of `holders`,
-    -1 for nobody and -2 for tasks and actors, of each device, node after node."""
+    -1 for nobody, -2 for tasks and actors and -3 where nobody holds a device that is closed, of
+    each device, node after node."""
 
     nodes: list[str]
     """What each is called, in the order of their groups."""
@@ -85,12 +89,13 @@ def grid(picture: Picture) -> Grid:
             if gang is not None and gang.group not in numbers:
                 numbers[gang.group] = len(holders)
                 holders.append(Holder(name=gang.job or gang.name, queue=gang.queue, job=gang.job))
-            taken = round(100 * (UNITS - left) / UNITS)
+            is_closed = gang is None and index in row.closed
+            taken = 0 if is_closed else round(100 * (UNITS - left) / UNITS)
             held.append(taken)
             if gang is not None:
                 holder.append(numbers[gang.group])
             else:
-                holder.append(OTHERS if taken else NOBODY)
+                holder.append(CLOSED if is_closed else OTHERS if taken else NOBODY)
     return Grid(
         nodes=[_name(row) for row in nodes],
         ids=[row.node_id for row in nodes],
@@ -170,6 +175,28 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     """In hundredths."""
     holder: str
     job: str
+    seen: DeviceInfo | None = None
+    """What was read of it."""
+
+    @property
+    def state(self) -> str:
+        """ok, suspect, bad or closed; empty where nobody says."""
+        if self.seen is None:
+            return ""
+        return "closed" if self.seen.is_closed and self.seen.state != BAD else self.seen.state
+
+    @property
+    def measured(self) -> str:
+        """What it does, in few words."""
+        one = self.seen
+        if one is None:
+            return ""
+        parts = [] if one.busy is None else [f"{100 * one.busy:.0f} % busy"]
+        if one.memory_used is not None and one.memory_total is not None:
+            parts.append(f"{size(one.memory_used)} of {size(one.memory_total)}")
+        parts += [] if one.temperature_c is None else [f"{one.temperature_c:.0f} °C"]
+        parts += [] if one.power_w is None else [f"{one.power_w:.0f} W"]
+        return ", ".join(parts)
 
 
 class Guest(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,20 +216,25 @@ class NodePage(msgspec.Struct, frozen=True, kw_only=True):
     guests: list[Guest]
 
 
-def node_page(picture: Picture, node_id: str) -> NodePage | None:
-    """A node by its id, or by a beginning of that which no other has."""
+def node_page(picture: Picture, node_id: str, seen: Sequence[DeviceInfo] = ()) -> NodePage | None:
+    """A node by its id, or by a beginning of that which no other has. `seen`: what was read of its
+    devices."""
     found = [row for row in picture.status.nodes if row.node_id.startswith(node_id)]
     if len(found) != 1:
         return None
     (row,) = found
     holding = holders_of(picture)
     devices = []
-    for number, left in _left(row) if row.total.get(DEVICE) else ():
+    read = {one.number: one for one in seen if one.node_id == row.node_id}
+    for number, left in _left(row):
         gang = holding.get((row.node_id, DEVICE, number))
         taken = round(100 * (UNITS - left) / UNITS)
         holder = "" if not taken else TASKS if gang is None else gang.job or gang.name
+        known = read.get(number)
+        if gang is None and known is not None and known.is_closed:
+            taken, holder = 0, ", ".join(known.holders)
         job = "" if gang is None or not taken else gang.job
-        devices.append(Device(number=number, held=taken, holder=holder, job=job))
+        devices.append(Device(number=number, held=taken, holder=holder, job=job, seen=known))
     guests = []
     for gang in picture.gangs:
         here = [i for i, node in enumerate(gang.nodes) if node == row.node_id]

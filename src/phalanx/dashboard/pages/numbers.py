@@ -1,4 +1,4 @@
-"""Counts that pages have in common, and those that are kept over time."""
+"""Counts that pages have in common, and how numbers over time are drawn."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from phalanx.model.jobs import states as st
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.work import JobInfo
 from phalanx.observe.series import Series
-from phalanx.observe.usage import sums
+from phalanx.observe.usage import MAIN, sums
 
-MAIN = ("GPU", "CPU", "memory", "object_store_memory")
-"""The resources that a summary names, in this order."""
 _BYTES = frozenset({"memory", "object_store_memory"})
-WAITS = (st.PENDING,)
 
 
 class Gauge(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,22 +59,6 @@ def jobs_by_state(jobs: Iterable[JobInfo]) -> dict[str, int]:
     """How many are in each state, in the order in which jobs pass through them."""
     counts = Counter(job.state for job in jobs)
     return {state: counts[state] for state in st.JOB if counts[state]}
-
-
-def counted(picture: Picture) -> dict[tuple[str, str], float]:
-    """What is kept over time: by what is counted and of what."""
-    numbers: dict[tuple[str, str], float] = {}
-    for gauge in gauges(picture):
-        numbers["allocated", gauge.name] = gauge.used
-        numbers["total", gauge.name] = gauge.total
-    states = Counter(job.state for job in picture.jobs)
-    numbers["jobs", "running"] = states[st.RUNNING]
-    numbers["jobs", "waiting"] = sum(states[state] for state in WAITS)
-    for queue in picture.queues:
-        for name in MAIN:
-            if name in queue.allocated or name in queue.requested:
-                numbers[f"queue {queue.name}", name] = queue.allocated.get(name, 0.0)
-    return numbers
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,8 @@ class Store(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     objects: int
     bytes: float
+    pinned_bytes: float
+    """Copies that stay until who asked for them has mapped them."""
     capacity_bytes: float
     spilled: int
     spilled_bytes: float
@@ -71,6 +73,7 @@ def _store(row: Row) -> Store:
         node=str(row["node_id"]),
         objects=int(row["objects"]),
         bytes=float(row["shared_bytes"]),
+        pinned_bytes=float(row.get("pinned_bytes") or 0),
         capacity_bytes=float(row["capacity_bytes"]),
         spilled=int(row["spilled_objects"]),
         spilled_bytes=float(row["spilled_bytes"]),

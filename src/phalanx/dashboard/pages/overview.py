@@ -14,6 +14,8 @@ from phalanx.model.lifecycle import ALIVE
 from phalanx.model.rows.cluster import DriverInfo, NodeInfo
 from phalanx.model.rows.work import JobInfo
 from phalanx.observe.series import Series
+from phalanx.observe.stranded import stranded_in_all
+from phalanx.observe.usage import MAIN
 
 SHOWN = 8
 FAILED = frozenset({st.FAILED, st.TIMED_OUT, st.DEADLINE, st.DEPENDENCY_FAILED})
@@ -23,6 +25,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The first page."""
 
     gauges: list[Gauge]
+    stranded: dict[str, float]
+    """What is free on nodes into which nothing fits that waits for such, by resource."""
     curves: list[Curve]
     span: str
     nodes: dict[str, int]
@@ -54,6 +58,11 @@ def overview(
     ]
     return Overview(
         gauges=shown,
+        stranded={
+            name: amount
+            for name, amount in stranded_in_all(picture.status.stranded).items()
+            if name in MAIN
+        },
         curves=[curve(series, ("allocated", one.name), now, SPANS_S[span]) for one in shown[:2]],
         span=span,
         nodes=dict(Counter(row.state.lower() for row in picture.status.nodes)),

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.dashboard.pages.numbers import MAIN, SPANS_S, Curve, curve
+from phalanx.dashboard.pages.numbers import SPANS_S, Curve, curve
 from phalanx.dashboard.watch import Picture
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo, QueueInfo
 from phalanx.observe.series import Series
-from phalanx.observe.usage import sums
+from phalanx.observe.usage import MAIN, sums
 
 SHOWN = 50
 ROOT = "root"

@@ -1,5 +1,5 @@
 // Draws all devices: a row a node, a cell a device, filled as far as it is held. Hovering lights all
-// cells of one holder; a click opens its job, or the node.
+// cells of one holder; one that is closed is crossed out; a click opens its job, or the node.
 
 import { onGrid } from "./page.js";
 
@@ -7,6 +7,7 @@ const canvas = document.getElementById("grid");
 const note = document.getElementById("grid-note");
 const by = document.getElementById("grid-by");
 const CELL = 18, GAP = 2, LABEL = 130, ROW = 22, PAD = 8;
+const OTHERS = -2, CLOSED = -3;
 let data = null;
 let starts = [];
 let lit = null;
@@ -60,6 +61,14 @@ function draw() {
       const holder = data.holder[at], held = data.held[at];
       pen.fillStyle = rest;
       pen.fillRect(left, y, CELL, CELL);
+      if (holder === CLOSED) {
+        pen.strokeStyle = soft;
+        pen.lineWidth = 2;
+        pen.beginPath();
+        pen.moveTo(left + 4, y + 4); pen.lineTo(left + CELL - 4, y + CELL - 4);
+        pen.moveTo(left + CELL - 4, y + 4); pen.lineTo(left + 4, y + CELL - 4);
+        pen.stroke();
+      }
       if (held) {
         const high = Math.max((CELL * held) / 100, 2);
         pen.fillStyle = holder >= 0 ? colours[holder] : soft;
@@ -93,7 +102,8 @@ function cellAt(x, y) {
     return {
       node: data.nodes[node], id: data.ids[node], device, held: data.held[at],
       holder: holder >= 0 ? data.holders[holder] : null,
-      words: holder === -2 ? "tasks and actors" : "nobody",
+      words: holder === OTHERS ? "tasks and actors" : "nobody",
+      isClosed: holder === CLOSED,
     };
   }
   return null;
@@ -108,6 +118,7 @@ canvas.addEventListener("mousemove", (event) => {
   const cell = under(event);
   const held = cell?.holder ? (by.value === "queue" ? cell.holder[1] : cell.holder[0]) : null;
   note.textContent = !cell ? "" : cell.device === null ? cell.node
+    : cell.isClosed ? `${cell.node}, device ${cell.device}: closed, nothing new goes there`
     : `${cell.node}, device ${cell.device}: ${cell.held} % held by ${cell.holder ? `${cell.holder[0]} of queue ${cell.holder[1]}` : cell.words}`;
   canvas.style.cursor = cell ? "pointer" : "default";
   if (held !== lit) { lit = held; draw(); }

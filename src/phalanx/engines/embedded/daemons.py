@@ -24,6 +24,8 @@ from phalanx.engines.processes.process_tree import is_group_alive
 from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, SystemFailureError
 from phalanx.model.options import ACCELERATORS
+from phalanx.model.system_settings import SystemSettings
+from phalanx.node.checks import CheckRules
 from phalanx.node.options import PATIENCE_S
 from phalanx.policies.labels import NODE_LABEL
 from phalanx.policies.memory_pressure import MEMORY_LIMIT
@@ -54,6 +56,7 @@ class HeadOptions(msgspec.Struct, kw_only=True):
     history_limits: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     placement: PlacementPolicy = PlacementPolicy()
+    settings: SystemSettings = SystemSettings()
     temp_dir: str | None = None
     is_private: bool = False
 
@@ -75,6 +78,9 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     memory_limit: float = MEMORY_LIMIT
     patience_s: float = PATIENCE_S
     ports: str = ""
+    devices: str = ""
+    checks: dict[str, str] = {}
+    check_rules: CheckRules = CheckRules()
     spill_threshold: int = 0
     temp_dir: str | None = None
     is_private: bool = False
@@ -128,6 +134,7 @@ def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
         "history_limits": options.history_limits,
         "limits": options.limits,
         "placement": msgspec.to_builtins(options.placement),
+        "settings": msgspec.to_builtins(options.settings),
         "is_private": options.is_private,
     }
     return _start("phalanx.engines.embedded.head.process", [], config, session, parent_fd)
@@ -161,6 +168,9 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
         "lives_with_driver": False,
         "address": options.head,
         "ports": options.ports,
+        "devices": options.devices,
+        "checks": options.checks,
+        "check_rules": msgspec.to_builtins(options.check_rules),
         "spilling": {"threshold": options.spill_threshold},
         "member": {
             "head": (host, port),

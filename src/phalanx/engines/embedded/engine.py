@@ -168,6 +168,7 @@ class EmbeddedEngine:
         runtime = Runtime(
             session, introduced.process, "driver", node, on_log=output.log, on_warning=output.warn
         )
+        runtime.go_by(introduced.settings)
         runtime.open()
         runtime.reactor.start()
         interrupts.guard()
@@ -263,7 +264,7 @@ class EmbeddedEngine:
             raise ValueError(
                 "force=True is not supported for actor tasks: use kill() on the actor."
             )
-        with runtime.lock:
+        with runtime.hooks.lock_without_callbacks():
             if ref._owner == runtime.process_id:
                 owner.cancelling.cancel(ref._number, force, recursive)
             else:
@@ -271,6 +272,13 @@ class EmbeddedEngine:
                 if connection is not None:
                     connection.send(CancelOwned(ref._number, force, recursive))
         runtime.flush()
+
+    def withdraw(self, ref: ObjectRef[Any]) -> bool:
+        """See Engine."""
+        with self.runtime.hooks.lock_without_callbacks():
+            taken_back = self.runtime.owner.cancelling.withdraw(ref._number)
+        self.runtime.flush()
+        return taken_back
 
     # ---- tasks, actors, gangs ----------------------------------------------------------------
 

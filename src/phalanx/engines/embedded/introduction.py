@@ -7,10 +7,12 @@ import select
 import shlex
 import sys
 import time
+from multiprocessing.process import current_process
 
 import msgspec
 
 from phalanx.engines.processes.connection import Connection, wait_for
+from phalanx.engines.processes.environment import python_version
 from phalanx.errors import SystemFailureError
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.node import Introduction, RegisterDriver
@@ -43,6 +45,8 @@ def introduce(node: Connection, job: JobOptions) -> Introduction:
         priority=job.priority,
         pid=os.getpid(),
         entrypoint=shlex.join(sys.orig_argv)[:ENTRYPOINT_CHARACTERS],
+        authkey=bytes(current_process().authkey),
+        python=python_version(),
     )
     node.send(Ask(1, request.kind, encode_request(request)))
     deadline = time.monotonic() + ANSWER_TIMEOUT_S

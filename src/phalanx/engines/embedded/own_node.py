@@ -16,6 +16,7 @@ from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.environment import child_environment
 from phalanx.model.options import ACCELERATORS
+from phalanx.model.system_settings import SystemSettings
 from phalanx.policies.labels import NODE_LABEL
 from phalanx.policies.memory_pressure import MEMORY_LIMIT
 from phalanx.policies.placement_policy import PlacementPolicy
@@ -37,6 +38,7 @@ class StartOptions(msgspec.Struct, kw_only=True):
     memory_limit: float = MEMORY_LIMIT
     topology: str = ""
     placement: PlacementPolicy = PlacementPolicy()
+    settings: SystemSettings = SystemSettings()
     preload: tuple[str, ...] = ()
 
 
@@ -59,6 +61,7 @@ class OwnNode:
             "prestart": options.prestart,
             "memory_limit": options.memory_limit,
             "topology": options.topology,
+            "settings": msgspec.to_builtins(options.settings),
             "spilling": {"placement": msgspec.to_builtins(options.placement)},
         }
         self._process = _spawn(theirs.fileno())

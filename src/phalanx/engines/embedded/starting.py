@@ -19,7 +19,7 @@ from phalanx.engines.embedded.daemons import (
     numeric_address,
     split_address,
 )
-from phalanx.engines.embedded.finding import OF_PROGRAM, program_of
+from phalanx.engines.embedded.finding import OF_PROGRAM, program_of, programs
 from phalanx.engines.embedded.introduction import JobOptions
 from phalanx.engines.embedded.own_node import OwnNode, StartOptions
 from phalanx.engines.interface import Engine, EngineOptions, Output
@@ -27,6 +27,8 @@ from phalanx.engines.node_amounts import node_amounts
 from phalanx.engines.processes.connection import Connection, connect
 from phalanx.engines.processes.session import Session
 from phalanx.errors import RuntimeEnvSetupError
+from phalanx.model.system_settings import SystemSettings, read_system_settings
+from phalanx.policies.memory_pressure import MEMORY_LIMIT
 from phalanx.policies.placement_policy import PlacementPolicy
 
 _PROBE_S = 2.0
@@ -75,6 +77,7 @@ def _connect(session: Session) -> Connection:
 
 
 def _start_options(options: EngineOptions) -> StartOptions:
+    settings = system_settings(options.more.get("_system_config"))
     resources = {**(options.resources or {}), **_overrides("RAY_OVERRIDE_RESOURCES")}
     here = node_amounts(
         resources.pop("CPU", options.num_cpus),
@@ -85,21 +88,36 @@ def _start_options(options: EngineOptions) -> StartOptions:
         topology=options.topology,
         is_first=True,
     )
+    own_labels = here.labels
+    if _has_rays_names():  # Ray's nodes have no labels of their system
+        own_labels = {k: v for k, v in own_labels.items() if not k.startswith("kubernetes.io/")}
     return StartOptions(
         resources=here.resources,
-        labels={**here.labels, **(options.labels or {}), **_overrides("RAY_OVERRIDE_LABELS")},
+        labels={**own_labels, **(options.labels or {}), **_overrides("RAY_OVERRIDE_LABELS")},
         object_store_bytes=here.object_store_bytes,
         prestart=min(int(here.resources.get("CPU", 0)), _MAX_PRESTARTED),
         temp_dir=options.more.get("_temp_dir"),
         topology=here.topology,
         placement=options.placement or PlacementPolicy(),
+        settings=settings,
+        memory_limit=MEMORY_LIMIT if settings.memory_limit is None else settings.memory_limit,
         preload=options.preload,
     )
 
 
+def system_settings(given: dict[str, Any] | None) -> SystemSettings:
+    """The settings of a cluster that begins; under Ray's names the environment's are among them.
+    Raises ValueError."""
+    return read_system_settings(given, os.environ if _has_rays_names() else None)
+
+
+def _has_rays_names() -> bool:
+    return os.environ.get("PHALANX_COMPAT_RAY") == "1"
+
+
 def _overrides(variable: str) -> dict[str, Any]:
     """What stands above the program's own words, as on Ray: under its names alone."""
-    text = os.environ.get(variable) if os.environ.get("PHALANX_COMPAT_RAY") == "1" else None
+    text = os.environ.get(variable) if _has_rays_names() else None
     try:
         given = json.loads(text or "{}")
     except ValueError:
@@ -114,11 +132,12 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
 
     As Ray looks for RAY_ADDRESS: a concrete address is meant as it is; None and "auto" take
     PHALANX_ADDRESS, under Ray's names RAY_ADDRESS, else the cluster that was started last on this
-    machine; without any, "auto" raises ConnectionError. So does an address of which no node runs
+    machine; without any, "auto" raises ConnectionError, or under Ray's names takes the program that
+    has started a runtime last. So does an address of which no node runs
     here. `pid:PID` is the runtime that the program with this process id has started for itself,
     and that ends with it. "local" starts one. Raises ValueError for what is no address.
     """
-    has_rays_names = os.environ.get("PHALANX_COMPAT_RAY") == "1"
+    has_rays_names = _has_rays_names()
     if address in (None, "", "auto"):
         rays = os.environ.get("RAY_ADDRESS") if has_rays_names else None
         named = os.environ.get("PHALANX_ADDRESS") or rays or "auto"
@@ -142,6 +161,9 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
         return None
     if private:
         return _node_of(private, temp_dir)
+    own = programs(temp_dir) if has_rays_names else ()
+    if own:  # Ray's "auto" finds what another program has started for itself, too
+        return max(own, key=lambda found: int(found[1].started or 0))[0]
     raise ConnectionError(
         "No running Phalanx was found on this machine. Start one with `phalanx start --head`, name "
         "one with `address` or PHALANX_ADDRESS, or leave `address` out to start one in this "
@@ -180,6 +202,8 @@ def _exported(hook: Callable[[], None]) -> bytes:
 def _check_connecting(options: EngineOptions) -> None:
     amounts = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "placement")
     given = [name for name in amounts if getattr(options, name) is not None]
+    if options.more.get("_system_config"):
+        given.append("_system_config")
     if given:
         raise ValueError(
             f"When connecting to a running cluster, {' and '.join(given)} must not be provided: "

@@ -7,6 +7,7 @@ import select
 import time
 from typing import TypeVar
 
+from phalanx.engines.accounts import user_name
 from phalanx.engines.embedded.daemon_files import Announcement
 from phalanx.engines.processes.connection import connect, same_user, wait_for
 from phalanx.engines.processes.session import Session
@@ -41,7 +42,7 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
                 f"{type(request).__name__} cannot be asked: it is {len(body)} bytes, and the limit "
                 f"of a command's request is {VISITORS_REQUEST_BYTES}."
             )
-        connection.send(Ask(1, request.kind, body))
+        connection.send(Ask(1, request.kind, body, user_name()))
         connection.drain_all(timeout_s)  # the kernel takes some 200 KiB at once
         while wait_for(connection.fileno, select.POLLIN, max(deadline - time.monotonic(), 0)):
             messages = connection.receive()

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from phalanx.engines.processes.below import open_below
+from phalanx.engines.processes.environment import without_our_path
 from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
 
 _INHERITED = {
@@ -24,6 +25,7 @@ that ends with a star stands for all that begin so."""
 
 def inherited(variables: Mapping[str, str]) -> dict[str, str]:
     """Those of a node's variables that the commands of jobs get."""
+    variables = without_our_path(variables)
     named = [name.strip() for name in variables.get(NAMED, "").split(",")]
     begins = ("LC_", *(name[:-1] for name in named if name.endswith("*")))
     names = _INHERITED.union(named)

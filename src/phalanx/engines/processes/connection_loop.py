@@ -57,6 +57,8 @@ class ConnectionLoop:
         self._is_accepting = True
         self.failed_accepts = 0
         """How often nobody could be let in, for want of descriptors mostly."""
+        self.rejected = 0
+        """How often somebody sent what is no frame of ours, and lost its connection."""
         self._own = own
         if own is not None:
             self.watch(own)
@@ -73,6 +75,15 @@ class ConnectionLoop:
         """A round is due then at the latest, by the monotonic clock."""
         self._loop.wake_at = when
 
+    @property
+    def connection_count(self) -> int:
+        """How many connections there are."""
+        return len(self._connections)
+
+    def take_lag(self) -> float:
+        """See Loop."""
+        return self._loop.take_lag()
+
     def call(self, action: Callable[[], None]) -> None:
         """Have something done in the loop's thread. From any thread."""
         self._loop.call(action)
@@ -80,6 +91,10 @@ class ConnectionLoop:
     def read_from(self, fd: int, reader: Callable[[], None]) -> None:
         """Call `reader` whenever there is something to read from a descriptor of another kind."""
         self._loop.read_from(fd, reader)
+
+    def unregister(self, fd: int) -> bool:
+        """Read from a descriptor of another kind no longer. False when it was not read from."""
+        return self._loop.unregister(fd)
 
     def _round(self) -> None:
         try:
@@ -153,6 +168,7 @@ class ConnectionLoop:
         try:
             messages = connection.receive()
         except ProtocolError:
+            self.rejected += 1
             messages = None
         if connection.is_switched:
             connection.is_switched = False

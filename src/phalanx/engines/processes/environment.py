@@ -3,16 +3,48 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
+
+ADDED = "PHALANX_ADDED_PATH"
+"""What stands first in PYTHONPATH for processes of ours alone."""
 
 
 def child_environment() -> dict[str, str]:
     """This process's environment, with one thread for each numeric library, and with this package
     on the path."""
-    variables = dict(os.environ)
+    variables = without_our_path(os.environ)
     variables.setdefault("OPENBLAS_NUM_THREADS", "1")
     variables.setdefault("MKL_NUM_THREADS", "1")
     here = os.path.abspath(__file__)
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(here))))
     path = variables.get("PYTHONPATH")
     variables["PYTHONPATH"] = root if not path else f"{root}{os.pathsep}{path}"
+    variables[ADDED] = root
     return variables
+
+
+def without_our_path(variables: Mapping[str, str]) -> dict[str, str]:
+    """These variables as programs of others get them: what lies beside this package, as all that
+    is installed with it, is not for a Python that may be another one."""
+    found = dict(variables)
+    added, path = found.pop(ADDED, None), found.get("PYTHONPATH", "")
+    first, _, rest = path.partition(os.pathsep)
+    if added is not None and first == added:
+        found["PYTHONPATH"] = rest
+        if not rest:
+            del found["PYTHONPATH"]
+    return found
+
+
+def leave_our_path() -> None:
+    """Have this process, which will run code of others, start programs without it."""
+    left = without_our_path(os.environ)
+    for name in [name for name in os.environ if name not in left]:
+        del os.environ[name]
+    os.environ.update(left)
+
+
+def python_version() -> str:
+    """3.11, for instance: what one pickles, another that differs here cannot run."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"

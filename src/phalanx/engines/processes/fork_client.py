@@ -10,14 +10,14 @@ from collections.abc import Callable
 from phalanx.engines.processes.commands import exit_of
 from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.job_files import JobDirectories
-from phalanx.protocol.bundle_messages import Command, StartMember
+from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
 from phalanx.protocol.fork_messages import (
     Exited,
     Fork,
     ReadOutput,
     RunCommand,
     SendSignal,
-    Warn,
+    SignalCommand,
     decode_body,
 )
 
@@ -61,9 +61,9 @@ class CommandClient:
         self.kill = server.kill
         self.terminate = server.terminate
 
-    def warn(self, process: bytes, signal: int, only_shell: bool) -> None:
+    def signal(self, process: bytes, number: int, to: Receivers) -> None:
         """See CommandEffects."""
-        self._server.connection.post(Warn(process, signal, only_shell))
+        self._server.connection.post(SignalCommand(process, number, to))
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
         """See CommandEffects."""

@@ -28,14 +28,14 @@ from phalanx.engines.processes.process_tree import (
     end_orphans,
     end_with_parent,
     keep_descendants,
-    warn,
+    signal_command,
 )
 from phalanx.protocol.fork_messages import (
     Began,
     Exited,
     RunCommand,
     SendSignal,
-    Warn,
+    SignalCommand,
     decode_body,
 )
 
@@ -136,11 +136,11 @@ class ForkServer:
                 child = self._children.get(message.process)
                 if child is not None:
                     _signal(child, message.signal)
-            case Warn():
+            case SignalCommand():
                 child = self._children.get(message.process)
                 if child is not None:
                     for pid in children_of(child.pid) if child.socket else [child.pid]:
-                        warn(pid, message.signal, message.only_shell)
+                        signal_command(pid, message.signal, message.to)
 
     # ---- children ----------------------------------------------------------------------------
 

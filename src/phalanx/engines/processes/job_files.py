@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from phalanx.engines.processes.below import directory_name, make_below, open_below
-from phalanx.protocol.bundle_messages import FILES, Command, StartMember
+from phalanx.protocol.bundle_messages import ERROR_FILE, FILES, Command, StartMember
 
 LOG_BYTES = 64 << 20
 """So much of a member's output is kept, for each time that it was started."""
@@ -58,11 +58,27 @@ class JobDirectories:
         """A member's command with this node's directories in its words and variables."""
         directory = self._directory(order.job)
         files = os.path.join(directory, "files")
+        error = os.path.join(directory, _error(directory_name(order.name), order.attempt))
+
+        def placed(text: str) -> str:
+            return text.replace(FILES, files).replace(ERROR_FILE, error)
+
         return Placed(
-            [word.replace(FILES, files) for word in command.argv],
-            {name: value.replace(FILES, files) for name, value in command.variables.items()},
+            [placed(word) for word in command.argv],
+            {name: placed(value) for name, value in command.variables.items()},
             command.directory or os.path.join(directory, directory_name(order.name)),
         )
+
+    def error(self, order: StartMember, limit: int) -> bytes:
+        """See JobFiles."""
+        path = f"{_below(order.job)}/{_error(directory_name(order.name), order.attempt)}"
+        with contextlib.suppress(OSError):
+            fd = open_below(self._root, path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe may lie there
+            try:
+                return os.read(fd, limit)
+            finally:
+                os.close(fd)
+        return b""
 
     def remove(self, job: str) -> None:
         """See JobFiles."""
@@ -106,6 +122,10 @@ def _below(job: str) -> str:
 
 def _log(member: str, attempt: int) -> str:
     return f"{member}.{attempt}.log"
+
+
+def _error(member: str, attempt: int) -> str:
+    return f"{member}.{attempt}.error.json"
 
 
 def _drop_until(fd: int, end: int) -> None:

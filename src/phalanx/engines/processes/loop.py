@@ -32,6 +32,7 @@ class Loop:
         self.read_from(self._bell, self._silence)
         self.is_stopping = False
         """Once this is set, the loop ends after the round."""
+        self._lag_s = 0.0
         self.wake_at = float("inf")
         """When a round is due at the latest, by the monotonic clock."""
 
@@ -76,6 +77,13 @@ class Loop:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._bell)
 
+    # ---- how well it is -----------------------------------------------------------------------
+
+    def take_lag(self) -> float:
+        """The longest that a tick came late since the last call, in seconds."""
+        lag_s, self._lag_s = self._lag_s, 0.0
+        return lag_s
+
     # ---- running -----------------------------------------------------------------------------
 
     def start_thread(self, name: str, begin: Callable[[], None]) -> None:
@@ -99,6 +107,7 @@ class Loop:
                 self._step(self._inbox.popleft())
             now = time.monotonic()
             if now - last_tick >= TICK_S:
+                self._lag_s = max(self._lag_s, now - last_tick - TICK_S)
                 last_tick = now
                 self._step(self._on_tick, now)
             self._step(self._on_round)

@@ -17,6 +17,7 @@ import signal
 from collections.abc import Collection, Iterable, Mapping
 
 from phalanx.engines.processes.connection import wait_for
+from phalanx.protocol.bundle_messages import Receivers
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PASSES = 100
@@ -103,12 +104,10 @@ def is_group_alive(group: int) -> bool:
     return False
 
 
-def warn(pid: int, number: int, only_shell: bool) -> None:
-    """Send a command a signal as Slurm does before the end: where it is a shell, to the shell alone
-    or to all below it but the shell; else to it alone, or to it and all below it. Who ends
-    meanwhile is passed over."""
-    below = [] if only_shell else [one for one in subtrees([pid], _parents()) if one != pid]
-    chosen = below if not only_shell and _is_shell(pid) else [pid, *below]
+def signal_command(pid: int, number: int, to: Receivers) -> None:
+    """Send these of a command a signal. Who ends meanwhile is passed over."""
+    below = [] if to == "command" else [one for one in subtrees([pid], _parents()) if one != pid]
+    chosen = below if to == "started" and _is_shell(pid) else [pid, *below]
     for one in chosen:
         with contextlib.suppress(ProcessLookupError):
             os.kill(one, number)
@@ -116,10 +115,11 @@ def warn(pid: int, number: int, only_shell: bool) -> None:
 
 def _is_shell(pid: int) -> bool:
     """Whether that process runs a shell now: one that was started as a shell may have become the
-    only command that it was to run."""
+    only command that it was to run. A script has its own name, and the shell's file."""
     try:
         with open(f"/proc/{pid}/comm") as file:
-            return file.read().strip() in SHELLS
+            name = file.read().strip()
+        return name in SHELLS or os.path.basename(os.readlink(f"/proc/{pid}/exe")) in SHELLS
     except OSError:
         return False
 

@@ -3,7 +3,9 @@
 A writer keeps the file of an object that nobody else saw and that has been dropped, with its
 mapping, and writes the next object of a like size into it: pages that are there already are
 several times faster than fresh ones. A file that others may have mapped is unlinked instead, and
-its pages go when the last mapping goes: so no reader ever sees bytes change.
+its pages go when the last mapping goes: so no reader ever sees bytes change. What a worker wrote
+for another process it keeps mapped for a while, too: the owner gives the file back when nobody but
+itself ever had it.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ _PAGE = mmap.PAGESIZE
 _HEAD = struct.Struct("<I")
 _KEEP_FILES = 8
 _MADV_POPULATE_WRITE = 23
+_HANDED_FILES, _HANDED_BYTES = 16, 256 << 20
+"""So many of the objects that went to other owners a writer keeps mapped, and so much of them."""
 WRITTEN_MAPPINGS = 8192
 """So many of the objects that a process wrote it keeps mapped, for later ones to be written into;
 the kernel limits how many mappings there may be (vm.max_map_count, 65,530 by default)."""
@@ -62,7 +66,8 @@ class SharedStore:
     `reserve(bytes)` asks the node for that much credit before memory is taken; it may block,
     returns the bytes granted (at least those asked for) or raises ObjectStoreFullError.
     `sealed(name, bytes)` uses credit up; `returned(name, bytes)` says that an object is gone
-    and that so many bytes are this process's credit again (0: the node's).
+    and that so many bytes are this process's credit again (0: the node's); `unread(name)` that one
+    which another process wrote is gone, and nobody has its file mapped but its writer.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class SharedStore:
         reserve: Callable[[int], int],
         sealed: Callable[[str, int], None],
         returned: Callable[[str, int], None],
+        unread: Callable[[str], None],
     ) -> None:
         self.directory = directory
         self.spill_directory = spill_directory
@@ -83,26 +89,45 @@ class SharedStore:
         self._reserve = reserve
         self._sealed = sealed
         self._returned = returned
+        self._unread = unread
         self._count = 0
         self._credit = 0
         self._kept: list[Extent] = []
         self._spilled: deque[str] = deque()
         self._lent: dict[str, Extent] = {}
+        self._handed: dict[str, Extent] = {}
+        """Of the objects that other processes own now, those that may come back."""
+        self._given_back: deque[str] = deque()
         self._lock = threading.RLock()
 
     def write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, FileHold]:
         """A new object of these parts. Raises ObjectStoreFullError."""
-        with self._lock:
-            return self._write(data, buffers)
-
-    def _write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, FileHold]:
         raws = [b.raw() for b in buffers]
         header = msgspec.msgpack.encode([len(data), [len(r) for r in raws]])
         offset = _aligned(_HEAD.size + len(header))
         total = _aligned(offset + len(data))
         for raw in raws:
             total = _aligned(total + len(raw))
-        extent = self._take(total)
+        while True:
+            with self._lock:
+                extent = self._take(total)
+                if extent is not None:
+                    return self._fill(extent, data, header, offset, raws)
+                missing = _in_pages(total) - self._credit
+            # Without the lock: the answer may have to wait for a thread that writes first.
+            try:
+                credit = self._reserve(missing)
+            except ObjectStoreFullError:
+                # More than memory may hold, and nothing left to spill: it lives on disk at once.
+                with self._lock:
+                    extent = self._create(self._next_name(), _in_pages(total), self.spill_directory)
+                    return self._fill(extent, data, header, offset, raws)
+            with self._lock:
+                self._credit += credit
+
+    def _fill(
+        self, extent: Extent, data: bytes, header: bytes, offset: int, raws: list[memoryview]
+    ) -> tuple[Value, FileHold]:
         view = memoryview(extent.map)  # type: ignore[arg-type]
         _HEAD.pack_into(view, 0, len(header))
         view[_HEAD.size : _HEAD.size + len(header)] = header
@@ -114,7 +139,7 @@ class SharedStore:
         view.release()
         self._lent[extent.name] = extent
         if len(self._lent) > WRITTEN_MAPPINGS:
-            self.lend(next(iter(self._lent)))  # the oldest: only its use by a later object is lost
+            self._unmap(next(iter(self._lent)))  # the oldest: only its use by a later one is lost
         if extent.is_shared:
             self._sealed(extent.name, extent.capacity)
         hold = FileHold(self, extent.name, extent.capacity, extent)
@@ -185,6 +210,14 @@ class SharedStore:
             for kept in [e for e in self._kept if e.name == spilled]:
                 self._kept.remove(kept)
                 self._discard(kept)
+        while self._given_back:
+            name = self._given_back.popleft()
+            extent = self._handed.pop(name, None)
+            if extent is not None:
+                self._keep(extent)
+            else:
+                self._unlink(name)
+                self._returned(name, 0)
         while self.dropped:
             name, extent, seen, view = self.dropped.popleft()
             self._lent.pop(name, None)
@@ -193,7 +226,11 @@ class SharedStore:
             if extent is not None and reusable and not seen and not viewed:
                 self._keep(extent)
                 continue
-            if prefix_of_name(name) == prefix_of_name(self._prefix):
+            is_here = prefix_of_name(name) == prefix_of_name(self._prefix)
+            if is_here and extent is None and not seen and not viewed:
+                self._unread(name)
+                continue
+            if is_here:
                 self._unlink(name)  # else what lies here is a copy, which is the node's to delete
             if extent is not None:
                 extent.map = None
@@ -202,7 +239,7 @@ class SharedStore:
     def let_go(self, names: Sequence[str]) -> None:
         """These objects were spilled: unmap what this process wrote, so that memory is freed."""
         for name in names:
-            self.lend(name)
+            self._unmap(name)
         self._spilled.extend(names)
         self.collect()
 
@@ -215,10 +252,34 @@ class SharedStore:
         return os.path.exists(self._path(name))
 
     def lend(self, name: str) -> None:
-        """Forget the writer's mapping of an object that now belongs to another process."""
-        extent = self._lent.pop(name, None)
-        if extent is not None:
-            extent.map = None
+        """An object now belongs to another process, which may give its file back."""
+        with self._lock:
+            extent = self._lent.pop(name, None)
+            if extent is None or not extent.is_shared:
+                return
+            self._handed[name] = extent
+            while len(self._handed) > _HANDED_FILES or self._handed_bytes > _HANDED_BYTES:
+                self._unmap(next(iter(self._handed)))
+
+    @property
+    def _handed_bytes(self) -> int:
+        return sum(extent.capacity for extent in self._handed.values())
+
+    def give_back(self, name: str) -> None:
+        """The owner of an object that this process wrote has dropped it, unread by others."""
+        self._given_back.append(name)
+        self.collect()
+
+    def _unmap(self, name: str) -> None:
+        for extents in (self._lent, self._handed):
+            extent = extents.pop(name, None)
+            if extent is not None:
+                extent.map = None
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that is kept for reuse."""
+        return sum(extent.capacity for extent in self._kept)
 
     def trim(self) -> None:
         """Give back all memory kept for reuse."""
@@ -226,16 +287,16 @@ class SharedStore:
         for extent in kept:
             self._discard(extent)
 
-    def _take(self, size: int) -> Extent:
+    def _take(self, size: int) -> Extent | None:
+        """A file of this size; None when there is not the credit for it."""
         self.collect()
         best = -1
         for i, extent in enumerate(self._kept):
             fits = size <= extent.capacity <= max(2 * size, size + 16 * _PAGE)
             if fits and (best < 0 or extent.capacity < self._kept[best].capacity):
                 best = i
-        self._count += 1
-        name = f"{self._prefix}-{self._count}"
         if best >= 0:
+            name = self._next_name()
             extent = self._kept.pop(best)
             try:
                 os.rename(self._path(extent.name), self._path(name))
@@ -245,18 +306,18 @@ class SharedStore:
                 self._returned(extent.name, extent.capacity)
                 extent.name = name
                 return extent
-        capacity = (size + _PAGE - 1) // _PAGE * _PAGE
+        capacity = _in_pages(size)
         if self._credit < capacity:
             self.trim()
-            try:
-                self._credit += self._reserve(capacity - self._credit)
-            except ObjectStoreFullError:
-                # More than memory may hold, and nothing left to spill: it lives on disk at once.
-                return self._create(name, capacity, self.spill_directory)
-        extent = self._create(name, capacity, self.directory)
+            return None
+        extent = self._create(self._next_name(), capacity, self.directory)
         if extent.is_shared:
             self._credit -= capacity
         return extent
+
+    def _next_name(self) -> str:
+        self._count += 1
+        return f"{self._prefix}-{self._count}"
 
     def _create(self, name: str, capacity: int, directory: str) -> Extent:
         path = os.path.join(directory, name)
@@ -336,6 +397,11 @@ def _not_mapped(error: OSError) -> SystemFailureError:
         f"This process cannot map the file of an object: {error.strerror}. It has as many objects "
         "mapped as the kernel lets it (vm.max_map_count): drop references to values that were read."
     )
+
+
+def _in_pages(size: int) -> int:
+    """The bytes of the pages that so many bytes take."""
+    return (size + _PAGE - 1) // _PAGE * _PAGE
 
 
 def _aligned(offset: int) -> int:

@@ -1,15 +1,13 @@
-"""Looks at what commands and devices use, in a thread of its own."""
+"""Looks at what commands use, in a thread of its own."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 from collections.abc import Collection
-from typing import Any
 
 from phalanx.engines.processes.process_tree import subtrees
-from phalanx.node.usage import Device, UsageSample
+from phalanx.node.usage import Processes
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -25,25 +23,24 @@ class ThreadUsageMeter:
 
     def __init__(self) -> None:
         self._looking: threading.Thread | None = None
-        self._seen: UsageSample | None = None
-        self._devices = _Devices()
+        self._seen: Processes | None = None
 
-    def ask(self, pids: Collection[int], devices: Collection[int]) -> None:
+    def ask(self, pids: Collection[int]) -> None:
         """See UsageMeter."""
         if self._looking is None or not self._looking.is_alive():
-            args = (tuple(pids), tuple(devices))
+            args = (tuple(pids),)
             self._looking = threading.Thread(target=self._look, args=args, daemon=True)
             self._looking.start()
 
-    def answer(self) -> UsageSample | None:
+    def answer(self) -> Processes | None:
         """See UsageMeter."""
         if self._looking is not None and self._looking.is_alive():
             return None
         seen, self._seen = self._seen, None
         return seen
 
-    def _look(self, pids: Collection[int], devices: Collection[int]) -> None:
-        self._seen = UsageSample(look_at(pids), self._devices.look_at(devices))
+    def _look(self, pids: Collection[int]) -> None:
+        self._seen = look_at(pids)
 
 
 def look_at(commands: Collection[int]) -> dict[int, tuple[float, int]]:
@@ -71,37 +68,3 @@ def _stat(pid: str) -> list[bytes]:
             return file.read().rpartition(b")")[2].split()
     except OSError:  # it has ended
         return []
-
-
-class _Devices:
-    """GPUs, by NVIDIA's management library; nothing is known of any without it."""
-
-    def __init__(self) -> None:
-        self._nvml: Any = None
-        self._is_there = True
-
-    def look_at(self, devices: Collection[int]) -> dict[int, Device]:
-        """Each of these of which something is known."""
-        found: dict[int, Device] = {}
-        if not devices or not self._begin():
-            return found
-        nvml = self._nvml
-        for number in devices:
-            try:
-                handle = nvml.nvmlDeviceGetHandleByIndex(number)
-                busy = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
-                memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-            except nvml.NVMLError:  # it fell off the bus, or is split into parts (MIG)
-                continue
-            found[number] = (busy, float(memory.used), float(memory.total))
-        return found
-
-    def _begin(self) -> bool:
-        if self._nvml is None and self._is_there:
-            nvml = importlib.import_module("pynvml")
-            try:
-                nvml.nvmlInit()
-                self._nvml = nvml
-            except nvml.NVMLError:
-                self._is_there = False
-        return self._nvml is not None

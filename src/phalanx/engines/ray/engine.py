@@ -126,6 +126,10 @@ class RayEngine:
         """See Engine."""
         ray.cancel(ref, force=force, recursive=recursive)
 
+    def withdraw(self, ref: Any) -> bool:
+        """See Engine: Ray does not say which tasks run."""
+        return False
+
     # ---- tasks and actors --------------------------------------------------------------------
 
     def bind_function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Call:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from phalanx.model.attempts import LedgerRow
+from phalanx.model.steps import LedgerRow
 from phalanx.observe.accounting.questions import AttemptPage, AttemptQuery, UsageQuery, UsageRow
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Writes a record of each attempt of a job's member that has ended.
+"""Writes a record of each attempt of a job's member that has ended; those of steps go with them.
 
 A record is a row of the store at first, put there with what else its end changes: so it is as
 durable as the end itself. From there it goes to the ledger, which keeps it once by its key, and is
@@ -15,11 +15,12 @@ from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.state_store import StateStore
 from phalanx.model import attempts as at
-from phalanx.model.attempts import Attempt, AttemptRow, LedgerRow, Used, UsedRow
+from phalanx.model.attempts import Attempt, AttemptRow, Used, UsedRow
 from phalanx.model.exit_codes import TIMED_OUT
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.steps import LedgerRow, StepRow
 
 TABLE = "attempts"
 MAX_TEXT = 120
@@ -78,16 +79,17 @@ class AttemptRecords:
 
     def lost(self, gang: Gang, index: int, job: JobRecord, reason: str, now: float) -> None:
         """The member loses its place, and its job does not know yet; `reason`: why, where it was
-        not evicted."""
+        not evicted. Where it was, the record says for whom."""
         member = self._member(gang, index, job, st.RUNNING, st.TERMINATING)
         if member is not None:
             state = at.NODE_LOST if reason else at.PREEMPTED
-            self._write(gang, index, job, member, state, reason, None, None, now)
+            why = reason or gang.members[index].gave_way
+            self._write(gang, index, job, member, state, why, None, None, now)
 
     def used(self, gang: Gang, index: int, attempt: int, used: Used) -> None:
         """What an attempt used that lost its place."""
         key = _key(gang.group, index, attempt)
-        self._put(key + b"u", UsedRow(key=key, used=used))
+        self.put(key + b"u", UsedRow(key=key, used=used))
 
     def _member(self, gang: Gang, index: int, job: JobRecord, *states: str) -> MemberRecord | None:
         """The member that has this place, if this attempt of it is the one that ends."""
@@ -133,15 +135,16 @@ class AttemptRecords:
             cpus=needs.get("CPU", 0.0),
             memory=needs.get("memory", 0.0),
             gpus=needs.get("GPU", 0.0),
-            submitted=self._submitted(job),
+            submitted=self.submitted(job),
             started=started,
             ended=now,
             waited_s=self._waited_s(job, place.of_group, place.index, place.attempt, started),
             used=used,
         )
-        self._put(key, AttemptRow(key=key, attempt=attempt))
+        self.put(key, AttemptRow(key=key, attempt=attempt))
 
-    def _submitted(self, job: JobRecord) -> float:
+    def submitted(self, job: JobRecord) -> float:
+        """When the job was, or the array of which it is an element."""
         element = job.spec.element
         array = None if element is None else self._job_of(element.array)
         return job.submitted if array is None else array.submitted
@@ -157,7 +160,8 @@ class AttemptRecords:
         since = job.queued if job.queued is not None else job.submitted
         return max(started - (since if element is None else element.since), 0.0)
 
-    def _put(self, key: bytes, row: LedgerRow) -> None:
+    def put(self, key: bytes, row: LedgerRow) -> None:
+        """Write a row that the ledger is to have."""
         if self._ledger is None:
             return
         self._state_store.keep(TABLE, key, row)
@@ -173,7 +177,7 @@ class AttemptRecords:
 
     def restore(self, values: Iterable[bytes]) -> None:
         """An earlier head has written these, and did not hear that the ledger has them."""
-        decode = msgspec.msgpack.Decoder(AttemptRow | UsedRow).decode
+        decode = msgspec.msgpack.Decoder(AttemptRow | UsedRow | StepRow).decode
         rows = [(_stored_key(row), row) for row in map(decode, values)]
         if rows and self._ledger is not None:
             self._hand_over(sorted(rows, key=lambda pair: pair[0]))

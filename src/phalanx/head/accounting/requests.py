@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 from phalanx.errors import HistoryUnavailableError
 from phalanx.head.accounting.ledger import Ledger
+from phalanx.model.steps import Step
 from phalanx.observe.accounting.questions import (
     AttemptPage,
+    AttemptQuery,
     UsageRow,
     check_attempts,
     check_usage,
 )
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
-from phalanx.protocol.requests.request import LATER, Asker, Handler, Later, Request
+from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 
 T = TypeVar("T")
 
@@ -22,9 +26,13 @@ T = TypeVar("T")
 class AccountingRequests:
     """Passes them on to the ledger."""
 
-    def __init__(self, ledger: Ledger | None) -> None:
-        """`ledger`: None where no history is kept."""
+    def __init__(
+        self, ledger: Ledger | None, running: Callable[[AttemptQuery], list[Step]]
+    ) -> None:
+        """`ledger`: None where no history is kept. `running`: the steps that run and are meant, the
+        last that began first."""
         self._kept_in = ledger
+        self._running = running
 
     @property
     def _ledger(self) -> Ledger:
@@ -36,7 +44,7 @@ class AccountingRequests:
             )
         return self._kept_in
 
-    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+    def entries(self) -> list[Entry]:
         """For RequestHandlers."""
         return [
             ListAttempts.handled_by(self._list_attempts),
@@ -45,7 +53,16 @@ class AccountingRequests:
 
     def _list_attempts(self, asker: Asker[AttemptPage], request: ListAttempts) -> Later:
         check_attempts(request.query)
-        self._ledger.attempts(request.query, _answering(asker))
+        answered, query = _answering(asker), request.query
+
+        def with_running(page: AttemptPage | Exception) -> None:
+            if isinstance(page, AttemptPage):
+                steps = [*self._running(query), *page.steps]
+                is_cut = page.is_cut or len(steps) > query.limit
+                page = msgspec.structs.replace(page, steps=steps[: query.limit], is_cut=is_cut)
+            answered(page)
+
+        self._ledger.attempts(query, with_running)
         return LATER
 
     def _get_usage(self, asker: Asker[list[UsageRow]], request: GetUsage) -> Later:

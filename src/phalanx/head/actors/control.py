@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.errors import ActorUnschedulableError, JobNotFoundError
 from phalanx.head.actors.node_choice import ActorNodeChoice, Choice
@@ -10,21 +10,25 @@ from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
 from phalanx.head.drivers import Drivers
+from phalanx.head.events.book import EventBook
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.model.lifecycle import ALIVE, DEAD, DEPENDENCIES_UNREADY
+from phalanx.model.lifecycle import ALIVE, DEAD, DEPENDENCIES_UNREADY, RESTARTING
 from phalanx.model.rows.explanation import Explanation
+from phalanx.observe.metrics.meter import Meter
 from phalanx.policies.explaining import explain_outcome, explain_waiting, plain_reason
 from phalanx.policies.outcome import Outcome
 from phalanx.protocol.cluster_messages import (
+    ActorHere,
     ActorLost,
     ActorPlaced,
     ActorRefused,
     EndActor,
     PlaceActor,
+    View,
     WithdrawActor,
 )
 from phalanx.protocol.node_messages import ActorReady, ActorUpdate, Refused
@@ -45,9 +49,12 @@ class ActorControl:
         node_choice: ActorNodeChoice,
         bundle_left: Callable[[bytes, int], None],
         defects: Defects,
+        kept_dead: int,
+        meter: Meter,
+        book: EventBook,
     ) -> None:
         """`bundle_left` is called with (group, index) when an actor that lived in a bundle is dead
-        for good."""
+        for good. `kept_dead`: so many dead actors are still known."""
         self._outbox = outbox
         self._state_store = state_store
         self._clock = clock
@@ -57,7 +64,9 @@ class ActorControl:
         self._node_choice = node_choice
         self._bundle_left = bundle_left
         self._defects = defects
-        self.table = ActorTable(self)
+        self._meter = meter
+        self._book = book
+        self.table = ActorTable(self, kept_dead)
         self._pids: dict[bytes, int] = {}
         self._exit_waiters: dict[bytes, list[Callable[[], None]]] = {}
         self._must_look = False
@@ -142,6 +151,10 @@ class ActorControl:
         if record.node:
             self._outbox.order(record.node, WithdrawActor(record.actor))
 
+    def restarts(self, record: ActorRecord) -> None:
+        """See ActorEffects."""
+        self._meter.add("phalanx_actor_restarts_total")
+
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
         """See ActorEffects."""
         prefix = record.worker[:PREFIX_BYTES]
@@ -150,6 +163,9 @@ class ActorControl:
     def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
         """See ActorEffects."""
         self._state_store.put_actor(record)
+        if record.state == RESTARTING:
+            name = record.name or f"{record.class_name} {record.actor.hex()}"
+            self._book.note("actor-restarted", name=name, why=record.reason)
         if record.state == DEAD:
             self._node_choice.gone(record.actor)
         if record.state == DEAD and record.detached:
@@ -163,10 +179,23 @@ class ActorControl:
             record.error,
             record.code,
         )
+        if record.state == ALIVE:
+            self._tell_what_it_holds(record, watchers)
         for watcher in watchers:
             self._outbox.post(watcher, update)
         if record.state == DEAD and record.strategy.get("group"):
             self._bundle_left(bytes.fromhex(record.strategy["group"]), record.strategy["bundle"])
+
+    def _tell_what_it_holds(self, record: ActorRecord, watchers: Iterable[bytes]) -> None:
+        """Have the nodes of who watches know its node as it is with the actor, before they hear
+        that it lives: what is placed after that is placed by no older view."""
+        node = self._nodes.get(record.node)
+        if node is None or not self._nodes.is_alive(record.node):
+            return
+        view = View([self._nodes.row(record.node)])
+        for prefix in dict.fromkeys(watcher[:PREFIX_BYTES] for watcher in watchers):
+            if prefix != node.prefix:
+                self._outbox.send(prefix, view)
 
     # ---- what nodes say ----------------------------------------------------------------------
 
@@ -188,7 +217,7 @@ class ActorControl:
 
     def ready(self, worker: bytes, message: ActorReady) -> None:
         """Its constructor returned."""
-        self.table.ready(message.actor, worker, self._pids.get(worker, 0))
+        self.table.ready(message.actor, worker, self._pids.get(worker, 0), message.repr_name)
 
     def lost(self, message: ActorLost) -> None:
         """Its worker ended."""
@@ -232,16 +261,16 @@ class ActorControl:
             for action in self._exit_waiters.pop(worker, ()):
                 action()
 
-    def node_joined(self, record: NodeRecord, here: Mapping[bytes, bytes]) -> None:
-        """A node says which actors it has: worker by actor, empty where one waits for it."""
+    def node_joined(self, record: NodeRecord, here: Mapping[bytes, ActorHere]) -> None:
+        """A node says which actors it has."""
         strangers = self.table.confirm(record.node_id, here)
         for actor in strangers:
-            if here[actor]:
+            if worker := here[actor].worker:
                 reason = "the actor is not wanted there any more"
-                self._outbox.send(record.prefix, EndActor(here[actor], reason, True))
+                self._outbox.send(record.prefix, EndActor(worker, reason, True))
             else:
                 self._outbox.send(record.prefix, WithdrawActor(actor))
-        for worker in here.values():
+        for worker, _ in here.values():
             if worker:
                 self._pids.setdefault(worker, 0)
 

@@ -17,9 +17,10 @@ from phalanx.model.lifecycle import (
     RESTARTING,
     move,
 )
+from phalanx.model.system_settings import DEAD_ACTORS
+from phalanx.protocol.cluster_messages import ActorHere
 from phalanx.protocol.requests.actors import KILLED
 
-KEEP_DEAD = 10_000
 REGISTRATION_S = 5.0
 CONFIRMATION_S = 60.0
 """How long a restarted head waits for the nodes to say which actors they have."""
@@ -35,6 +36,10 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     files: list[str] = []
     """Files in shared memory that its making reads: they stay while it may be made again."""
     class_name: str
+    repr_name: str = ""
+    """What it calls itself; empty where its class does not say."""
+    call_site: str = ""
+    """Where in its program it was made, where that is recorded."""
     name: str = ""
     namespace: str = ""
     detached: bool = False
@@ -74,6 +79,10 @@ class ActorEffects(Protocol):
         """It needs no worker any more."""
         ...
 
+    def restarts(self, record: ActorRecord) -> None:
+        """It is to start again, as its worker is gone."""
+        ...
+
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
         """End the actor's process: at once, or after the calls it already has."""
         ...
@@ -86,8 +95,10 @@ class ActorEffects(Protocol):
 class ActorTable:
     """All actors of the cluster."""
 
-    def __init__(self, effects: ActorEffects) -> None:
+    def __init__(self, effects: ActorEffects, kept_dead: int = DEAD_ACTORS) -> None:
+        """`kept_dead`: so many that have ended are still known."""
         self._effects = effects
+        self._kept_dead = kept_dead
         self._actors: dict[bytes, ActorRecord] = {}
         self._names: dict[tuple[str, str], bytes] = {}
         self._awaited: dict[bytes, tuple[float, list[bytes]]] = {}
@@ -199,23 +210,23 @@ class ActorTable:
         """What is stored of an actor: a copy that later changes leave alone."""
         return msgspec.structs.replace(record, watchers=list(record.watchers))
 
-    def confirm(self, node: str, workers: Mapping[bytes, bytes]) -> list[bytes]:
-        """A node joined again and says which actors have a worker there, or wait for one (b"").
+    def confirm(self, node: str, here: Mapping[bytes, ActorHere]) -> list[bytes]:
+        """A node joined again and says which actors are there.
 
         Those that should be there and are not have died, or are placed anew. The answer: actors
         that nobody counts on there, whose workers the node has to end.
         """
         strangers = []
-        for actor, worker in workers.items():
+        for actor, (worker, incarnation) in here.items():
             record = self._actors.get(actor)
             is_ours = record is not None and record.state != DEAD and record.node == node
-            if record is None or not is_ours or record.worker not in (b"", worker):
+            if record is None or not is_ours or not _is_of(record, worker, incarnation):
                 strangers.append(actor)
                 continue
             self._unconfirmed.pop(actor, None)
             record.worker = worker
         for record in list(self._actors.values()):
-            is_there = record.actor in workers and record.actor not in strangers
+            is_there = record.actor in here and record.actor not in strangers
             if record.node == node and record.state != DEAD and not is_there:
                 self._missing(record)
         return strangers
@@ -246,12 +257,12 @@ class ActorTable:
         record.worker = worker
         return True
 
-    def ready(self, actor: bytes, worker: bytes, pid: int) -> None:
-        """Its constructor returned."""
+    def ready(self, actor: bytes, worker: bytes, pid: int, repr_name: str = "") -> None:
+        """Its constructor returned, and it calls itself so."""
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state in (ALIVE, DEAD):
             return  # reported twice, for one
-        record.pid = pid
+        record.pid, record.repr_name = pid, repr_name
         self._move(record, ALIVE)
 
     def failed(self, actor: bytes, error: bytes) -> None:
@@ -260,7 +271,11 @@ class ActorTable:
         if record is None or record.state == DEAD:
             return
         record.error = error
-        self._die(record, "The actor died because of an error raised in its constructor.")
+        self._die(
+            record,
+            "The actor died because of an error raised in its creation task, which is its "
+            "constructor.",
+        )
         self._effects.end_worker(record, "constructor failed", True)
 
     def worker_died(
@@ -311,6 +326,7 @@ class ActorTable:
             record.restarts += 1
             record.incarnation += 1
             record.reason = reason
+            self._effects.restarts(record)
             self._move(record, RESTARTING)
             self._effects.place_actor(record)
         else:
@@ -387,13 +403,19 @@ class ActorTable:
         self._move(record, DEAD)
         record.creation = b""
         self._unconfirmed.pop(record.actor, None)
-        if len(self._actors) <= KEEP_DEAD:
+        if len(self._actors) <= self._kept_dead:
             return
         dead = [a for a, r in self._actors.items() if r.state == DEAD]
-        for actor in dead[: max(len(dead) - KEEP_DEAD, 0)]:
+        for actor in dead[: max(len(dead) - self._kept_dead, 0)]:
             del self._actors[actor]
 
     def _move(self, record: ActorRecord, state: str) -> None:
         story = f"actor {record.actor.hex()} ({record.class_name}), restarts {record.restarts}"
         record.state = move(ACTOR, "actor", record.state, state, story)
         self._effects.publish(record, list(record.watchers))
+
+
+def _is_of(record: ActorRecord, worker: bytes, incarnation: int) -> bool:
+    """Whether that worker is for the life that the actor has now. Where none is known yet, it may
+    still be one of an earlier life, which had been given up when the node was away."""
+    return record.worker == worker if record.worker else record.incarnation == incarnation

@@ -60,7 +60,7 @@ class CycleWindow:
         return bool(self._behind)
 
     def next(self, waiting: Iterable[Gang]) -> Iterator[Gang]:
-        """Those that are to be seen from now on; `waiting`: all that wait for places."""
+        """Those that are to be seen from now on; `waiting`: at least those seen that wait."""
         if not self._behind:
             return
         shown = Counter(_kind(gang) for gang in waiting if gang.group in self.seen)

@@ -6,7 +6,7 @@ Cycles run when something changed and something waits, and take no more than a p
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 import msgspec
@@ -15,6 +15,7 @@ from phalanx.batch.config import Configuration, parse_volcano
 from phalanx.batch.plan import Plan
 from phalanx.batch.registry import known_plugins
 from phalanx.head.clock import Clock
+from phalanx.head.gangs.cycle_times import CycleTimes
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_lifecycle import Move
@@ -139,6 +140,7 @@ class Cycles:
         specs: GangSpecs,
         effects: CycleEffects,
         pace: Pace,
+        times: CycleTimes,
     ) -> None:
         self._clock = clock
         self._registry = registry
@@ -146,6 +148,7 @@ class Cycles:
         self._specs = specs
         self._effects = effects
         self.pace = pace
+        self._times = times
         self._next = NEVER
         self._not_before = self._no_eviction_before = 0.0
 
@@ -175,14 +178,14 @@ class Cycles:
         try:
             self._cycle(now)
         except Exception as error:  # a defect in a plugin, say: what runs must not end with it
+            self._times.failed()
             self._effects.report_defect(error)
             self.request_cycle(AFTER_DEFECT_S)
 
     def _cycle(self, now: float) -> None:
         self._next = NEVER
         self.show_next()
-        registry = self._registry
-        waiting = [gang for gang in registry.waiting.values() if registry.window.sees(gang)]
+        waiting = self._registry.looked_at()
         resting = [gang.rests_until for gang in waiting if gang.rests_until > now]
         if resting:
             self._next = min(resting)
@@ -195,14 +198,15 @@ class Cycles:
 
     def show_next(self) -> None:
         """Have those gangs seen from now on whose turn it is."""
-        for gang in self._registry.window.next(self._registry.waiting.values()):
+        for gang in self._registry.window.next(self._registry.looked_at()):
             self._cache.gang_changed(gang)
 
-    def _run(self, waiting: Iterable[Gang], now: float) -> None:
-        may_evict = self.pace.always_evicts or self._may_evict(waiting)
+    def _run(self, waiting: Collection[Gang], now: float) -> None:
+        may_evict = self.may_evict(waiting)
         evicts = may_evict and now >= self._no_eviction_before
-        plan = self._cache.decide(now, self._clock.wall(), evicts=evicts)
+        plan = self._cache.decide(now, self._clock.wall(), self._times, evicts=evicts)
         self._effects.apply(plan)
+        self._times.decided(plan, waiting, now)
         self._next = min(self._next, self._effects.claim_room(now))
         if evicts or not may_evict:  # else room may be made for them yet
             self._look_for_stranded(waiting, plan, now)
@@ -231,8 +235,10 @@ class Cycles:
             if held < self._specs.podgroup(gang).min_member:
                 self._effects.stranded(gang)
 
-    def _may_evict(self, waiting: Iterable[Gang]) -> bool:
+    def may_evict(self, waiting: Iterable[Gang]) -> bool:
         """Whether somebody who waits might have a right to what somebody holds."""
+        if self.pace.always_evicts:
+            return True
         active = {queue: min(found) for queue, found in self._registry.priorities.items() if found}
         return any(
             gang.priority > active.get(gang.queue, gang.priority)

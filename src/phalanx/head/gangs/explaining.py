@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,8 +13,11 @@ from phalanx.batch.explain import main_reasons, sentence
 from phalanx.batch.specs import Snapshot
 from phalanx.batch.writing import as_data
 from phalanx.errors import JobNotFoundError
-from phalanx.head.gangs.gang import Gang
+from phalanx.head.clock import Clock
+from phalanx.head.gangs.closed_devices import with_closed_devices
+from phalanx.head.gangs.gang import NAMESPACE, Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
+from phalanx.head.gangs.kept_reasons import KeptReasons, Share
 from phalanx.head.gangs.member_states import (
     ABSENT,
     EVICTED,
@@ -21,17 +26,36 @@ from phalanx.head.gangs.member_states import (
     ON_THE_WAY,
     WAITING,
 )
+from phalanx.head.gangs.pictures import Pictures
+from phalanx.head.gangs.scheduler_cache import gentle
 from phalanx.head.gangs.set_aside import SetAside
 from phalanx.model.nearest import nearest
 from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import TimePlan
-from phalanx.plan.inquiry import decide_and_expect, explain_snapshot, plan_snapshot
+from phalanx.plan.inquiry import (
+    decide_and_expect,
+    explain_group,
+    explain_snapshot,
+    plan_snapshot,
+)
 from phalanx.plan.run_times import LearntRunTimes, with_past_runs
 
-Picture = Callable[[Iterable[Gang]], Snapshot]
-"""Everything that a cycle could look at, with these gangs, and with what others take of nodes."""
 PLANNED = 500
 """Of so many that wait, the first in order, people are told when they start."""
+PLANNING_SHORT_S = 0.1
+"""A start that took longer to work out is told again, and others as they were listed last, until it
+took a tenth of the head's time."""
+
+
+class Wait(NamedTuple):
+    """Why something waits in few words, its position in its queue, when it should start, the code
+    of the first reason, and the plugin that says so, where one does."""
+
+    reason: str
+    position: int
+    expected_start: ExpectedStart | None
+    code: str
+    plugin: str = ""
 
 
 class Explanations:
@@ -40,17 +64,31 @@ class Explanations:
     def __init__(
         self,
         registry: GangRegistry,
-        picture: Picture,
+        pictures: Pictures,
+        may_evict: Callable[[Iterable[Gang]], bool],
         show_next: Callable[[], None],
         set_aside: SetAside,
         learnt: LearntRunTimes,
+        clock: Clock,
+        closed_devices: Callable[[], list[str]],
+        told: Callable[[Mapping[str, ExpectedStart], Collection[str]], None],
     ) -> None:
-        """`show_next` has those gangs seen whose turn it is. `learnt`: how long such work ran."""
+        """`may_evict`: whether cycles look for evictions, as these wait. `show_next` has those
+        gangs seen whose turn it is. `learnt`: how long such work ran. `closed_devices`: the GPUs
+        that nobody gets, in words. `told` hears what people are told of starts, and of all gangs
+        that there are."""
+        self._told = told
+        self._closed_devices = closed_devices
         self._learnt = learnt
         self._set_aside = set_aside
         self._registry = registry
-        self._picture = picture
+        self._pictures = pictures
+        self._may_evict = may_evict
         self._show_next = show_next
+        self._reasons = KeptReasons(clock, self._work_out)
+        self._planning = Share(clock, PLANNING_SHORT_S)
+        self._planned: dict[str, ExpectedStart | None] = {}
+        """Of the gang whose start was worked out last."""
 
     def explain(self, name: str) -> Explanation:
         """Why a gang or job waits: reasons, what would change them, and its position in its queue.
@@ -63,42 +101,85 @@ class Explanations:
             raise JobNotFoundError(f"nothing called {name!r} waits or runs{nearest(name, known)}")
         if gang in self._set_aside:
             return _of_defect(gang, self._set_aside.errors[gang.group])
-        seen = self._seen()
-        gangs = seen if gang in seen else [*seen, gang]
-        picture = self._picture(gangs)
-        found = explain_snapshot(picture, gang.uid, self._learnt)[0]
+        picture, found = self._explained(gang)
         order = {} if found.position is msgspec.UNSET else {gang.uid: found.position}
         position = (
             self._position(gang, _is_by_priority(picture), order) if gang.waits else msgspec.UNSET
         )
         state = msgspec.UNSET if gang.waits else _state(gang)
+        if gang.waits:
+            found = with_closed_devices(found, self._closed_devices())
         return msgspec.structs.replace(
             found, kind=_kind(gang), waits=gang.waits, position=position, state=state
         )
 
-    def reasons(self) -> dict[str, tuple[str, int, ExpectedStart | None]]:
-        """(why it waits, position in its queue, expected start) of all that wait, by name, in few
-        words."""
-        gangs = list(self._registry.waiting.values())
-        if not gangs:
+    def _explained(self, gang: Gang) -> tuple[Snapshot, Explanation]:
+        """Decided on the columns that cycles keep, where there are any, else on everything read
+        anew; and what it was decided by."""
+        seen = self._seen()
+        waiting = [one for one in (*self._registry.looked_at(), gang) if one.waits]
+        ready = self._pictures.columns(gang)
+        if ready is None:
+            picture = self._pictures.of(seen if gang in seen else [*seen, gang])
+            picture = self._as_cycles(picture, waiting)
+            return picture, explain_snapshot(picture, gang.uid, self._learnt)[0]
+        rules, columns = ready
+        rules = self._as_cycles(rules, waiting)
+        tasks = [gang.task(index) for index in range(len(gang.members))]
+        starts = partial(self._start, gang.uid)
+        shells = self._pictures.shells
+        return rules, explain_group(rules, columns, gang.uid, tasks, self._learnt, starts, shells)
+
+    def _start(
+        self, uid: str, work_out: Callable[[], ExpectedStart | None]
+    ) -> ExpectedStart | None:
+        """When a gang starts, worked out no oftener than the head can afford."""
+        if not self._planning.is_spent:
+            self._planned = {uid: self._planning.spend(work_out)}
+        if uid in self._planned:
+            return self._planned[uid]
+        listed = self._reasons.last.get(uid)
+        return None if listed is None else listed.expected_start
+
+    def _as_cycles(self, picture: Snapshot, waiting: Iterable[Gang]) -> Snapshot:
+        """Without evictions where cycles look for none, as nobody has a right to any: looking for
+        them is most of what deciding costs on a full cluster."""
+        if self._may_evict(waiting):
+            return picture
+        return msgspec.structs.replace(picture, config=gentle(picture.config))
+
+    def reasons(self) -> dict[str, Wait]:
+        """Why all wait that do, by name. Where very much waits, as it was some seconds ago: what
+        came since has no reason yet."""
+        if not self._registry.waiting:
             return {}
-        picture = self._picture(self._seen())
+        kept = self._reasons.get()
+        here = (gang.uid for gang in self._registry.waiting.values())
+        return {uid: kept[uid] for uid in here if uid in kept}
+
+    def _work_out(self) -> dict[str, Wait]:
+        gangs = list(self._registry.waiting.values())
+        picture = self._as_cycles(self._pictures.of(self._seen()), self._registry.looked_at())
         plan, starts, order = decide_and_expect(picture, PLANNED, self._learnt)
+        self._told(starts, {gang.uid for gang in self._registry.gangs.values()})
         positions = self._positions(_is_by_priority(picture), order)
-        found: dict[str, tuple[str, int, ExpectedStart | None]] = {}
+        found: dict[str, Wait] = {}
         for gang in gangs:
             position = positions[gang.uid]
             if gang in self._set_aside:
-                found[gang.uid] = (_DEFECT + self._set_aside.errors[gang.group], position, None)
+                error = _DEFECT + self._set_aside.errors[gang.group]
+                found[gang.uid] = Wait(error, position, None, _SET_ASIDE)
                 continue
             waiting = [gang.task(i) for i in gang.among(WAITING)]
             if self._registry.window.sees(gang):
                 of_tasks = plan.rejections.get(waiting[0], ())
                 main = main_reasons(plan.rejections.get(gang.uid, ()), of_tasks)
                 reason = "; ".join(map(sentence, main))
+                code, plugin = (main[0].reason, main[0].plugin) if main else ("", "")
             else:
                 reason = "others that ask for the same are ahead of it"
-            found[gang.uid] = (reason, position, starts.get(gang.uid))
+                code, plugin = "behind", ""
+            found[gang.uid] = Wait(reason, position, starts.get(gang.uid), code, plugin)
         return found
 
     def find(self, name: str) -> Gang | None:
@@ -108,23 +189,25 @@ class Explanations:
             if found is not None:
                 return found
         namespace, _, own = name.rpartition("/")
-        known = ((g.namespace, g.name, g) for g in self._registry.gangs.values())
-        wanted = (namespace or "default", own)
-        return next((gang for space, word, gang in known if (space, word) == wanted), None)
+        return self._registry.named.get(f"{namespace or NAMESPACE}/{own}")
 
     def _position(self, gang: Gang, is_by_priority: bool, order: Mapping[str, int]) -> int:
         """1 for the first that waits in its queue. `order`: see _positions."""
-        sees, mine = self._registry.window.sees, _place(gang, is_by_priority)
-        ahead = 0
-        for other in self._registry.of_queue(gang.queue).values():
-            if not other.waits:
-                continue
-            theirs = _place(other, is_by_priority)
-            if sees(gang):
-                ahead += not sees(other) and theirs[0] < mine[0]
-            else:
-                ahead += theirs[0] <= mine[0] if sees(other) else theirs < mine
-        return (order.get(gang.uid, 1) if sees(gang) else 1) + ahead
+        registry = self._registry
+        looked_at = [one for one in registry.looked_at() if one.queue == gang.queue]
+        mine = _place(gang, is_by_priority)
+        if registry.window.sees(gang):
+            place = order.get(gang.uid, 1)
+            unseen = registry.lines.of_higher_priority(gang) if is_by_priority else 0
+            return (
+                place + unseen - sum(_place(one, is_by_priority)[0] < mine[0] for one in looked_at)
+            )
+        before = registry.lines.earlier(gang, any_priority=not is_by_priority)
+        if is_by_priority:
+            before += registry.lines.of_higher_priority(gang)
+        # Who is seen goes before all of its priority that are not, whenever it came.
+        late = (_place(one, is_by_priority) for one in looked_at)
+        return 1 + before + sum(one[0] == mine[0] and one >= mine for one in late)
 
     def _positions(self, is_by_priority: bool, order: Mapping[str, int]) -> dict[str, int]:
         """Of all that wait. `order`: positions among those that cycles see; those that they do not
@@ -150,11 +233,11 @@ class Explanations:
         """Who starts when, of the first that wait, and until when what runs holds its places."""
         self._show_next()
         living = (g for g in self._registry.gangs.values() if g not in self._set_aside)
-        return plan_snapshot(self._picture(living), PLANNED, self._learnt)
+        return plan_snapshot(self._pictures.of(living), PLANNED, self._learnt)
 
     def snapshot(self, has_past_runs: bool) -> bytes:
         """Everything that a cycle could look at, as a snapshot file in JSON."""
-        picture = self._picture(self._registry.gangs.values())
+        picture = self._pictures.of(self._registry.gangs.values())
         if has_past_runs:
             picture = with_past_runs(picture, self._learnt)
         return msgspec.json.encode(as_data(picture))
@@ -176,12 +259,13 @@ def _state(gang: Gang) -> str:
     return "ends"
 
 
+_SET_ASIDE = "set-aside"
 _DEFECT = "it is set aside, as deciding about it failed: "
 
 
 def _of_defect(gang: Gang, error: str) -> Explanation:
     reason = Reason(
-        reason="set-aside",
+        reason=_SET_ASIDE,
         count=1,
         detail={"error": error},
         sentence=_DEFECT + error,

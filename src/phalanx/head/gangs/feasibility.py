@@ -81,6 +81,8 @@ def check_side_by_side(
         if len(domains) > 1:
             where = f"the {len(domains)} domains whose nodes are close enough hold"
         why = f"each asks for {asks}, and {where} no more side by side"
+    if len(needs) == 1:
+        raise GangInfeasibleError(f"{what} could never start here: {why}.")
     raise GangInfeasibleError(
         f"{what} needs {len(needs)} members at once and could never have more than {most} here: "
         f"{why}."
@@ -117,7 +119,13 @@ def most_members(
     their queue may use at most. Members go to the first node that has room, so the answer is
     exact where all ask for the same.
     """
-    left = [ResourceSet.from_mapping(node) for node in nodes]
+    left: dict[int, ResourceSet] = {}  # of nodes that were looked at: there may be thousands
+
+    def room(at: int) -> ResourceSet:
+        if at not in left:
+            left[at] = ResourceSet.from_mapping(nodes[at])
+        return left[at]
+
     held: dict[str, float] = {}
     placed = at = 0
     for member in members:
@@ -128,11 +136,11 @@ def most_members(
         if any(amount > limits[name] for name, amount in used.items() if name in limits):
             break
         asked = ResourceSet.from_mapping(member)
-        while at < len(left) and not asked.is_subset(left[at]):
+        while at < len(nodes) and not asked.is_subset(room(at)):
             at += 1
-        if at == len(left):
+        if at == len(nodes):
             break
-        left[at] = left[at] - asked
+        left[at] = room(at) - asked
         held |= used
         placed += 1
     return placed

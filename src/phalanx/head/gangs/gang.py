@@ -32,6 +32,8 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     """Since when its node keeps its bundle, in seconds since the epoch."""
     why_gone: str = ""
     """Why it lost or gives up its place, where it was not evicted."""
+    gave_way: str = ""
+    """For whom it was evicted, in words."""
     devices: dict[str, list[int]] = {}
     """The devices that were set aside for it last, by resource."""
     of_group: str = ""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.head.gangs.cycle_window import CycleWindow
 from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.lines import Lines, came
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import HOLDING, WAITING
 from phalanx.model.rows.work import Amounts
@@ -16,7 +17,7 @@ Keep = Callable[[str, bytes, Gang | None], None]
 
 
 def one_of_each_name(gangs: Iterable[Gang]) -> tuple[list[Gang], list[Gang]]:
-    """The gangs that a head goes on with, the oldest first, and those that it forgets.
+    """The gangs that a head goes on with, as they came, and those that it forgets.
 
     Only a store that lost what was written last has two of one name: a job's gang of which the end
     was lost, and its next one. Members go by names, so one of them goes on: one that is not
@@ -28,7 +29,7 @@ def one_of_each_name(gangs: Iterable[Gang]) -> tuple[list[Gang], list[Gang]]:
         if gang.uid in best:
             twins.append(best[gang.uid])
         best[gang.uid] = gang
-    return sorted(best.values(), key=lambda gang: gang.created), twins
+    return sorted(best.values(), key=came), twins
 
 
 class GangRegistry:
@@ -42,9 +43,13 @@ class GangRegistry:
         self.follow: Callable[[Gang], None] = lambda gang: None
         """Hears of every gang that changes or is over."""
         self.gangs: dict[bytes, Gang] = {}
+        self.named: dict[str, Gang] = {}
+        """The same by their `uid`."""
         self.member_of: dict[str, tuple[Gang, int]] = {}
         self.waiting: dict[bytes, Gang] = {}
         """Gangs of which members wait for places."""
+        self.lines = Lines()
+        """The same, in the order in which they came."""
         self.active: dict[bytes, Gang] = {}
         """Gangs of which members take, or may take, something of nodes."""
         self.priorities: dict[str, Counter[int]] = {}
@@ -53,25 +58,34 @@ class GangRegistry:
         self.window = CycleWindow()
 
     def add(self, gang: Gang) -> None:
-        """A gang has come, or is known again."""
-        self.gangs[gang.group] = gang
+        """A gang has come."""
+        self.know(gang)
+        self.keep(gang)
+
+    def know(self, gang: Gang) -> None:
+        """A gang that is written down is known again."""
+        self.gangs[gang.group] = self.named[gang.uid] = gang
         if gang.queue not in self._queues:
             self._queues[gang.queue] = {}
             self._queues_changed()
         self._queues[gang.queue][gang.group] = gang
         self.window.add(gang)
         self._look_at(gang)
-        self.know_members(gang)
+        self._know_members(gang)
+        self.follow(gang)
 
-    def know_members(self, gang: Gang) -> None:
-        """It has these members from now on."""
+    def members_added(self, gang: Gang) -> None:
+        """It has more members from now on."""
+        self._know_members(gang)
+        self.keep(gang)
+
+    def _know_members(self, gang: Gang) -> None:
         for index in range(len(gang.members)):
             self.member_of[gang.task(index)] = (gang, index)
-        self.keep(gang)
 
     def remove(self, gang: Gang) -> None:
         """It is over."""
-        del self.gangs[gang.group]
+        del self.gangs[gang.group], self.named[gang.uid]
         of_queue = self._queues[gang.queue]
         del of_queue[gang.group]
         if not of_queue:
@@ -101,10 +115,13 @@ class GangRegistry:
 
     def _look_at(self, gang: Gang) -> None:
         group = gang.group
-        if gang.waits:
-            self.waiting[group] = gang
-        else:
-            self.waiting.pop(group, None)
+        if gang.waits is not (group in self.waiting):
+            if gang.waits:
+                self.waiting[group] = gang
+                self.lines.enter(gang)
+            else:
+                del self.waiting[group]
+                self.lines.leave(gang)
         if gang.holds is (group in self.active):
             return
         priorities = self.priorities.setdefault(gang.queue, Counter())
@@ -123,6 +140,12 @@ class GangRegistry:
     def queues(self) -> frozenset[str]:
         """The queues that have any gang."""
         return frozenset(self._queues)
+
+    def looked_at(self) -> list[Gang]:
+        """Gangs of which members wait, and that cycles look at."""
+        seen, waiting = self.window.seen, self.waiting
+        few, many = (seen, waiting) if len(seen) < len(waiting) else (waiting, seen)
+        return [gang for group, gang in few.items() if group in many]
 
     def of_queue(self, queue: str) -> Mapping[bytes, Gang]:
         """The gangs of a queue."""

@@ -6,25 +6,33 @@ A gang is to nodes a placement group with a bundle a member: `cycles` decides wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from phalanx.batch.cluster import Cluster
 from phalanx.batch.plan import Plan
 from phalanx.batch.plugin_parts.users import BOOKS
-from phalanx.batch.specs import Shape, Snapshot, TaskSpec
+from phalanx.batch.plugins.reservation import Reservation
+from phalanx.batch.specs import Snapshot
+from phalanx.errors import JobCommandError
 from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.accounting.requests import AccountingRequests
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
+from phalanx.head.events.book import EventBook
+from phalanx.head.events.stories import Stories
 from phalanx.head.gangs.bundle_orders import BundleOrders
-from phalanx.head.gangs.cycles import NEVER, Cycles, Pace
+from phalanx.head.gangs.cycle_log import CycleLog
+from phalanx.head.gangs.cycle_times import CycleTimes
+from phalanx.head.gangs.cycles import Cycles, Pace
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_events import Recorder
 from phalanx.head.gangs.gang_registry import GangRegistry, one_of_each_name
+from phalanx.head.gangs.gang_starts import GangStarts
+from phalanx.head.gangs.kept_promises import TABLE, KeptPromises
 from phalanx.head.gangs.live_cluster import LiveCluster
 from phalanx.head.gangs.member_lifecycle import MemberLifecycle
 from phalanx.head.gangs.member_states import HELD
@@ -34,6 +42,7 @@ from phalanx.head.gangs.news import News
 from phalanx.head.gangs.not_in_use import Held
 from phalanx.head.gangs.offered_ports import OfferedPorts
 from phalanx.head.gangs.outside_work import OutsideWork
+from phalanx.head.gangs.pictures import Pictures
 from phalanx.head.gangs.plan_applier import PlanApplier
 from phalanx.head.gangs.refusals import Refusals
 from phalanx.head.gangs.rendezvous import Rendezvous
@@ -45,14 +54,18 @@ from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.jobs.elements import ElementRows
+from phalanx.head.jobs.events import Commanded
+from phalanx.head.jobs.idle_gpus import IdleGpus, holdings
 from phalanx.head.jobs.job_gangs import JobGangs, JobRow
 from phalanx.head.jobs.logs import Logs
 from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.requests import JobRequests
+from phalanx.head.jobs.signals import Signals
 from phalanx.head.jobs.steps import Steps
 from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.numbers import NumbersOverTime
 from phalanx.head.outbox import Outbox
 from phalanx.head.queues.control import Queues
 from phalanx.head.queues.table import QueueRecord
@@ -63,9 +76,11 @@ from phalanx.head.shares.books import BookRow, Books
 from phalanx.head.shares.control import SharesControl
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode
-from phalanx.model.jobs.records import CronRecord, FlowRecord
+from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
+from phalanx.model.jobs.states import TERMINATE_JOB
 from phalanx.observe.cluster_events import Event
+from phalanx.observe.metrics.meter import Meter
 from phalanx.plan.planner import Planner, lent
 from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import (
@@ -76,26 +91,26 @@ from phalanx.protocol.bundle_messages import (
     MemberNews,
     MemberUsed,
     Prepared,
+    StepEnded,
     StepStarted,
 )
 from phalanx.protocol.cluster_messages import QueueWeights
-from phalanx.protocol.requests.gangs import ShowPlan, TakeSnapshot
+from phalanx.protocol.requests.gangs import ListCycles, ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.jobs import ReadJobLog
 from phalanx.protocol.requests.news import GetNews
-from phalanx.protocol.requests.request import RequestHandlers
-from phalanx.protocol.requests.steps import AttachMember, RunStep
+from phalanx.protocol.requests.request import Entry, RequestHandlers
+from phalanx.protocol.requests.series import GetSeries
+from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep, SignalJob
 from phalanx.resources.ports import RandomSource
 
 REPORTS_PAUSE_S = 0.02
 """When only nodes' reports have changed, cycles are this far apart."""
-OTHERS = "others"
-"""The namespace under which a picture shows what is taken by work outside of gangs."""
 
 
 class GangScheduler:
     """All queues, gangs and jobs of the cluster. See GangEvents for what it hears."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915  (where the parts are composed: a statement each)
         self,
         outbox: Outbox,
         state_store: StateStore,
@@ -109,7 +124,11 @@ class GangScheduler:
         record: Callable[[Event], None],
         defects: Defects,
         ledger: Ledger | None,
+        meter: Meter,
+        book: EventBook,
+        busy: Callable[[str, int, float], float | None],
     ) -> None:
+        """`busy`: see IdleGpus."""
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -131,7 +150,13 @@ class GangScheduler:
         seen, member_of = registry.window.seen, registry.member_of
         self.set_aside = SetAside(lambda error, gang: defects.add("gang", error, gang.name))
         self.rules = rules = Rules(
-            state_store, placement, defects, self._truth, self._rules_changed
+            state_store,
+            placement,
+            defects,
+            self._truth,
+            self._rules_changed,
+            meter,
+            book,
         )
         self.books = books = Books(state_store.keep, clock.wall, rules.current(), live.shape)
         self.shares = SharesControl(
@@ -143,14 +168,22 @@ class GangScheduler:
             live, seen, member_of, self.set_aside, shells,
             on_plugin_left_out=lambda name, error: defects.add("plugin", error, name),
         )  # fmt: skip
-        self.cycles = Cycles(clock, registry, self.cache, live, self, Pace())
-        self._recorder = Recorder(record, clock.wall, lambda gang: live.podgroup(gang).min_member)
-        lifecycle = MemberLifecycle(
-            registry, self.cache, self._outside_work, books, self._recorder, self.cycles
+        self.pictures = Pictures(clock, self.cache, nodes, self._outside_work, books)
+        cycle_log = CycleLog(clock, member_of)
+        self.cycles = Cycles(
+            clock, registry, self.cache, live, self, Pace(), CycleTimes(meter, clock, cycle_log)
         )
+        self._recorder = Recorder(record, clock.wall, lambda gang: live.podgroup(gang).min_member)
+        self._stories = Stories(book, self.queues, calendar, self._host_of, self._job_of)
+        starts = GangStarts(meter, clock)
+        lifecycle = MemberLifecycle(
+            registry, self.cache, self._outside_work, books, self._recorder, self.cycles, starts,
+            self._stories.of_gangs,
+        )  # fmt: skip
         self._ports = OfferedPorts(nodes)
-        first_port = placement.selector.min_dynamic_port
-        self._rendezvous = Rendezvous(rng, self.address_of, self._ports, first_port)
+        self._rendezvous = Rendezvous(
+            rng, self.address_of, self._ports, placement.selector.min_dynamic_port
+        )
         self._refusals = Refusals(clock, self.cache.gang_amended)
         self._orders = BundleOrders(
             outbox, state_store, nodes.cluster, groups, self._rendezvous, self._remove
@@ -159,15 +192,15 @@ class GangScheduler:
             registry, lifecycle, self._orders, self, clock, lambda gang: has_minimum(gang, live)
         )
         self.applier = PlanApplier(
-            registry, self.reservations, live, self, self.cache.gang_amended, self._failed
+            registry, self.reservations, live, self, self.cache.gang_amended, self._failed, meter
         )
         self._claims = RoomClaims(
-            outbox, clock, nodes, self._outside_work, registry.member_of, self._truth
+            outbox, clock, nodes, self._outside_work, registry.member_of, self.pictures.truth
         )
         self.priorities = Priorities(state_store)
         self.jobs = JobGangs(
             outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
-            nodes.is_here, self.priorities.of, defects, ledger, self._host_of,
+            nodes.is_here, self.priorities.of, defects, ledger, self._host_of, meter,
         )  # fmt: skip
         live.record_of = self.jobs.table.get
         self.jobs.reserved_until, calendar.jobs = calendar.ends, self.jobs
@@ -176,21 +209,41 @@ class GangScheduler:
             live.tried = self._refusals.of
         self.logs = Logs(outbox, nodes, self.jobs)
         past = PastJobs(self.jobs.table.get)
-        shells |= lent(Planner(past.learnt))
+        self._promises = KeptPromises(Planner(past.learnt), state_store.keep)
+        shells |= lent(self._promises.planner)
         self.explanations = Explanations(
-            registry, self._picture, self.cycles.show_next, self.set_aside, past.learnt
+            registry,
+            self.pictures,
+            self.cycles.may_evict,
+            self.cycles.show_next,
+            self.set_aside,
+            past.learnt,
+            clock,
+            nodes.closed_devices,
+            starts.told,
         )
         self.job_requests = JobRequests(
             state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
             self.domains, self.explanations, past, calendar, defects,
         )  # fmt: skip
+        self.idle = IdleGpus(
+            lambda: holdings(registry.gangs.values()),
+            self.queues.idle_rule,
+            busy,
+            book,
+            self._end_idle,
+        )
         self.steps = Steps(outbox, nodes, self.jobs, self.job_requests, rng)
         self.gang_requests = GangRequests(
             clock, nodes, registry, self.queues, self.domains, self.reservations,
             self._request_cycle,
         )  # fmt: skip
         self._news = News(clock, nodes, registry, self.job_requests, self.gang_requests)
-        self.job_requests.follow = self._news.job_changed
+        self._numbers = NumbersOverTime(clock, nodes, self._job_states, self._news.queue_rows)
+        self.job_requests.follow, self.job_requests.forgotten = (
+            self._job_changed,
+            self._job_forgotten,
+        )
         registry.follow = self._news.gang_changed
         self.handlers = RequestHandlers(
             "the control store",
@@ -199,19 +252,37 @@ class GangScheduler:
             *calendar.entries(),
             *rules.entries(),
             *self.shares.entries(),
-            *AccountingRequests(ledger).entries(),
-            ReadJobLog.handled_by(self.logs.read),
-            RunStep.handled_by(self.steps.run),
-            AttachMember.handled_by(self.steps.attach),
-            TakeSnapshot.handled_by(
-                lambda _, request: self.explanations.snapshot(request.has_past_runs)
-            ),
-            GetNews.handled_by(self._news.tell),
-            ShowPlan.handled_by(lambda _, request: self.explanations.plan()),
+            *AccountingRequests(ledger, self.jobs.steps.meant).entries(),
+            *self._entries(cycle_log),
             on_defect=defects.in_request,
         )
 
+    def _entries(self, cycle_log: CycleLog) -> list[Entry]:
+        """Requests to parts that answer one or two."""
+        explain, steps = self.explanations, self.steps
+        signals = Signals(self._outbox, self._nodes, self.jobs, self.job_requests)
+        return [
+            ReadJobLog.handled_by(self.logs.read),
+            BeginStep.handled_by(steps.begin),
+            RunStep.handled_by(steps.run),
+            AttachMember.handled_by(steps.attach),
+            SignalJob.handled_by(signals.send),
+            GetNews.handled_by(self._news.tell),
+            GetSeries.handled_by(self._numbers.tell),
+            ListCycles.handled_by(lambda _, request: cycle_log.rows(request.number)),
+            ShowPlan.handled_by(lambda _, request: explain.plan()),
+            TakeSnapshot.handled_by(lambda _, request: explain.snapshot(request.has_past_runs)),
+        ]
+
     # ---- what is known of gangs --------------------------------------------------------------
+
+    def _job_changed(self, job: JobRecord) -> None:
+        self._news.job_changed(job)
+        self._stories.of_jobs.changed(job)
+
+    def _job_forgotten(self, job: JobRecord) -> None:
+        self._news.job_changed(job)
+        self._stories.of_jobs.forgotten(job)
 
     def _failed(self, gang: Gang, error: Exception) -> None:
         self.set_aside.add(gang, error)
@@ -225,6 +296,9 @@ class GangScheduler:
             "waiting": sum(gang.waits for gang in gangs),
             "set aside": sum(gang in self.set_aside for gang in gangs),
         }
+
+    def _truth(self) -> Snapshot:
+        return self.pictures.truth()
 
     # ---- what became of members --------------------------------------------------------------
 
@@ -241,6 +315,9 @@ class GangScheduler:
         """What a node's machine is called, for people."""
         record = self._nodes.get(node_id)
         return (record.hostname if record is not None else "") or node_id[:8]
+
+    def _job_of(self, uid: str) -> JobRecord | None:
+        return self.jobs.table.get(uid)
 
     # ---- what nodes and processes do ---------------------------------------------------------
 
@@ -271,6 +348,17 @@ class GangScheduler:
         """See GangEvents."""
         self.reservations.node_gone(record.node_id, now)
         self._nodes_changed(record)
+
+    def vacate(self, node_id: str) -> None:
+        """See GangEvents. Its members wait again, and those of their gang elsewhere with them where
+        that is left with less than its minimum."""
+        for gang in list(self.registry.gangs.values()):
+            here = [i for i, member in enumerate(gang.members) if member.node == node_id]
+            if here:
+                had_minimum = has_minimum(gang, self._live_cluster)
+                self.applier.evict(gang, here, "drain")
+                if had_minimum and not has_minimum(gang, self._live_cluster):
+                    self.applier.evict(gang, list(range(len(gang.members))), "drain")
 
     def _nodes_changed(self, record: NodeRecord) -> None:
         self._ports.nodes_changed()
@@ -309,9 +397,11 @@ class GangScheduler:
         """See GangEvents."""
         self.reservations.returned(node_id, message.group, message.attempt)
 
-    def member_news(self, node_id: str, message: MemberNews | MemberUsed) -> None:
+    def member_news(self, node_id: str, message: MemberNews | MemberUsed | StepEnded) -> None:
         """See GangEvents."""
-        if isinstance(message, MemberUsed):
+        if isinstance(message, StepEnded):
+            self.jobs.step_ended(message)
+        elif isinstance(message, MemberUsed):
             self.jobs.member_used(message)
         else:
             self.jobs.member_news(node_id, message)
@@ -342,6 +432,19 @@ class GangScheduler:
         with self._defects.kept_apart("reservation"):
             self.calendar.tick()
         self.job_requests.tick()
+        with self._defects.kept_apart("job"):
+            self.jobs.steps.tick()
+        with self._defects.kept_apart("job"):
+            self.idle.tick(now)
+        with self._defects.kept_apart("numbers"):
+            self._numbers.tick(now)
+
+    def _job_states(self) -> Iterator[str]:
+        return (job.state for job in self.jobs.table.all() if job.spec.element is None)
+
+    def _end_idle(self, job: str, why: str) -> None:
+        with contextlib.suppress(JobCommandError):  # it ends already
+            self.jobs.handle(Commanded(job=job, action=TERMINATE_JOB, reason=why))
 
     def round(self, now: float) -> float:
         """See GangEvents."""
@@ -385,11 +488,13 @@ class GangScheduler:
 
     def apply(self, plan: Plan) -> None:
         """See CycleEffects."""
+        self._promises.look()
         self.applier.apply(plan)
 
-    def evicted(self, gang: Gang, members: list[int], action: str) -> None:
+    def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
         """See PlanEffects."""
         self._recorder.evicted(gang, members, action)
+        self._stories.evicted(gang, members, action, claimant)
 
     def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
         """See PlanEffects."""
@@ -439,51 +544,13 @@ class GangScheduler:
 
     def _rules_changed(self) -> None:
         self.books.rules_changed(self.rules.current())
+        if Reservation.name not in self.rules.current().plugin_names():
+            self._promises.drop()
         self.cache.rules_changed()
         self.cycles.pace = msgspec.structs.replace(
             self.cycles.pace, always_evicts=self.rules.always_evicts
         )
         self._request_cycle()
-
-    # ---- pictures ----------------------------------------------------------------------------
-
-    def _truth(self) -> Snapshot:
-        return self.cache.truth(self._clock.now(), self._clock.wall())
-
-    def patched_cluster(self) -> Cluster:
-        """What the next cycle looks at."""
-        return self.cache.cluster(self._clock.now(), self._clock.wall())
-
-    def read_cluster(self) -> Cluster:
-        """The same, read again from where it is known."""
-        cluster = Cluster(self._truth())
-        for record in self._nodes.living():
-            cluster.occupy(record.node_id, self._outside_work.taken(record.node_id))
-        return cluster
-
-    def _picture(self, gangs: Iterable[Gang]) -> Snapshot:
-        """Everything that a cycle could look at, with these gangs, none of which rests, and with
-        what others take of nodes."""
-        found = self.cache.picture(gangs, NEVER, self._clock.wall())
-        queues = [
-            msgspec.structs.replace(queue, users=self.books.specs(queue.name))
-            for queue in found.queues
-        ]
-        taken = {r.node_id: self._outside_work.taken(r.node_id) for r in self._nodes.living()}
-        others = [
-            TaskSpec(
-                name=f"others-{node[:8]}",
-                podgroup="",
-                shape=Shape(request=amounts, namespace=OTHERS),
-                node=node,
-                phase="Running",
-                preemptable=False,
-            )
-            for node, amounts in taken.items()
-            if amounts
-        ]
-        tasks = (*found.tasks, *others)
-        return msgspec.structs.replace(found, queues=tuple(queues), tasks=tasks)
 
     # ---- a head that came back ---------------------------------------------------------------
 
@@ -493,14 +560,16 @@ class GangScheduler:
         self.rules.load(decode(row, type=RulesRow) for row in stored["rules"])
         self.queues.table.restore([decode(row, type=QueueRecord) for row in stored["queues"]])
         self.books.load(decode(row, type=BookRow) for row in stored["shares"])
+        job_rows = [decode(row, type=JobRow) for row in stored["batch_jobs"]]
         self.jobs.load(
-            (decode(row, type=JobRow) for row in stored["batch_jobs"]),
+            job_rows,
             (decode(row, type=ElementRows) for row in stored["elements"]),
         )
         self.calendar.load(
             [decode(row, type=ReservationRecord) for row in stored["reservations"]],
             [decode(row, type=LicenseRow) for row in stored["licenses"]],
         )
+        self._stories.restore(row.record for row in job_rows)
         self.domains.load(decode(row, type=HyperNode) for row in stored["hypernodes"])
         self.priorities.load(decode(row, type=PriorityClass) for row in stored["priorities"])
         gangs, twins = one_of_each_name(decode(row, type=Gang) for row in stored["gangs"])
@@ -511,15 +580,18 @@ class GangScheduler:
                 self._rendezvous.keep_ports(gang)
                 self._outside_work.gang_known(gang)
                 self.books.gang_known(gang)
+                self.applier.gang_known(gang)
                 self.jobs.know_gang(gang)
                 self.reservations.restore(gang, self._nodes.is_alive)
         self.jobs.restore()
         for job in self.jobs.table.all():
-            self._news.job_changed(job)
+            self._job_changed(job)
         templates = [decode(row, type=JobSpec) for row in stored["templates"]]
         flows = [decode(row, type=FlowRecord) for row in stored["flows"]]
         in_order = sorted(flows, key=lambda flow: flow.submitted)
         self.job_requests.flows.restore(templates, in_order)
         self.job_requests.crons.restore([decode(row, type=CronRecord) for row in stored["crons"]])
+        self.jobs.steps.restore(stored["steps"], self.registry.gangs, self._clock.wall())
         self.jobs.records.restore(stored["attempts"])
+        self._promises.load(stored[TABLE])
         self._request_cycle()

@@ -7,6 +7,7 @@ above; where there are none, nodes with one value of the label `rack` are a doma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from phalanx.batch.hypernodes import HyperNodes
 from phalanx.batch.jobs import is_bound
@@ -25,6 +26,20 @@ NODE_TIER, RACK_TIER = 1, 2
 """Where no HyperNode is declared."""
 
 Totals = dict[str, float]
+
+
+class _Wholes(Sequence[Totals]):
+    """What each node has, worked out when it is looked at: most gangs find room on the first."""
+
+    def __init__(self, records: Sequence[NodeRecord]) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, at: Any) -> Any:
+        found = self._records[at]
+        return _Wholes(found) if isinstance(at, slice) else found.whole
 
 
 class Domains:
@@ -85,12 +100,12 @@ class Domains:
 
     def within(
         self, topology: NetworkTopology | None, records: Sequence[NodeRecord]
-    ) -> list[list[Totals]]:
+    ) -> list[Sequence[Totals]]:
         """What the nodes of each domain have in which such a gang may be placed whole.
 
         Raises ValueError for the name of a tier that there is not.
         """
-        everything = [[record.totals for record in records]]
+        everything: list[Sequence[Totals]] = [_Wholes(records)]
         if topology is None or topology.mode != "hard" or not is_bound(topology):
             return everything
         specs = self.specs(records)
@@ -102,7 +117,7 @@ class Domains:
         if bound > max(tree.tiers, default=0):
             return everything
         return [
-            [records[i].totals for i in tree.members[spec.name]]
+            [records[i].whole for i in tree.members[spec.name]]
             for spec in specs
             if spec.tier <= bound
         ] or [[]]

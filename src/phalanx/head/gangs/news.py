@@ -50,8 +50,9 @@ class News:
         """A gang has come, has changed, or is over."""
         self._changed_gangs.note(gang.group)
 
-    def _queue_rows(self) -> list[QueueInfo]:
-        """What queues hold is counted over all gangs: the more there are, the more seldom."""
+    def queue_rows(self) -> list[QueueInfo]:
+        """All queues, for people. What they hold is counted over all gangs: the more there are,
+        the more seldom."""
         now = self._clock.now()
         if now >= self._queues_due:
             self._queues = self._gangs.queue_rows()
@@ -80,5 +81,5 @@ class News:
             gone_nodes=gone_nodes,
             gone_jobs=[uid for uid in uids if uid not in there],
             gone_gangs=[g.hex() for g in groups if g not in self._registry.gangs],
-            queues=self._queue_rows(),
+            queues=self.queue_rows(),
         )

@@ -17,6 +17,7 @@ from phalanx.protocol.bundle_messages import (
     MemberNews,
     MemberUsed,
     Prepared,
+    StepEnded,
     StepStarted,
 )
 
@@ -51,6 +52,10 @@ class GangEvents(Protocol):
         """A node is given up."""
         ...
 
+    def vacate(self, node_id: str) -> None:
+        """A node has to be empty now."""
+        ...
+
     def prepared(self, node_id: str, message: Prepared, now: float) -> None:
         """A node has set bundles aside, or says why it cannot."""
         ...
@@ -63,8 +68,9 @@ class GangEvents(Protocol):
         """A node has freed bundles."""
         ...
 
-    def member_news(self, node_id: str, message: MemberNews | MemberUsed) -> None:
-        """A job's member runs, or has ended; or what it used that lost its place."""
+    def member_news(self, node_id: str, message: MemberNews | MemberUsed | StepEnded) -> None:
+        """A job's member runs, or has ended; what it used that lost its place; how a task of a
+        step has ended."""
         ...
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
@@ -110,6 +116,9 @@ class GangsNotInUse:
     def node_dead(self, record: NodeRecord, now: float) -> None:
         """See GangEvents."""
 
+    def vacate(self, node_id: str) -> None:
+        """See GangEvents."""
+
     def prepared(self, node_id: str, message: Prepared, now: float) -> None:
         """See GangEvents."""
 
@@ -119,7 +128,7 @@ class GangsNotInUse:
     def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
         """See GangEvents."""
 
-    def member_news(self, node_id: str, message: MemberNews | MemberUsed) -> None:
+    def member_news(self, node_id: str, message: MemberNews | MemberUsed | StepEnded) -> None:
         """See GangEvents."""
 
     def node_answered(self, message: LogRead | StepStarted) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.feasibility import new_feasible_gang
@@ -26,7 +25,7 @@ from phalanx.protocol.requests.queues import (
     QueueFields,
     UpdateQueue,
 )
-from phalanx.protocol.requests.request import Asker, Handler, Request
+from phalanx.protocol.requests.request import Asker, Entry
 
 
 class GangRequests:
@@ -50,7 +49,7 @@ class GangRequests:
         self._reservations = reservations
         self._request_cycle = request_cycle
 
-    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+    def entries(self) -> list[Entry]:
         """For RequestHandlers."""
         queues = self._queues
         return [

@@ -381,7 +381,11 @@ class GangReservations:
         """A gang that an earlier head knew. Nobody hears of what its members lost meanwhile: who
         wants to know asks when all is restored."""
         gang.rests_until = gang.backoff_s = 0.0
-        self._registry.add(gang)
+        self._registry.know(gang)
+        is_moving = gang.holds or gang.is_prepared or gang.is_removed
+        if gang.waits and not is_moving:  # it stands as it did
+            self._effects.changed(gang)
+            return
         on_way = gang.within(ON_THE_WAY)
         now = self._clock.now()
         if gang.is_prepared and on_way:

@@ -8,7 +8,6 @@ reservations, is honoured whether the rules name it or not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
@@ -18,13 +17,15 @@ from phalanx.batch.registry import known_plugins
 from phalanx.batch.specs import Snapshot
 from phalanx.errors import BatchFileError, JobCommandError
 from phalanx.head.defects import Defects
+from phalanx.head.events.book import EventBook
 from phalanx.head.gangs.cycles import configuration, default_text
 from phalanx.head.state_store import StateStore
 from phalanx.model.rows.work import RulesInfo
+from phalanx.observe.metrics.meter import Meter
 from phalanx.plan.planner import lent
 from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.requests.gangs import GetRules, SetRules
-from phalanx.protocol.requests.request import Handler, Request
+from phalanx.protocol.requests.request import Entry
 
 MAX_BYTES = 64 << 10
 """So long a configuration may be."""
@@ -55,19 +56,23 @@ class Rules:
         defects: Defects,
         picture: Callable[[], Snapshot],
         changed: Callable[[], None],
+        meter: Meter,
+        book: EventBook,
     ) -> None:
         """`picture`: everything that a cycle could look at, on which new rules are tried.
         `changed`: there are others from now on."""
+        self._book = book
         self._state_store = state_store
         self._placement = placement
         self._defects = defects
         self._picture = picture
         self._changed = changed
+        self._meter = meter
         self._own: RulesRow | None = None
         self._config: Configuration | None = None
         self._trouble = ""
 
-    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+    def entries(self) -> list[Entry]:
         """For RequestHandlers."""
         return [
             GetRules.handled_by(lambda _, request: self.row()),
@@ -102,11 +107,19 @@ class Rules:
         """Go by these from now on; None: by those that come with the cluster. Raises
         JobCommandError for rules by which no cycle could run."""
         own = None if text is None else RulesRow(text=text, file=file)
-        config = None if own is None else read_rules(own)
-        if config is not None:
-            self._try(config)
+        try:
+            config = None if own is None else read_rules(own)
+            if config is not None:
+                self._try(config)
+        except JobCommandError as error:
+            self._meter.add("phalanx_config_reloads_total", "refused")
+            self._book.note("rules-refused", name=file, why=str(error))
+            raise
+        self._meter.add("phalanx_config_reloads_total", "done")
         self._own, self._config, self._trouble = own, config, ""
         self._state_store.keep("rules", _KEY, own)
+        why = "those that come with the cluster" if own is None else ""
+        self._book.note("rules-set", name=file, why=why)
         self._changed()
         return self.row()
 

@@ -7,7 +7,7 @@ and after a cycle that failed. What is patched equals what reading it again woul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -29,6 +29,7 @@ from phalanx.batch.specs import (
     Snapshot,
     TaskSpec,
 )
+from phalanx.head.gangs.cycle_times import CycleTimes
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import GOING, HELD, PLACING, WAITING
@@ -40,6 +41,9 @@ EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuff
 
 PREFERRING = frozenset({"binpack", "selector"})
 """Plugins that only prefer nodes: without them a cycle decides rightly, if less well."""
+
+NOT_RESTING = float("inf")
+"""A time at which no gang rests any more."""
 
 
 class ClusterSource(Protocol):
@@ -150,31 +154,27 @@ class SchedulerCache:
 
     # ---- cycles ------------------------------------------------------------------------------
 
-    def decide(self, now: float, wall: float, *, evicts: bool) -> Plan:
+    def decide(self, now: float, wall: float, times: CycleTimes, *, evicts: bool) -> Plan:
         """One cycle. `now` is on the head's clock, `wall` in seconds since the epoch. Unless it
         `evicts`, nobody has to go, whatever the configuration says."""
+        began = times.now()
         cluster = self.cluster(now, wall)
+        times.read(began)
         config = self._config_for(cluster.queues)
-        if not evicts:
-            gentle = tuple(name for name in config.actions if name not in EVICTING)
-            config = msgspec.structs.replace(config, actions=gentle)
-        source = self._source
-        snapshot = Snapshot(
-            config=config,
-            reservations=source.reservations(wall),
-            licenses=source.licenses(),
-            now=wall,
-        )
+        snapshot = self._beside_columns(config if evicts else gentle(config), wall)
         kept, self._kept = self._kept, None  # a cycle that fails leaves columns that mean nothing
         try:
-            plan = run_cycle(snapshot, shells=self._shells, cluster=cluster, explains=False)
+            plan = run_cycle(
+                snapshot, clock=times.now, times_hooks=times.wants_hooks(),
+                shells=self._shells, cluster=cluster, explains=False,
+            )  # fmt: skip
         except Exception as error:
             bad = culprit(self._living(), lambda gangs: self._fails(snapshot, gangs, now))
             if bad is not None:
                 self._set_aside.add(bad, error)
             elif not self._leave_out_plugin(snapshot, now, error):
                 raise
-            return self.decide(now, wall, evicts=evicts)
+            return self.decide(now, wall, times, evicts=evicts)
         if cluster is kept:
             kept.take_back(plan)
             self._kept = kept
@@ -226,6 +226,36 @@ class SchedulerCache:
         if self._kept is None:
             return self._read(now, wall, None)
         return self._kept
+
+    def columns_to_try(
+        self, also: Gang, now: float, wall: float
+    ) -> tuple[Snapshot, KeptCluster] | None:
+        """Columns of their own, to decide on once, in which no gang rests and this one is seen,
+        too, and what else such a cycle is told. None where they cannot be patched."""
+        kept = self.cluster(now, wall)
+        if not isinstance(kept, KeptCluster):
+            return None
+        columns = kept.copy()
+        resting = [gang for gang in self._resting.values() if gang.group in self._seen]
+        try:
+            for gang in {one.group: one for one in (*resting, also)}.values():
+                if gang not in self._set_aside:
+                    self._enter(columns, gang, range(len(gang.members)), NOT_RESTING)
+        except NotPatchableError:
+            return None
+        columns.nominated.clear()
+        for job in columns.jobs:
+            job.phase = job.spec.phase
+        return self._beside_columns(self._config_for(columns.queues), wall), columns
+
+    def _beside_columns(self, config: Configuration, wall: float) -> Snapshot:
+        source = self._source
+        return Snapshot(
+            config=config,
+            reservations=source.reservations(wall),
+            licenses=source.licenses(),
+            now=wall,
+        )
 
     def _wake(self, now: float) -> None:
         rested = [gang for gang in self._resting.values() if gang.rests_until <= now]
@@ -293,8 +323,12 @@ class SchedulerCache:
         if gang.group not in self._seen or gang in self._set_aside:
             self._forget_gang(kept, gang)
             return
-        uid = gang.uid
         indexes = range(len(gang.members)) if members is None else sorted(members)
+        self._enter(kept, gang, indexes, now)
+
+    def _enter(self, kept: KeptCluster, gang: Gang, indexes: Sequence[int], now: float) -> None:
+        """Have these members of a gang stand in the columns as they do."""
+        uid = gang.uid
         names = [gang.task(index) for index in indexes]
         if not all(kept.knows(name) for name in names):
             self._forget_gang(kept, gang)
@@ -365,6 +399,13 @@ class SchedulerCache:
         has_paths = any(queue.hierarchy_path for queue in queues)
         config = self._rules(has_paths)
         return _without(config, self._left_out) if self._left_out else config
+
+
+def gentle(config: Configuration) -> Configuration:
+    """These rules without what takes places away."""
+    return msgspec.structs.replace(
+        config, actions=tuple(name for name in config.actions if name not in EVICTING)
+    )
 
 
 def _without(config: Configuration, plugins: Collection[str]) -> Configuration:

@@ -236,7 +236,7 @@ def refusal(group: KnownGroup, index: int, request: ResourceSet) -> tuple[str, s
     if not any(request.is_subset(bundle) for bundle in chosen):
         reason = f"no bundle of the placement group holds {request.to_mapping()}"
         return (reason, code_of(ValueError))
-    if group.infeasible:
+    if group.infeasible and not nodes_of(group, index):  # else some bundles were lost, not these
         return (f"its placement group waits: {group.infeasible}", "")
     return None
 

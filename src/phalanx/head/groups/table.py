@@ -7,8 +7,8 @@ no room never keeps those behind it from being tried.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from phalanx.errors import TaskPlacementGroupRemoved
@@ -170,6 +170,16 @@ class GroupTable:
     def table(self) -> list[dict[str, Any]]:
         """Rows for people."""
         return [facts(group) for group in (*self._groups.values(), *self._pinned.values())]
+
+    def counts(self) -> dict[str, int]:
+        """How many groups are in each state, those that were removed lately among them."""
+        return dict(Counter(one.state for one in (*self._groups.values(), *self._pinned.values())))
+
+    def waiting_bundles(self) -> Iterator[ResourceSet]:
+        """Every bundle that has no node, of all groups."""
+        for group in self._groups.values():
+            for index in group.missing():
+                yield group.bundles[index]
 
     def nodes_of(self, group_id: bytes, index: int = -1) -> list[str]:
         """The nodes that keep the bundle, or any of the group's for -1."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phalanx.head.jobs import judging, time_limits
 from phalanx.head.jobs.alarms import Alarms
+from phalanx.head.jobs.counts import BEGAN, ENDED, RETRIED
 from phalanx.head.jobs.effects import JobEffects
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import WHOLE, JobRecord, MemberRecord
@@ -58,6 +59,7 @@ class JobActions:
                 self.finish(job, st.FAILED, f"{reason}; all {job.retries} retries are used", now)
                 return
             job.retries += 1
+            self._effects.count(job, RETRIED)
         if not again:
             self.go(job, st.RESTARTING, f"{action}: {reason}", now)
         chosen = judging.targets(job, action, group, index)
@@ -111,6 +113,7 @@ class JobActions:
         if rule is None or job.state not in time_limits.TIMED or job.requeues >= rule.most:
             return False
         job.requeues += 1
+        self._effects.count(job, RETRIED)
         self.act(job, st.RESTART_JOB, f"{reason}; requeue {job.requeues} of {rule.most}", now)
         return True
 
@@ -120,6 +123,13 @@ class JobActions:
         self.go(job, st.TERMINATING, reason, now)
         self.end_all(job, reason)
 
+    def run(self, job: JobRecord, reason: str, now: float) -> None:
+        """Enough of it runs."""
+        if job.started is None:
+            job.started = now
+            self._effects.count(job, BEGAN)
+        self.go(job, st.RUNNING, reason, now)
+
     def finish(self, job: JobRecord, state: str, reason: str, now: float) -> None:
         """It is over, or suspended."""
         has_left = job.state in st.ENDING
@@ -127,6 +137,7 @@ class JobActions:
         if state == st.ABORTED:
             return  # it may be resumed
         job.finished = now
+        self._effects.count(job, ENDED)
         if job.spec.array is not None:
             for waits in (st.WAITING, st.BLOCKED):
                 job.count_element(waits, st.ENDED, job.count(waits))

@@ -27,8 +27,8 @@ def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:
 
 
 def check_moments(spec: JobSpec, submitted: float, now: float) -> None:
-    """Raises JobCommandError for times that cannot all be kept, and for a signal before an end that
-    never comes. `now`: the time of day; the job was submitted at `submitted`."""
+    """Raises JobCommandError for times that cannot all be kept. `now`: the time of day; the job was
+    submitted at `submitted`."""
     timing = spec.timing
     if timing.deadline is not None:
         deadline = timing.deadline.since(submitted)
@@ -40,9 +40,3 @@ def check_moments(spec: JobSpec, submitted: float, now: float) -> None:
                 f"then, as it begins at {moment_text(begin)} at the earliest{needs}; allowed is a "
                 "later deadline, or less time"
             )
-    elif timing.signal is not None and timing.limit_s is None:
-        signal = f"{timing.signal.name}@{timing.signal.before_s:.0f}"
-        raise JobCommandError(
-            f"job {spec.uid}: signal={signal}: its time has no end before which to send it; give "
-            "it a time or a deadline, too"
-        )

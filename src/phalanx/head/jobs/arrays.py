@@ -208,6 +208,8 @@ class Arrays:
         """Have those of these wait whose others have completed; end those for which one never
         will."""
         changed = []
+        if job.is_finished:
+            return  # they count as ended already
         for position in positions:
             if elements.state(position) != st.BLOCKED:
                 continue

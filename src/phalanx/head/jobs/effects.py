@@ -45,6 +45,10 @@ class JobEffects(Protocol):
         """What these wait for has begun or ended: OthersChanged follows for each."""
         ...
 
+    def count(self, job: JobRecord, what: str) -> None:
+        """Something happened to it that is counted: see `head.jobs.counts`."""
+        ...
+
     def publish(self, job: JobRecord) -> None:
         """Something about it changed: keep it, and notify who watches."""
         ...

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from phalanx.head.jobs.frameworks import framework_setup
 from phalanx.head.jobs.places import MemberSetup, PlacedGang, PortNeed
-from phalanx.manifests.plugins import options
+from phalanx.head.jobs.torchrun import torchrun_variables
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^()$\s]+)\)")
@@ -38,6 +38,7 @@ def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
         "PHALANX_TASK_INDEX": str(index),
         "PHALANX_ATTEMPT": str(me.attempt),
         "PHALANX_NODE": me.node,
+        "PHALANX_NODE_ADDRESS": me.address,
         "PHALANX_GRACE_S": f"{own.template.grace_s:g}",
         "PHALANX_PORTS": ",".join(map(str, me.ports)),
         "VC_TASK_INDEX": str(index),
@@ -62,34 +63,13 @@ def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
         env["PHALANX_FILES"] = gang.directory
     if gang.job.plugin("env") is not None:
         env["VK_TASK_INDEX"] = str(index)
-    env |= _rendezvous(gang, group, index)
+    env |= torchrun_variables(gang, group, index)
     files: dict[str, str] = {}
     if gang.job.plugin("svc") is not None:
         variables, lists = gang.hosts
         env |= variables
         files |= lists
     return framework_setup(MemberSetup(env=env, files=files), gang, group, index)
-
-
-def _rendezvous(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
-    """What torch.distributed and its kin read."""
-    ranks, me = gang.rendezvous, (group, index)
-    arguments = gang.job.plugin("pytorch")
-    port = "" if arguments is None else options("pytorch", arguments)["port"]
-    if not port and gang.ports:
-        port = str(gang.ports[0])
-    env: dict[str, str] = {}
-    first = next((key for key in ranks.order if key in gang.places), None)
-    if first is not None:
-        env["MASTER_ADDR"] = gang.place(*first).address
-        env["WORLD_SIZE"] = str(len(ranks.order))
-    if port:
-        env["MASTER_PORT"] = port
-    if me in ranks.local:
-        env["RANK"] = str(ranks.rank[me])
-        env["LOCAL_RANK"] = str(ranks.local[me])
-        env["LOCAL_WORLD_SIZE"] = str(ranks.on_node[gang.place(*me).node])
-    return env
 
 
 def _port_labels(group: TaskGroup, gang: PlacedGang) -> str:

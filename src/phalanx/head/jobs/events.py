@@ -27,6 +27,7 @@ class Commanded(JobEvent, frozen=True, kw_only=True, tag=True):
     action: str
     group: str = ""
     index: int = WHOLE
+    reason: str = "by command"
 
 
 class Resized(JobEvent, frozen=True, kw_only=True, tag=True):

@@ -16,6 +16,7 @@ import msgspec
 
 from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.accounting.records import AttemptRecords
+from phalanx.head.accounting.steps import StepBook
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects, describe
 from phalanx.head.gangs.gang import Gang
@@ -25,6 +26,7 @@ from phalanx.head.gangs.member_states import ABSENT, DONE, HELD, PLACELESS, WAIT
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.arrays import Arrays
+from phalanx.head.jobs.counts import JobCounts
 from phalanx.head.jobs.elements import ElementRows
 from phalanx.head.jobs.lifecycle import JobTable
 from phalanx.head.jobs.member_orders import (
@@ -35,14 +37,16 @@ from phalanx.head.jobs.member_orders import (
     key_of,
 )
 from phalanx.head.jobs.podgroup import gang_of, kind_of, members_of
-from phalanx.head.jobs.starting import Starter, Step
+from phalanx.head.jobs.starting import Starter, WantedStep
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
+from phalanx.model.attempts import NODE_LOST, PREEMPTED
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import WarningSignal
-from phalanx.protocol.bundle_messages import ForgetJob, MemberNews, MemberUsed
+from phalanx.observe.metrics.meter import Meter
+from phalanx.protocol.bundle_messages import ForgetJob, MemberNews, MemberUsed, StepEnded
 from phalanx.resources.ports import RandomSource
 
 
@@ -84,6 +88,7 @@ class JobGangs:
         defects: Defects,
         ledger: Ledger | None,
         host_of: Callable[[str], str],
+        meter: Meter,
     ) -> None:
         self._outbox = outbox
         self._state_store = state_store
@@ -96,9 +101,11 @@ class JobGangs:
         self._is_here = is_here
         self._priority_of = priority_of
         self._defects = defects
+        self._counts = JobCounts(meter)
         self.table = JobTable(self)
         self.arrays = Arrays(self, self.table.get)
         self.records = AttemptRecords(state_store, ledger, host_of, self.table.get)
+        self.steps = StepBook(state_store, self.records.put, host_of, clock.now)
         self._rows: dict[str, JobRow] = {}
         self.errors: dict[str, str] = {}
         """What went wrong here with each job that something did with."""
@@ -229,6 +236,10 @@ class JobGangs:
         for uid in jobs:
             self.later(ev.OthersChanged(job=uid))
 
+    def count(self, job: JobRecord, what: str) -> None:
+        """See JobEffects."""
+        self._counts.count(job, what)
+
     def publish(self, job: JobRecord) -> None:
         """See JobEffects."""
         row = self._rows.setdefault(job.uid, JobRow(record=job))
@@ -286,8 +297,11 @@ class JobGangs:
         chosen = sorted(known[key] for key in wanted)
         if self._is_restoring:  # who has a place has it for the attempt that is wanted
             held = [index for index in chosen if gang.members[index].state == HELD]
-            self._start(job, [key_of(gang, index) for index in held])
-            chosen = [index for index in chosen if index not in held]
+            if held:
+                self._start(job, [key_of(gang, index) for index in held])
+            chosen = [index for index in chosen if gang.members[index].state not in (HELD, WAITING)]
+            if not chosen:
+                return
         self._reservations.handle(gang, chosen, Wanted())
 
     def _new_gang(self, job: JobRecord, wanted: set[tuple[str, int]]) -> None:
@@ -302,7 +316,7 @@ class JobGangs:
         gang.members += members_of(job.spec, new, set())
         keys = [key_of(gang, index) for index in range(len(gang.members))]
         gang.kind = kind_of(job.spec, gang.priority, keys)
-        self._registry.know_members(gang)
+        self._registry.members_added(gang)
         self._gang_news.gang_changed(gang)
 
     def _start(self, job: JobRecord, keys: Iterable[Key]) -> None:
@@ -310,10 +324,17 @@ class JobGangs:
         if gang is not None:
             self._orders.start(job, gang, keys)
 
-    def step(self, job: JobRecord, group: str, number: int, wanted: Step) -> StepOrder | None:
+    def step(self, job: JobRecord, group: str, number: int, wanted: WantedStep) -> StepOrder | None:
         """One more program for a member that runs; None for one that does not."""
         found = self.place_of(job, group, number)
         return None if found is None else self._orders.step(job, *found, wanted)
+
+    def number_step(self, job: JobRecord) -> int:
+        """A number that no other step of the job has or had."""
+        job.step_count += 1
+        self.publish(job)
+        self.work_off()
+        return job.step_count - 1
 
     def place_of(self, job: JobRecord, group: str, number: int) -> tuple[Gang, int] | None:
         """(the gang, the place in it) of a member that has been started; None for any other."""
@@ -399,7 +420,11 @@ class JobGangs:
             attempt = gang.members[index].attempt
             if job is not None:
                 self.records.lost(gang, index, job, gang.members[index].why_gone, self.wall())
-            why, gang.members[index].why_gone = gang.members[index].why_gone, ""
+            place = gang.members[index]
+            state = NODE_LOST if place.why_gone else PREEMPTED
+            self.steps.member_over(gang.group, index, attempt, state, self.wall())
+            why, gave_way = place.why_gone, place.gave_way
+            place.why_gone = place.gave_way = ""
             member = job.member(group, number) if job else None
             if member is None or member.attempt == attempt or member.state != st.PENDING:
                 dismissed += [index] if gang.members[index].state == WAITING else []
@@ -412,7 +437,7 @@ class JobGangs:
                         group=group,
                         index=number,
                         attempt=attempt,
-                        reason=why,
+                        reason=why or gave_way,
                         is_preempted=not why,
                     )
                 )
@@ -427,6 +452,7 @@ class JobGangs:
 
     def over(self, gang: Gang) -> None:
         """Nobody of the gang is left; whoever is wanted meanwhile gets a new one."""
+        self.steps.gang_over(gang.group, self.wall())
         if self._gangs.get(gang.job) is not gang:
             return
         del self._gangs[gang.job]
@@ -452,6 +478,7 @@ class JobGangs:
             self.handle(ev.MemberRan(**about, node=node_id, ran_s=message.ran_s))
             return
         job = self.table.get(gang.job)
+        self.steps.member_over(message.group, message.index, message.attempt, "", self.wall())
         if job is not None:
             index, code, reason, used = message.index, message.code, message.reason, message.used
             self.records.ended(
@@ -466,6 +493,10 @@ class JobGangs:
         gang = self._registry.gangs.get(message.group)
         if gang is not None and gang.job:
             self.records.used(gang, message.index, message.attempt, message.used)
+
+    def step_ended(self, message: StepEnded) -> None:
+        """A node says how a task of a step has ended."""
+        self.steps.ended(message, self.wall())
 
     def _know_log(self, uid: str, member: str, place: tuple[str, str]) -> None:
         row = self._rows.get(uid)
@@ -523,11 +554,14 @@ class JobGangs:
             except Exception as error:
                 self._failed(row.record.uid, error)
         for gang in list(self._gangs.values()):
-            self.lost(gang, self._lost_meanwhile(gang))
+            lost = self._lost_meanwhile(gang)
+            if lost:
+                self.lost(gang, lost)
         self.work_off()
         self._is_restoring = False
         for gang in list(self._gangs.values()):
-            self._reservations.end(gang, ())  # those of which nobody is wanted any more
+            if not gang.waits:
+                self._reservations.end(gang, ())  # nobody of it may be wanted any more
 
     def _lost_meanwhile(self, gang: Gang) -> list[int]:
         """Who was started and has no place any more: an earlier head died before their job

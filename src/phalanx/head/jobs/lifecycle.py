@@ -13,6 +13,7 @@ from phalanx.head.jobs import dependencies, judging, time_limits
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.actions import TARGETED, JobActions
 from phalanx.head.jobs.alarms import Alarms
+from phalanx.head.jobs.counts import SUBMITTED
 from phalanx.head.jobs.dependents import Dependents, check_known
 from phalanx.head.jobs.effects import JobEffects
 from phalanx.head.jobs.policies import JobPolicies
@@ -186,6 +187,7 @@ class JobTable:
         except BaseException:
             self._drop(job)  # who submits it is answered with this error
             raise
+        self._effects.count(job, SUBMITTED)
 
     def _command(self, job: JobRecord, event: ev.Commanded, now: float) -> None:
         allowed = judging.ALLOWED[job.state]
@@ -198,7 +200,7 @@ class JobTable:
         if event.action in TARGETED and not chosen:
             raise JobCommandError(f"job {job.uid} has no member {event.group}-{event.index}")
         self._actions.act(
-            job, event.action, "by command", now, group=event.group, index=event.index
+            job, event.action, event.reason, now, group=event.group, index=event.index
         )
 
     # ---- news of members ---------------------------------------------------------------------
@@ -290,6 +292,7 @@ class JobTable:
         if job.is_finished or job.state in (st.TERMINATING, st.COMPLETING):
             raise JobCommandError(f"job {job.uid} is {job.state}: its size is of no use any more")
         surplus = fit_members(job, spec)
+        job.note(now, job.state, job.state, "its size was changed")
         self._actions.end(job, surplus, "the job became smaller", comes_back=False)
         self._policies.follow(job, None, st.JOB_UPDATED, "the job was changed", now)
 
@@ -403,8 +406,7 @@ class JobTable:
         here = job.count(st.RUNNING, st.SUCCEEDED, st.FAILED)
         minimum = judging.gang_minimum(job)
         if job.state == st.PENDING and here >= minimum:
-            job.started = now if job.started is None else job.started
-            self._actions.go(job, st.RUNNING, _at_its_minimum(here, minimum), now)
+            self._actions.run(job, _at_its_minimum(here, minimum), now)
             return True
         decided = judging.verdict(job)
         if decided is not None and (job.state == st.RUNNING or not job.count(*judging.LIVE)):
@@ -422,8 +424,7 @@ class JobTable:
             self._actions.finish(job, *decided, now)
             return True
         if job.state == st.PENDING and job.count(st.RUNNING, st.SUCCEEDED, st.FAILED):
-            job.started = now if job.started is None else job.started
-            self._actions.go(job, st.RUNNING, "its elements run", now)
+            self._actions.run(job, "its elements run", now)
             return True
         if job.count(st.WAITING, st.BLOCKED) and not time_limits.is_held_back(job, now):
             self._effects.want_elements(job)
@@ -479,4 +480,5 @@ def _does(job: JobRecord) -> str:
 
 
 def _at_its_minimum(here: int, minimum: int) -> str:
-    return f"{judging.members(here)} run or have ended, of {minimum} that it needs"
+    verb = "runs or has" if here == 1 else "run or have"
+    return f"{judging.members(here)} {verb} ended, of {minimum} that it needs"

@@ -11,7 +11,7 @@ from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_states import HELD
 from phalanx.head.jobs import time_limits
 from phalanx.head.jobs.run_clock import RunClocks
-from phalanx.head.jobs.starting import Starter, Step
+from phalanx.head.jobs.starting import Starter, WantedStep
 from phalanx.head.outbox import Outbox
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
@@ -60,7 +60,7 @@ class MemberOrders:
         for index, order in orders.items():
             self._outbox.order(gang.members[index].node, order)
 
-    def step(self, job: JobRecord, gang: Gang, index: int, wanted: Step) -> StepOrder:
+    def step(self, job: JobRecord, gang: Gang, index: int, wanted: WantedStep) -> StepOrder:
         """One more program for a member that runs."""
         command = self._starter.step(job, gang, index, self._end_of(job), wanted)
         place = gang.members[index]

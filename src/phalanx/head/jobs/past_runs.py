@@ -33,6 +33,10 @@ class PastJobs:
 
     def job_changed(self, job: JobRecord) -> None:
         """A job has another state than before, or says something else of itself."""
+        if job.state == st.RUNNING and job.run_started is not None:
+            self.learnt.told.started(job.uid, job.run_started)
+        elif job.is_finished:
+            self.learnt.told.forget(job.uid)
         if (
             job.spec.array is not None
             or job.state != st.COMPLETED

@@ -17,12 +17,16 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """Members in the order of their ranks; each one's rank, in all and on its node."""
+    """Members in the order of their ranks; each one's rank, in all, in its group and on its node;
+    how many a group has, and a node. Nodes have numbers by the first ranks on them."""
 
     order: list[Key]
     rank: dict[Key, int]
     local: dict[Key, int]
     on_node: dict[str, int]
+    number: dict[str, int]
+    in_group: dict[Key, int]
+    of_group: dict[str, int]
 
 
 class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,8 +101,20 @@ class PlacedGang:
             node = self.places[key].node
             local[key] = on_node.get(node, 0)
             on_node[node] = local[key] + 1
-        rank = {key: number for number, key in enumerate(order)}
-        return Ranks(order=order, rank=rank, local=local, on_node=on_node)
+        in_group: dict[Key, int] = {}
+        of_group: dict[str, int] = {}
+        for key in order:
+            in_group[key] = of_group.get(key[0], 0)
+            of_group[key[0]] = in_group[key] + 1
+        return Ranks(
+            order=order,
+            rank={key: number for number, key in enumerate(order)},
+            local=local,
+            on_node=on_node,
+            number={node: number for number, node in enumerate(on_node)},
+            in_group=in_group,
+            of_group=of_group,
+        )
 
     @cached_property
     def hosts(self) -> tuple[dict[str, str], dict[str, str]]:

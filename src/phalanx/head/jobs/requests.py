@@ -65,7 +65,7 @@ from phalanx.protocol.requests.jobs import (
     UpdateJob,
 )
 from phalanx.protocol.requests.news import ListWaiting, WaitInfo, with_wait
-from phalanx.protocol.requests.request import Asker, Handler, Request
+from phalanx.protocol.requests.request import Asker, Entry
 
 KINDS: dict[str, Any] = {
     "Job": JobSpec,
@@ -128,11 +128,12 @@ class JobRequests:
         jobs.on_change = self._changed
         jobs.on_forget = self._forgotten
         self.follow: Callable[[JobRecord], None] = lambda job: None
-        """Hears of every job that changes or is forgotten."""
+        self.forgotten: Callable[[JobRecord], None] = lambda job: None
+        """They hear of every job that changes, and of every one that is forgotten."""
 
     def _forgotten(self, job: JobRecord) -> None:
         self.crons.job_gone(job)
-        self.follow(job)
+        self.forgotten(job)
 
     def _changed(self, job: JobRecord) -> None:
         with self._defects.kept_apart("flow", job.uid):
@@ -149,7 +150,7 @@ class JobRequests:
             self.flows.tick(self._clock.now())
         self.crons.tick()
 
-    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+    def entries(self) -> list[Entry]:
         """For RequestHandlers."""
         return [
             ApplyManifests.handled_by(self._apply_manifests),
@@ -269,9 +270,10 @@ class JobRequests:
                 continue
             check_side_by_side(f"job {spec.name}", spec.queue, [needs] * least, limits, domains)
         begun = [group for group in spec.groups if group.depends_on is None]
-        if spec.min_available >= sum(group.min_available for group in begun):
+        # Members that all ask for the same were looked at side by side.
+        if len(begun) > 1 and spec.min_available >= sum(group.min_available for group in begun):
             together = [g.template.needs for g in begun for _ in range(g.min_available)]
-            nodes = [record.totals for record in self._nodes.living()]
+            nodes = [record.whole for record in self._nodes.living()]
             check_sum(f"job {spec.name}", spec.queue, together, limits, nodes)
 
     # ---- commands ----------------------------------------------------------------------------

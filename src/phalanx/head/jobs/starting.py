@@ -56,12 +56,13 @@ class Starter:
         return {index: self._order(record, gang, placed, index) for index in wanted}
 
     def step(
-        self, record: JobRecord, gang: Gang, index: int, ends: float | None, wanted: Step
+        self, record: JobRecord, gang: Gang, index: int, ends: float | None, wanted: WantedStep
     ) -> Command:
         """One more program for a member that runs: where, and with what, its first one runs."""
         order = self.orders(record, gang, [index], ends)[index]
         first = order.commands[0]
         env = {**first.variables, **wanted.variables}
+        env.pop("TORCHELASTIC_ERROR_FILE", None)  # it says why the member failed, not a step of it
         directory = wanted.directory or first.directory
         return Command(wanted.argv, env, directory, first.memory_limit, wanted.streams)
 
@@ -71,7 +72,7 @@ class Starter:
         assert group is not None
         assert member is not None
         setup = member_setup(placed, name, number)
-        template = group.template
+        template, warning = group.template, record.spec.timing.signal
         return StartMember(
             group=gang.group,
             index=index,
@@ -91,10 +92,12 @@ class Starter:
             files=dict(setup.files),
             grace_s=template.grace_s,
             time_limit_s=template.time_limit_s or 0.0,
+            signal=0 if warning is None else warning.number,
+            only_shell=warning is not None and warning.only_shell,
         )
 
 
-class Step(msgspec.Struct, frozen=True):
+class WantedStep(msgspec.Struct, frozen=True):
     """A program that somebody wants beside those of a member, with variables of its own."""
 
     argv: list[str]

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 from phalanx.errors import JobCommandError
+from phalanx.head.accounting.records import MAX_TEXT, user_of
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.requests import JobRequests
-from phalanx.head.jobs.starting import Step, streams_of
+from phalanx.head.jobs.starting import WantedStep, streams_of
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.model.ids import PREFIX_BYTES, PROCESS_ID_BYTES, node_prefix
 from phalanx.model.jobs.records import JobRecord, MemberRecord
+from phalanx.model.jobs.states import RUNNING
+from phalanx.model.steps import Step
 from phalanx.protocol.bundle_messages import StartStep, StepStarted, Streams
 from phalanx.protocol.requests.request import LATER, Asker, Later
-from phalanx.protocol.requests.steps import AttachMember, RunStep
+from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep
 from phalanx.resources.ports import RandomSource
 
 KEEP_ASKED = 1_000
+MAX_TASKS = 100_000
+
+
+class _Asked(NamedTuple):
+    """A wish that is on its way to a node."""
+
+    asker: Asker[bytes]
+    process: bytes
+    who: str
+    order: StartStep
 
 
 class Steps:
@@ -37,7 +51,32 @@ class Steps:
         self._requests = requests
         self._rng = rng
         self._tokens = itertools.count(1)
-        self._asked: dict[int, tuple[Asker[bytes], bytes, str]] = {}
+        self._asked: dict[int, _Asked] = {}
+
+    def begin(self, asker: Asker[int], request: BeginStep) -> int:
+        """See BeginStep."""
+        job = self._requests.need(request.job)
+        gang = self._jobs.gang_of(job.uid)
+        if not 1 <= request.tasks <= MAX_TASKS:
+            raise ValueError(f"a step has 1 to {MAX_TASKS:,} tasks, not {request.tasks}")
+        if gang is None or not job.count(RUNNING):
+            raise JobCommandError(f"job {job.uid} does not run: it is {job.state}")
+        number = self._jobs.number_step(job)
+        program = request.argv[0].rpartition("/")[2] if request.argv else ""
+        step = Step(
+            job=job.spec.name,
+            namespace=job.spec.namespace,
+            submitted=self._jobs.records.submitted(job),
+            number=number,
+            name=(request.name or program)[:MAX_TEXT],
+            user=user_of(job.spec),
+            queue=job.spec.queue,
+            command=" ".join(request.argv)[:MAX_TEXT],
+            tasks=request.tasks,
+            started=self._jobs.wall(),
+        )
+        self._jobs.steps.begin(gang, step)
+        return number
 
     def run(self, asker: Asker[bytes], request: RunStep) -> Later:
         """See RunStep."""
@@ -47,30 +86,40 @@ class Steps:
         found = self._jobs.place_of(job, member.group, member.index)
         process = (node_prefix(found[0].members[found[1]].node) if found else b"") + process
         streams = Streams(process, request.is_terminal, request.port)
-        wanted = Step(request.argv, request.variables, request.directory, streams)
+        wanted = WantedStep(request.argv, request.variables, request.directory, streams)
         order = self._jobs.step(job, member.group, member.index, wanted)
         if order is None:
             raise JobCommandError(
                 f"member {member.name} of job {job.uid} does not run: it is {member.state}"
             )
         self._must_be_there(order.node_id, member.name)
+        task = 0
+        if found is not None and request.step >= 0:
+            group = job.spec.group(member.group)
+            cpus = 0.0 if group is None else group.template.needs.get("CPU", 0.0)
+            task = self._jobs.steps.task(*found, request.step, cpus)
         token = next(self._tokens)
-        self._asked[token] = (asker, process, f"member {member.name} of job {job.uid}")
+        who = f"member {member.name} of job {job.uid}"
+        message = StartStep(
+            token, order.group, order.place, order.attempt, order.command, request.step, task
+        )
+        self._asked[token] = _Asked(asker, process, who, message)
         if len(self._asked) > KEEP_ASKED:
             del self._asked[next(iter(self._asked))]
-        message = StartStep(token, order.group, order.place, order.attempt, order.command)
         self._outbox.send_node(order.node_id, message)
         return LATER
 
     def started(self, message: StepStarted) -> None:
         """A node says whether a step begins."""
-        asker, process, who = self._asked.pop(message.token, (None, b"", ""))
-        if asker is None:
+        asked = self._asked.pop(message.token, None)
+        if asked is None:
             return
         if message.refusal:
-            asker.fail(JobCommandError(f"{who} takes no step: {message.refusal}"))
+            order, now = asked.order, self._jobs.wall()
+            self._jobs.steps.refused(order.group, order.step, order.task, now)
+            asked.asker.fail(JobCommandError(f"{asked.who} takes no step: {message.refusal}"))
         else:
-            asker.reply(process)
+            asked.asker.reply(asked.process)
 
     def attach(self, asker: Asker[bytes], request: AttachMember) -> bytes:
         """See AttachMember."""

@@ -12,6 +12,7 @@ from phalanx.errors import JobCommandError, QueueUnavailableError
 from phalanx.head.queues.deserved import with_deserved
 from phalanx.head.queues.table import QueueRecord, QueueTable
 from phalanx.head.state_store import StateStore
+from phalanx.manifests.idle_rules import ANNOTATION, IdleRule, read_idle_rule
 from phalanx.manifests.quantities import HOUSE, batch_amounts
 from phalanx.manifests.queue_rules import ROOT, no_queue
 from phalanx.model.rows.work import QueueInfo
@@ -54,16 +55,20 @@ class Queues:
         self._changed = changed
         self._counts = counts
         self._uses = uses
+        self.on_publish: Callable[[QueueRecord], None] = lambda queue: None
+        self.on_forget: Callable[[QueueRecord], None] = lambda queue: None
 
     # ---- effects -----------------------------------------------------------------------------
 
     def publish(self, queue: QueueRecord) -> None:
         """See QueueEffects."""
         self._state_store.keep("queues", queue.name.encode(), queue)
+        self.on_publish(queue)
 
     def forget(self, queue: QueueRecord) -> None:
         """See QueueEffects."""
         self._state_store.keep("queues", queue.name.encode(), None)
+        self.on_forget(queue)
 
     # ---- what people ask for -----------------------------------------------------------------
 
@@ -181,6 +186,17 @@ class Queues:
             default_s = max_s if default_s is None else min(default_s, max_s)
         return TimeLimits(default_s, max_s)
 
+    def idle_rule(self, name: str) -> IdleRule | None:
+        """When GPUs that jobs of a queue hold count as idle: by its own rule, or the nearest above
+        it."""
+        record = self.table.get(name)
+        while record is not None:
+            written = dict(record.spec.annotations).get(ANNOTATION)
+            if written is not None:
+                return read_idle_rule(written)
+            record = self.table.get(record.spec.parent or ROOT) if record.name != ROOT else None
+        return None
+
     def _need(self, name: str) -> QueueRecord:
         record = self.table.get(name)
         if record is None:
@@ -250,8 +266,11 @@ def _with(spec: QueueSpec, fields: QueueFields) -> QueueSpec:
     given = {
         name: _value(name, value)
         for name, value in msgspec.structs.asdict(fields).items()
-        if value is not None
+        if value is not None and name != "idle_gpus"
     }
+    if fields.idle_gpus is not None:
+        others = tuple(one for one in spec.annotations if one[0] != ANNOTATION)
+        given["annotations"] = (*others, (ANNOTATION, fields.idle_gpus))
     return msgspec.structs.replace(spec, **given)
 
 

@@ -26,13 +26,13 @@ from phalanx.head.reservations.table import ReservationTable
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.names import object_fault, shown
 from phalanx.manifests.reservations import reservation_faults
+from phalanx.model.holds import MAINTENANCE, Hold
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.model.lifecycle import ALIVE
 from phalanx.model.nearest import nearest
 from phalanx.model.reservations import Reservation
 from phalanx.model.rows.reservations import LicenseInfo, ReservationInfo
-from phalanx.protocol.requests.request import Asker, Handler, Request
+from phalanx.protocol.requests.request import Asker, Entry
 from phalanx.protocol.requests.reservations import (
     DeleteReservation,
     ListLicenses,
@@ -86,8 +86,9 @@ class CalendarControl:
         self.licenses = LicenseCounts(state_store, changed)
         self.jobs: Jobs | None = None
         """Set once there are some."""
+        self.on_keep: Callable[[str, ReservationRecord | None], None] = lambda name, record: None
 
-    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+    def entries(self) -> list[Entry]:
         """For RequestHandlers."""
         return [
             Reserve.handled_by(self._reserve),
@@ -302,6 +303,7 @@ class CalendarControl:
     def keep(self, name: str, record: ReservationRecord | None) -> None:
         """See ReservationEffects."""
         self._state_store.keep("reservations", name.encode(), record)
+        self.on_keep(name, record)
 
     def changed(self) -> None:
         """See ReservationEffects."""
@@ -309,13 +311,14 @@ class CalendarControl:
 
     def close_node(self, node_id: str, reason: str) -> bool:
         """See ReservationEffects."""
-        record = self._nodes.get(node_id)
-        return record is not None and record.state == ALIVE and self._nodes.drain(node_id, reason)
+        if not self._nodes.is_alive(node_id):
+            return False
+        return self._nodes.hold(node_id, MAINTENANCE, Hold(reason=reason))
 
     def open_node(self, node_id: str) -> None:
         """See ReservationEffects."""
         if self._nodes.is_alive(node_id):
-            self._nodes.undrain(node_id)
+            self._nodes.release(node_id, MAINTENANCE)
 
 
 def _changed(known: Reservation, given: Reservation, fields: frozenset[str]) -> Reservation:

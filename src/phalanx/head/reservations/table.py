@@ -22,9 +22,11 @@ from phalanx.head.reservations.record import (
 from phalanx.manifests.cron import moment_text, parse_schedule, zone_of
 from phalanx.manifests.names import shown
 from phalanx.manifests.times import length_text
+from phalanx.model.ids import NodeID
 from phalanx.model.nearest import nearest
 from phalanx.model.reservations import MAX_RESERVATIONS, Reservation
 
+_HEX = frozenset("0123456789abcdef")
 SLACK_S = 60.0
 """So long ago may be what people call now."""
 
@@ -198,6 +200,9 @@ class ReservationTable:
                 places = book.again(record.spec, windows(record, now), record.places)
             except JobCommandError:
                 places = {}  # no node is left of which it could keep anything
+            if not places and _is_of_nodes_that_are_gone(record.spec):
+                self._over(record)
+                continue
             if places != record.places:
                 record.places = places
                 self._published(record)
@@ -269,6 +274,15 @@ class ReservationTable:
     def _closes(self, record: ReservationRecord, node: str) -> bool:
         is_known = self._records.get(record.name) is record
         return is_known and record.spec.maintenance and node in record.places
+
+
+def _is_of_nodes_that_are_gone(spec: Reservation) -> bool:
+    """Of a maintenance that has no node: nobody comes back under an id, but under a host's name."""
+    return spec.maintenance and bool(spec.nodes) and all(map(_is_id, spec.nodes))
+
+
+def _is_id(word: str) -> bool:
+    return len(word) == 2 * NodeID.size() and set(word) <= _HEX
 
 
 def _is_over(window: Window, now: float) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from phalanx.batch.plugin_parts.fair_tree import Member, standings
 from phalanx.errors import JobCommandError
@@ -13,7 +12,7 @@ from phalanx.head.shares.books import Books
 from phalanx.manifests.names import free_fault, shown
 from phalanx.model.nearest import nearest
 from phalanx.model.rows.shares import ShareInfo
-from phalanx.protocol.requests.request import Handler, Request
+from phalanx.protocol.requests.request import Entry
 from phalanx.protocol.requests.shares import GetShares, SetShares
 
 MAX_SHARES = 1_000_000
@@ -36,7 +35,7 @@ class SharesControl:
         self._queues = queues
         self._changed = changed
 
-    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+    def entries(self) -> list[Entry]:
         """For RequestHandlers."""
         return [
             GetShares.handled_by(lambda _, request: self.rows(request.queue)),

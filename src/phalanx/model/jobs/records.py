@@ -108,6 +108,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
     """When its dependencies came true: it counts as waiting since then."""
     reserved_until: float | None = None
     """Of one that runs in a reservation: when that ends."""
+    step_count: int = 0
+    """Steps that were given a number."""
     is_warned: bool = False
     """Its members were sent the signal before the end, this time."""
     ends_as: str = ""

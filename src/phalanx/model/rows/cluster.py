@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from phalanx.model.rows.row import Row
 
 
@@ -28,7 +30,19 @@ class NodeInfo(Row, frozen=True):
     waiting: int
     """Workers that are waited for."""
     devices: dict[str, list[int]]
-    """How much is left of each numbered device, by resource, in units of 1/10000 of one."""
+    """How much is left of each numbered device, by resource, in units of 1/10000 of one; nothing
+    of one that is bad or cordoned."""
+    holds: list[tuple[str, str, str, float, float]] = msgspec.field(default_factory=list)
+    """(cordon, drain, maintenance, health or check; why; who asked for it; since when; when what
+    still runs is ended) of each reason for which it drains; seconds since the epoch, 0: never."""
+    unwell: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
+    """(number, suspect or bad, what has to be done, why) of each GPU that is not ok."""
+    closed: list[int] = msgspec.field(default_factory=list)
+    """The GPUs that get nothing new: those that are bad, and those that somebody has closed."""
+    trouble: str = ""
+    """Why nothing is known of its GPUs now."""
+    checks: list[tuple[str, str, str]] = msgspec.field(default_factory=list)
+    """(name, suspect, bad or pending, what it said) of each check that is not ok."""
 
 
 class DriverInfo(Row, frozen=True):
@@ -88,6 +102,8 @@ class StatusInfo(Row, frozen=True):
     defects: dict[str, DefectInfo]
     """By kind: gang, plugin, cycle, job, flow, cron, actor, request, message, connection or tick.
     None when all is well."""
+    stranded: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+    """By node and resource: what is free there, while nothing that waits for such fits."""
 
 
 class HyperNodeInfo(Row, frozen=True):

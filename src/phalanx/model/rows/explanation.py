@@ -21,13 +21,15 @@ _EPOCHS = 1e9
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """One reason: its code, how many nodes, tasks or podgroups it concerns, the numbers behind it,
-    and in words what it is and what would change it ("" where nothing does)."""
+    and in words what it is and what would change it ("" where nothing does). `plugin`: of the
+    scheduler, which says so; "" where it is the scheduler itself."""
 
     reason: str
     count: int
     detail: dict[str, Any]
     sentence: str
     change: str
+    plugin: str = ""
 
 
 class AlikeTasks(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.model.readable import time_ahead
+from phalanx.model.rows.row import cells_html, text_html
+
 
 class Basis(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What an expected start rests on: so many jobs that end first, by their limits, and by what
@@ -73,3 +76,21 @@ class TimePlan(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[str, ...]
     """Podgroups that wait for what nobody knows when it ends, or for what never comes."""
     running: tuple[RunningPlace, ...]
+
+    def _repr_html_(self) -> str:
+        """Who starts when, as a table for a notebook."""
+        lines = [
+            [
+                one.podgroup,
+                one.queue,
+                f"in {time_ahead(one.at_s - self.now)}",
+                "" if one.ends_s is None else f"in {time_ahead(one.ends_s - self.now)}",
+                "promised" if one.is_promised else "fills" if one.fills else "",
+                ", ".join(f"{place.tasks} on {place.node}" for place in one.places),
+                str(one.basis),
+            ]
+            for one in self.starts
+        ]
+        table = cells_html(("podgroup", "queue", "starts", "ends", "how", "places", "basis"), lines)
+        unknown = f"nobody knows when: {', '.join(self.unknown)}" if self.unknown else ""
+        return (table if lines else "") + text_html(unknown or ("" if lines else "nothing waits"))

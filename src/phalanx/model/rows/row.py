@@ -67,9 +67,19 @@ def rows_html(rows: Sequence[Row]) -> str:
     """Rows of one kind as a table in HTML."""
     if not rows:
         return "<i>nothing</i>"
-    head = "".join(f"<th>{_escape(name)}</th>" for name in rows[0])
-    lines = ("".join(f"<td>{_cell(value)}</td>" for value in row.values()) for row in rows)
-    return _table(f"<tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in lines))
+    return cells_html(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def cells_html(names: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
+    """A table in HTML; what is no row is escaped text."""
+    head = "".join(f"<th>{_escape(name)}</th>" for name in names)
+    cells = ("".join(f"<td>{_cell(value)}</td>" for value in line) for line in lines)
+    return _table(f"<tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in cells))
+
+
+def text_html(text: str) -> str:
+    """A text in HTML, with its lines."""
+    return f"<div style='white-space:pre-wrap'>{_escape(text)}</div>"
 
 
 def _table(lines: str) -> str:

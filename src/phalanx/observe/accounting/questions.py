@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from phalanx.model.attempts import Attempt
+from phalanx.model.steps import RUNNING, Step
 from phalanx.observe.accounting.sums import HourSum, total_of
 
 MAX_ATTEMPTS = 10_000
@@ -31,13 +32,18 @@ class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """Of this job alone, `namespace/name`; of an array with all its elements."""
     limit: int = 1000
     """So many, the last that ended; at most MAX_ATTEMPTS."""
+    has_attempts: bool = True
+    has_steps: bool = False
+    """Steps, too, as many at most; also those that run: their state is Running."""
 
 
 class AttemptPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """Attempts, the last that ended first. `is_cut`: there are more than were asked for."""
+    """Attempts, the last that ended first, and steps, those that run before. `is_cut`: there are
+    more than were asked for."""
 
     attempts: list[Attempt]
     is_cut: bool = False
+    steps: list[Step] = []
 
 
 class UsageQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
@@ -67,6 +73,18 @@ def together(rows: Sequence[UsageRow], by: str) -> list[UsageRow]:
         UsageRow(user=user, queue=queue, sum=total_of(sums))
         for (user, queue), sums in sorted(found.items())
     ]
+
+
+def is_step_meant(step: Step, query: AttemptQuery) -> bool:
+    """Whether a question is for a step that runs."""
+    job = f"{step.namespace}/{step.job}"
+    return (
+        query.has_steps
+        and (not query.states or RUNNING in query.states)
+        and query.job in ("", job, job.partition("[")[0])
+        and (not query.users or step.user in query.users)
+        and (not query.queues or step.queue in query.queues)
+    )
 
 
 def check_attempts(query: AttemptQuery) -> None:

@@ -33,7 +33,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "actor_id class_name state job_id name node_id pid ray_namespace",
         "serialized_runtime_env* required_resources* death_cause* is_detached placement_group_id "
         "repr_name num_restarts* num_restarts_due_to_lineage_reconstruction* "
-        "num_restarts_due_to_node_preemption* call_site* label_selector* owner_id worker_id",
+        "num_restarts_due_to_node_preemption* call_site* label_selector* fallback_strategy* "
+        "owner_id worker_id",
     ),
     "drivers": _columns(
         "job_id state pid node_id entrypoint start_time_ms end_time_ms",
@@ -63,7 +64,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "stacks": _columns("process_id type pid node_id thread stack*"),
     "stores": _columns(
-        "node_id objects shared_bytes spilled_objects spilled_bytes capacity_bytes",
+        "node_id objects shared_bytes pinned_bytes spilled_objects spilled_bytes capacity_bytes "
+        "spilled_total_bytes spills",
         "files*",
     ),
     "tasks": _columns(
@@ -71,7 +73,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "node_id worker_id worker_pid* error_type",
         "language required_resources* runtime_env_info* placement_group_id events* "
         "profiling_data* creation_time_ms start_time_ms end_time_ms task_log_info* "
-        "error_message* is_debugger_paused call_site* label_selector*",
+        "error_message* is_debugger_paused call_site* label_selector* fallback_strategy*",
     ),
     "workers": _columns(
         "worker_id is_alive worker_type exit_type node_id ip pid",
@@ -96,14 +98,14 @@ def id_column(kind: str) -> str:
 
 
 def order_of(kind: str, row: Row) -> tuple[Any, ...]:
-    """Rows are listed by this: what is alive before what is over, the largest objects first, then
-    by id. Of a task the latest attempt comes first."""
+    """Rows are listed by this: what is alive before what is over, drivers before workers, the
+    largest objects first, then by id. Of a task the latest attempt comes first."""
     own = str(row.get(id_column(kind)))  # rows come from other processes: nothing is certain
     if kind == "tasks":
         attempt = row.get("attempt_number")
         return (row.get("state") in _OVER, own, -attempt if isinstance(attempt, int) else 0)
     if kind == "workers":
-        return (not row.get("is_alive"), own)
+        return (not row.get("is_alive"), row.get("worker_type") != "DRIVER", own)
     if kind in ("files", "objects"):
         size = row.get("object_size")
         return (-size if isinstance(size, int) else 0, own, str(row.get("pid")))

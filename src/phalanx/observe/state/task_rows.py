@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phalanx.model.ids import PREFIX_BYTES, task_id_bytes, worker_id_of
 from phalanx.observe.state.columns import Row
+from phalanx.observe.state.label_columns import label_columns
 from phalanx.observe.task_journal import About, Run
 
 _JOB = slice(12, 16)
@@ -41,6 +42,7 @@ def task_row(
         "required_resources": dict(about.resources),
         "placement_group_id": about.group or None,
         "is_debugger_paused": False,
+        **label_columns(about.labels),
     }
 
 

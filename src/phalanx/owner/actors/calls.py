@@ -17,7 +17,7 @@ from phalanx.errors import (
     TaskPlacementGroupRemoved,
 )
 from phalanx.model.ids import INDEX_BITS, task_id_bytes
-from phalanx.model.lifecycle import DEAD, FINISHED, RESTARTING
+from phalanx.model.lifecycle import DEAD, FINISHED
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
@@ -25,6 +25,7 @@ from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import RunFields, TaskJournal
 from phalanx.owner.actors.client import ActorClient, PendingCall
 from phalanx.owner.actors.clients import ActorClients
+from phalanx.owner.actors.doubtful import DoubtfulCalls
 from phalanx.owner.children import Children, Parent
 from phalanx.owner.objects.inputs import Inputs, failed_input
 from phalanx.owner.objects.results import Results
@@ -78,7 +79,8 @@ class Calls:
         self._wall = wall
         self.note_made: NoteMade | None = None
         """See objects.table.NoteMade."""
-        self.clients = ActorClients(peers, self._watch, self._dead)
+        self.clients = ActorClients(peers, self._watch, self._known)
+        self.doubtful = DoubtfulCalls(self._fail_doubtful)
         self.by_number: dict[int, PendingCall] = {}
         """Calls that have not ended."""
         self.released: deque[bytes] = deque()
@@ -102,8 +104,10 @@ class Calls:
     def _watch(self, actor: bytes) -> None:
         self._requests.notify(WatchActor(actor))
 
-    def _dead(self, client: ActorClient) -> None:
-        client.hold = None
+    def _known(self, client: ActorClient) -> None:
+        if client.state == DEAD:
+            client.hold = None
+        self.doubtful.settle(client.actor)
 
     # ---- calling -----------------------------------------------------------------------------
 
@@ -176,8 +180,10 @@ class Calls:
 
     def _fail_with_input(self, call: PendingCall) -> bool:
         error = failed_input(call.inputs)
-        if error is not None:
-            self._record_failure(call)
+        if error is not None and call.actor.state == DEAD:
+            self.fail_call(call, call.actor)
+        elif error is not None:
+            self._record_failure(call, "ACTOR_DIED")
             self._end(call, failures.of_argument(error, f"{call.actor.name}.{call.method}"))
         return error is not None
 
@@ -210,8 +216,24 @@ class Calls:
 
     def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
         """See CallEffects."""
-        self._record_failure(call)
-        self._end(call, failures.failed(_error_of(call, actor)))
+        if actor.state == DEAD:
+            self._record_failure(call, "ACTOR_DIED")
+            self._end(call, failures.failed(_death_of(actor)))
+        else:
+            self.doubtful.add(call, actor.reason)
+
+    def _fail_doubtful(self, call: PendingCall, reason: str) -> None:
+        actor = call.actor
+        if actor.state == DEAD:
+            self.fail_call(call, actor)
+            return
+        self._record_failure(call, "ACTOR_UNAVAILABLE")
+        error = ActorUnavailableError(
+            f"The actor {actor.name} is unavailable for now. The actor is restarting: {reason}. "
+            f"Call {call.method} may or may not have run.",
+            actor.actor.hex(),
+        )
+        self._end(call, failures.failed(error))
 
     # ---- events ------------------------------------------------------------------------------
 
@@ -239,9 +261,9 @@ class Calls:
         run = _run(call, state, message.started, message.ended, connection.peer, error)
         self._journal.add_run(run)
 
-    def _record_failure(self, call: PendingCall) -> None:
-        """It failed, and did not run or gave no answer."""
-        error = "TASK_CANCELLED" if call.cancelled else "ACTOR_DIED"
+    def _record_failure(self, call: PendingCall, kind: str) -> None:
+        """It failed, and did not run or gave no answer. `kind`: why, unless it was cancelled."""
+        error = "TASK_CANCELLED" if call.cancelled else kind
         now = self._wall()
         self._journal.add_run(_run(call, STATE_FAILED, now, now, b"", error))
 
@@ -254,7 +276,7 @@ class Calls:
         if has_begun and message.kind not in ("lost", "exit"):
             self._record(call, STATE_FAILED, message, connection)
         elif message.kind == "cancelled":
-            self._record_failure(call)
+            self._record_failure(call, "TASK_CANCELLED")
         if message.kind == "cancelled":
             task = task_id_bytes(self._me, call.number).hex()
             self._end(call, failures.cancelled(task, f"{call.actor.name}.{call.method}"))
@@ -306,7 +328,7 @@ class Calls:
             return
         call.cancelled = CANCELLED
         if call.actor.withdraw(call):
-            self._record_failure(call)
+            self._record_failure(call, "TASK_CANCELLED")
             self._end(call, self._cancelled(call))
         elif call.actor.connection is not None:
             self._outbox.post(call.actor.connection, Cancel(number, recursive))
@@ -332,6 +354,12 @@ class Calls:
         for client in list(self.clients.known.values()):
             client.reason = "The node process is gone."
             client.dead()
+            self.doubtful.settle(client.actor)
+
+    def record_left(self) -> None:
+        """This process leaves: what has not ended failed with it, for listings."""
+        for call in self.by_number.values():
+            self._record_failure(call, "WORKER_DIED")
 
     def shut_down(self) -> None:
         """This process leaves its node: actors that it learns of from now on are dead to it."""
@@ -354,21 +382,8 @@ def _run(
     return (call.number, name, state, started, ended, worker, attempt, about, 0.0, parent, error)
 
 
-def _error_of(call: PendingCall, actor: ActorClient) -> PhalanxError:
-    """Why the actor gives no answer to this call."""
-    actor_hex = actor.actor.hex()
-    if actor.state == RESTARTING:
-        return ActorUnavailableError(
-            f"The actor {actor.name} is unavailable for now. The actor is restarting: "
-            f"{actor.reason}. Call {call.method} may or may not have run.",
-            actor_hex,
-        )
-    if actor.state != DEAD:
-        return ActorUnavailableError(
-            f"The actor {actor.name} is unavailable for now: {actor.reason}. Call {call.method} "
-            "may or may not have run.",
-            actor_hex,
-        )
+def _death_of(actor: ActorClient) -> PhalanxError:
+    """Why this dead actor answers no call."""
     if actor.code == code_of(ActorUnschedulableError):
         return ActorUnschedulableError(actor.reason)
     if actor.code == code_of(ControlStoreFullError):
@@ -377,5 +392,5 @@ def _error_of(call: PendingCall, actor: ActorClient) -> PhalanxError:
         return ActorPlacementGroupRemoved(actor.reason)
     if actor.error:
         cause = failures.load(actor.error)
-        return ActorDiedError(f"{actor.reason}\n{cause}", actor_hex)
-    return ActorDiedError(actor.reason or "The actor died.", actor_hex)
+        return ActorDiedError(f"{actor.reason}\n{cause}", actor.actor.hex(), actor_init_failed=True)
+    return ActorDiedError(actor.reason or "The actor died.", actor.actor.hex())

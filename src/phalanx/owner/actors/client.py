@@ -108,7 +108,7 @@ class CallEffects(Protocol):
         ...
 
     def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
-        """The actor is dead, or went away under the call."""
+        """The actor is dead, or went away under the call and may be."""
         ...
 
 

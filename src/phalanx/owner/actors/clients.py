@@ -25,13 +25,13 @@ class ActorClients:
     """What one process knows of the actors it calls."""
 
     def __init__(
-        self, peers: Peers, watch: Callable[[bytes], None], on_dead: Callable[[ActorClient], None]
+        self, peers: Peers, watch: Callable[[bytes], None], on_known: Callable[[ActorClient], None]
     ) -> None:
-        """`watch` has the control store say where an actor is; `on_dead` hears of those of which
-        there will be no more news."""
+        """`watch` has the control store say where an actor is; `on_known` hears of those that are
+        there, and of those that never will be again."""
         self._peers = peers
         self._watch = watch
-        self._on_dead = on_dead
+        self._on_known = on_known
         self.known: dict[bytes, ActorClient] = {}
         """By their ids; callers add to it."""
         self._held_back: dict[bytes, ActorUpdate] = {}
@@ -71,7 +71,7 @@ class ActorClients:
         elif message.state == DEAD:
             client.dead()
             self.known.pop(client.actor, None)
-            self._on_dead(client)
+            self._on_known(client)
         else:
             client.state = message.state
 
@@ -83,6 +83,7 @@ class ActorClients:
         client.state = ALIVE
         client.worker = worker
         client.connection = self._peers.peer(worker)
+        self._on_known(client)
         if client.connection is not None:
             client.pump()
 
@@ -117,6 +118,7 @@ class ActorClients:
                 self._astray.pop(actor, None)
                 _interrupt(client, "the connection to it was lost")
                 client.state, client.connection = ALIVE, connection
+                self._on_known(client)
                 client.pump()
 
     def _ask_for_cut_off(self) -> None:

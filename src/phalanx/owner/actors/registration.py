@@ -113,7 +113,9 @@ class Registration:
         failure = failed_input(inputs)
         if failure is not None:
             client.error = failure.data
-            self._end(client, "The actor died because an argument of its constructor failed.")
+            self._end(
+                client, "The actor died because one of the arguments of its constructor failed."
+            )
             return
         try:
             self._requests.notify(self.request(spec, creation, inputs))

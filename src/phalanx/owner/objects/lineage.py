@@ -9,11 +9,13 @@ Memory. A remembered task keeps its own arguments: the pickle, a file of large o
 values that came by reference. Of large objects that came by reference it keeps the lineage and not
 the bytes. One whose last reference went is freed, and is made again, recursively, before the task
 is. So a pipeline needs no more memory for being recoverable, and pays with time when something is
-lost. Two kinds of arguments have no lineage here. Objects that were put are not kept: if every
-large result kept the put object that it was made from, one put would hold the store's memory for as
-long as the program has results. A result whose put argument was freed cannot be made again, and the
-error says so. Objects of other processes are kept whole, since their owners know nothing of this
-process's lineage. Kept bytes count against `LIMIT_BYTES`; beyond it the oldest tasks are forgotten.
+lost. Two kinds of arguments have no lineage here. Large objects of this process that nothing can
+make again (they were put, or their task may not run twice) are kept as they are, as Ray keeps them,
+but of all of them only so many bytes, the newest: a loop that puts something at each step would
+fill the store. A result whose argument was let go cannot be made again, and the error says so.
+Objects of other processes are kept whole, since their owners know nothing of this process's
+lineage. Kept bytes of arguments count against the limit, too; beyond it the oldest tasks are
+forgotten.
 
 Finalizers only append to a deque, which the next call empties.
 """
@@ -32,13 +34,13 @@ from phalanx.errors import (
     ObjectReconstructionFailedMaxAttemptsExceededError,
 )
 from phalanx.model.ids import object_id_bytes
+from phalanx.model.system_settings import LINEAGE_BYTES
 from phalanx.objects import failures
+from phalanx.objects.file_hold import FileHold
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.owner.work import PendingWork, Recipe
 from phalanx.protocol.messages import Payload, Value
 
-LIMIT_BYTES = 1 << 30
-"""How much an owner keeps (facts: Ray's limit of 1 GiB)."""
 RECORD_BYTES = 1024
 """What a remembered task counts besides its arguments: its record and its links."""
 
@@ -47,19 +49,33 @@ class Unmakeable(NamedTuple):
     """Why an object cannot be made again: a kind for programs, a clause for people."""
 
     kind: str
-    """put, disabled, exhausted, evicted, cancelled, items or actor."""
+    """put, disabled, off, exhausted, evicted, cancelled, items or actor."""
     why: str
 
 
-def lost_error(owner: bytes, number: int, reason: Unmakeable) -> ObjectLostError:
-    """The error of object `number` of `owner`, which is lost for good."""
+_RAYS = {
+    "put": "PUT",
+    "disabled": "RETRIES_DISABLED",
+    "off": "LINEAGE_DISABLED",
+    "exhausted": "MAX_ATTEMPTS_EXCEEDED",
+    "evicted": "LINEAGE_EVICTED",
+}
+"""What Ray calls these kinds: programs look for its words."""
+
+
+def lost_error(owner: bytes, number: int, reason: Unmakeable, place: str = "") -> ObjectLostError:
+    """The error of object `number` of `owner`, which is lost for good. `place`: where in the
+    program it was made; empty where that is not recorded."""
     kinds = {
         "exhausted": ObjectReconstructionFailedMaxAttemptsExceededError,
         "evicted": ObjectReconstructionFailedLineageEvictedError,
     }
     name = object_id_bytes(owner, number).hex()
     cls = kinds.get(reason.kind, ObjectReconstructionFailedError)
-    return cls(name, f"Object {name} is lost and cannot be made again: {reason.why}")
+    text = f"Object {name} is lost and cannot be made again: {reason.why}"
+    if reason.kind in _RAYS:
+        text += f" [ObjectReconstructionFailedError: OBJECT_UNRECONSTRUCTABLE_{_RAYS[reason.kind]}]"
+    return cls(name, text + (f" It was made at {place}" if place else ""))
 
 
 def put_by(owner: bytes) -> Unmakeable:
@@ -79,6 +95,11 @@ def no_retries(recipe: Recipe) -> Unmakeable:
         return Unmakeable("disabled", why)
     why = f"all retries of {name}, which made it, are used up ({option}={recipe.allowed})."
     return Unmakeable("exhausted", why)
+
+
+SWITCHED_OFF = Unmakeable(
+    "off", "this cluster makes no results again (its setting lineage_pinning_enabled)."
+)
 
 
 class LostHold:
@@ -185,24 +206,70 @@ class Result:
 class Fleeting:
     """An object that goes with its last reference, and nobody can make again."""
 
-    __slots__ = ("_error", "_number", "_owner", "_ref")
+    __slots__ = ("__weakref__", "_number", "_owner", "_ref", "reason")
     kept_bytes = 0
 
     def __init__(self, ref: ObjectRef[Any], reason: Unmakeable) -> None:
         self._ref = weakref.ref(ref)
         self._owner = ref._owner
         self._number = ref._number
-        self._error = reason
+        self.reason = reason
 
     def revive(self, export: Export) -> ObjectRef[Any]:
         """The living reference, or one whose value is the error."""
         ref = self._ref()
         if ref is None:
             ref = make_ref(self._owner, self._number)
-            error = lost_error(self._owner, self._number, self._error)
+            error = lost_error(self._owner, self._number, self.reason)
             ref._value = failures.failed(error)
             export(ref)
         return ref
+
+
+class Kept(Fleeting):
+    """The same, kept for what was made of it until there is no room for that."""
+
+    __slots__ = ("_whole", "size")
+
+    def __init__(self, ref: ObjectRef[Any], reason: Unmakeable, size: int) -> None:
+        super().__init__(ref, reason)
+        self._whole: ObjectRef[Any] | None = ref
+        self.size = size
+
+    def let_go(self) -> None:
+        """There is no room for it any more."""
+        self._whole = None
+
+
+class KeptObjects:
+    """The newest large objects that nothing can make again, as long as something was made of them:
+    the sources that they are had by are what keeps them here."""
+
+    def __init__(self) -> None:
+        self._sources: weakref.WeakValueDictionary[int, Kept] = weakref.WeakValueDictionary()
+        self._counted_bytes = 0
+        """Theirs, and of those that have gone since it was last counted."""
+
+    def keep(self, ref: ObjectRef[Any], source: Fleeting, limit_bytes: int) -> Fleeting:
+        """The source of this object from now on."""
+        found = self._sources.get(ref._number)
+        if found is not None:
+            return found
+        kept = Kept(ref, source.reason, ref._hold.size)
+        self._sources[ref._number] = kept
+        self._counted_bytes += kept.size
+        if self._counted_bytes > limit_bytes:
+            self._make_room(limit_bytes)
+        return kept
+
+    def _make_room(self, limit_bytes: int) -> None:
+        self._counted_bytes = 0
+        for number, one in list(self._sources.items())[::-1]:  # the newest first
+            if self._counted_bytes + one.size > limit_bytes:
+                one.let_go()
+                del self._sources[number]
+            else:
+                self._counted_bytes += one.size
 
 
 def sources(owner: bytes, refs: Sequence[ObjectRef[Any]] | None) -> list[Source]:
@@ -330,8 +397,9 @@ class Remembered:
 class Lineage:
     """All that one owner remembers, oldest first."""
 
-    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(self, limit_bytes: int = LINEAGE_BYTES) -> None:
         self.limit_bytes = limit_bytes
+        self._objects = KeptObjects()
         self._records: dict[int, tuple[weakref.ref[Remembered], int]] = {}
         self._released: deque[int] = deque()
         self._kept_bytes = 0
@@ -344,10 +412,10 @@ class Lineage:
         record.retries, record.attempt = work.retries, work.attempt
         record.args = work.args
         if work.inputs is not None:
-            record.inputs = sources(owner, work.inputs)
+            record.inputs = self._sources(owner, work.inputs)
         if work.pins is not None:
             record.shared_args = work.pins[0]
-            record.nested = sources(owner, work.pins[1])
+            record.nested = self._sources(owner, work.pins[1])
         kept = (*(record.inputs or ()), *(record.nested or ()))
         record.kept_bytes = RECORD_BYTES + bytes_of(work.args) + sum(s.kept_bytes for s in kept)
         self._collect()
@@ -355,6 +423,14 @@ class Lineage:
         self._kept_bytes += record.kept_bytes
         self._evict()
         return record
+
+    def _sources(self, owner: bytes, refs: Sequence[ObjectRef[Any]] | None) -> list[Source]:
+        found = sources(owner, refs)
+        for at, ref in enumerate(refs or ()):
+            source = found[at]
+            if isinstance(source, Fleeting) and type(ref._hold) is FileHold:
+                found[at] = self._objects.keep(ref, source, self.limit_bytes)
+        return found
 
     def forget(self, record: Remembered, reason: Unmakeable) -> None:
         """This work is not to run again."""

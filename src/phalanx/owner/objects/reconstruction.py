@@ -1,7 +1,9 @@
 """Lost objects of this process are made again: their tasks run once more under the same numbers.
 
 An object is found to be lost when a reader does not find its file, or when the node is gone where
-the file was. That only marks it as lost. When somebody waits for it, its task runs again.
+the file was. That only marks it as lost. When somebody waits for it, its task runs again, which
+takes one of its retries. So does what the program has let go and something lost was made of: no
+task runs oftener than it was declared that it may.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from phalanx.model.ids import INDEX_BITS, MAX_INDEX
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.owner.objects.lineage import (
+    SWITCHED_OFF,
     Lineage,
     LostHold,
     Maker,
@@ -77,6 +80,12 @@ class Reconstruction:
         self._objects = objects
         self._run_again = run_again
         self.lineage = Lineage()
+        self.count = 0
+        """How often work ran again."""
+        self.makes_again = True
+        """Whether lost objects are made again at all."""
+        self.call_site: Callable[[ObjectRef[Any]], str] = lambda ref: ""
+        """Where in the program an object was made; empty where that is not recorded."""
         self.running: dict[int, _Run] = {}
         """By the number of the task or call."""
         self._needed: deque[ObjectRef[Any]] = deque()
@@ -95,6 +104,8 @@ class Reconstruction:
         run = self.running.get(work.number)
         if run is not None:
             return run.record
+        if not self.makes_again:
+            return SWITCHED_OFF
         recipe = work.recipe()
         if work.retries == 0:
             return no_retries(recipe)
@@ -139,6 +150,7 @@ class Reconstruction:
         object's file any more: then somebody else has said so before."""
         if not is_in_file(ref, name):
             return
+        ref._hold.seen = True  # a reader may have found it at the last moment
         maker: Maker = ref._hold.lineage or put_by(ref._owner)
         self._objects.forget_value(ref)
         if isinstance(maker, Unmakeable):
@@ -150,7 +162,7 @@ class Reconstruction:
 
     def _give_up(self, ref: ObjectRef[Any], why: Unmakeable) -> None:
         ref._hold = None
-        error = lost_error(ref._owner, ref._number, why)
+        error = lost_error(ref._owner, ref._number, why, self.call_site(ref))
         self._objects.complete(ref, failures.failed(error))
 
     # ---- making again ------------------------------------------------------------------------
@@ -197,6 +209,7 @@ class Reconstruction:
         else:
             work.refs = [_wanted(record, base + i) for i in range(1, returns + 1)]
         self.running[record.number] = _Run(record, work)
+        self.count += 1
         self._run_again(work)
 
 

@@ -21,6 +21,9 @@ LONGEST_REST_S = 1.0
 AHEAD_S = 0.005
 AHEAD_TASKS = 400
 IDLE_RETURN_S = 0.3
+IDLE_WANTED_S = 0.02
+"""An idle worker goes back sooner while other tasks wait, which might have its resources: its node
+is asked for none of those while it seems full, and so never says that the lease is due."""
 SLOW_HEAD_S = 0.02
 WORTH_A_WORKER_S = 0.001
 FEWER_MATTER_FROM = 16
@@ -383,9 +386,11 @@ class TaskMachine:
         rested."""
         if self.resting:
             self._wake_rested(now)
+        is_waiting = any(each.queue and each.announced for each in self.classes.values())
+        rest_s = IDLE_WANTED_S if is_waiting else IDLE_RETURN_S
         for scheduling_class in list(self.classes.values()):
             for worker in list(scheduling_class.idle):
-                if not worker.inflight and now - worker.idle_since > IDLE_RETURN_S:
+                if not worker.inflight and now - worker.idle_since > rest_s:
                     self._give_back(worker)
             for worker in scheduling_class.workers:
                 slow = len(worker.inflight) > 1 and now - worker.sent_at > SLOW_HEAD_S

@@ -57,7 +57,8 @@ class ClassKey(msgspec.Struct, frozen=True):
     once: bool = False
     """Its workers go back as soon as nothing of it is left: nobody waits for more."""
     each: bool = False
-    """A worker for each task: what is to be spread must not pile up where one came first."""
+    """A worker for each task: what is to be spread must not pile up where one came first, and what
+    wants a whole group is to be asked for each time."""
     near: bytes = b""
     """The node that holds most of their arguments' bytes, if that is another one: workers on
     other nodes go back once nothing is queued, as the next task may be able to run there."""

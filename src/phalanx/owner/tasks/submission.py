@@ -419,6 +419,11 @@ class Submission:
         for task in pending.values():
             self.end(task, error)
 
+    def record_left(self) -> None:
+        """This process leaves: what has not ended failed with it, for listings."""
+        for task in self.machine.pending.values():
+            self._record_failure(task, "WORKER_DIED")
+
     def shut_down(self) -> None:
         """This process leaves its node: whatever is submitted from now on fails."""
         self._is_closed = True

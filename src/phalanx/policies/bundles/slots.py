@@ -33,13 +33,19 @@ def pick_bundle(
 ) -> Slot | Rejection:
     """The bundle `index`, or with -1 the first that has room, else the first that ever could.
 
-    One bundle serves all resources of a task. Raises ValueError for an index out of range.
+    Bundles that hold what is not asked for, such as devices, come after those that do not: they
+    are left to those that use it, and nodes choose so, too. One bundle serves all resources of a
+    task. Raises ValueError for an index out of range.
     """
     if not -1 <= index < len(bundles):
         raise ValueError(
             f"bundle {index} of a group with {len(bundles)}: -1 for any, or 0 to {len(bundles) - 1}"
         )
-    among = range(len(bundles)) if index == -1 else (index,)
+    among: Sequence[int] = (index,)
+    if index == -1:
+        among = sorted(
+            range(len(bundles)), key=lambda at: not bundles[at].total.keys() <= request.keys()
+        )
     feasible = [at for at in among if request <= bundles[at].total]
     if not feasible:
         return Rejection(

@@ -17,6 +17,7 @@ class ActorSpec(msgspec.Struct, array_like=True):
     Its node has room for `place` when it is chosen; it holds `hold` while it lives. `environment`
     is the key of its runtime environment, `strategy` says where it may be. `handle` describes its
     methods for those who find it by its name, opaque here. `max_restarts` -1: without end.
+    `call_site`: where in its program it is made, where that is recorded.
     """
 
     actor: bytes
@@ -31,6 +32,7 @@ class ActorSpec(msgspec.Struct, array_like=True):
     strategy: dict[str, Any] = {}
     priority: int = 0
     handle: bytes = b""
+    call_site: str = ""
 
 
 class ExplainActor(Request[Explanation]):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
+from phalanx.observe.health import HeadReport
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request, Role
 
@@ -66,18 +67,24 @@ class ListClusterEvents(Request[list[dict[str, Any]]]):
 
 class DrainNode(Request[bool]):
     """Give a node nothing new. False when it drains already. Raises ValueError for a node that
-    there is not."""
+    there is not.
+
+    `within_s`: what runs there so much later is ended; 0: it runs on, and a deadline that was given
+    before stays. `by`: who asks, as USER@HOST.
+    """
 
     kind: ClassVar[int] = 26
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     node_id: str
     reason: str
+    by: str = ""
+    within_s: float = 0.0
 
 
 class UndrainNode(Request[bool]):
-    """Let a node have new work again. False when it does not drain. Raises ValueError for a node
-    that there is not."""
+    """Let a node have new work again, unless something else holds it. False when it does not
+    drain. Raises ValueError for a node that there is not."""
 
     kind: ClassVar[int] = 120
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -105,3 +112,11 @@ class GetStatus(Request[StatusInfo]):
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     is_brief: bool = False
+
+
+class GetHealth(Request[HeadReport]):
+    """How well the head is. Its lag is the longest since it was asked last, by whomever."""
+
+    kind: ClassVar[int] = 33
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from phalanx.model.rows.cycles import CycleInfo
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.plan import TimePlan
 from phalanx.model.rows.work import GangInfo, RulesInfo
@@ -83,6 +84,17 @@ class ShowPlan(Request[TimePlan]):
     kind: ClassVar[int] = 65
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+
+class ListCycles(Request[list[CycleInfo]]):
+    """The last cycles, the oldest first and without names; or the one of this number after the one
+    before it. Raises JobNotFoundError for a number that is not known (any more)."""
+
+    kind: ClassVar[int] = 32
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    number: int | None = None
 
 
 class GetRules(Request[RulesInfo]):

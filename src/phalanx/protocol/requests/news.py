@@ -67,6 +67,10 @@ class WaitInfo(msgspec.Struct, array_like=True, frozen=True):
     reason: str
     position: int
     expected_start: ExpectedStart | None
+    code: str = ""
+    """Of the first reason, one of few (`batch.explain.REASONS`, `behind`, `set-aside`)."""
+    plugin: str = ""
+    """Of the scheduler, which gives that reason; empty where it is the scheduler itself."""
 
 
 def with_wait(row: JobInfo, wait: WaitInfo | None) -> JobInfo:

@@ -7,23 +7,29 @@ from typing import ClassVar
 import msgspec
 
 from phalanx.model.rows.explanation import Explanation
+from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.task_journal import Run
 from phalanx.protocol.requests.request import NEWCOMERS, Request, Role
 
 
 class Introduction(msgspec.Struct, array_like=True):
-    """Who a new driver is: the id of its process, the node that it uses, and HOST:PORT of the
-    cluster's head ("" where there is none)."""
+    """Who a new driver is: the id of its process, the node that it uses, HOST:PORT of the
+    cluster's head ("" where there is none), and the cluster's settings."""
 
     process: bytes
     node_id: str
     address: str
+    settings: SystemSettings = SystemSettings()
 
 
 class RegisterDriver(Request[Introduction]):
-    """A program becomes a driver. `path`, `directory`, `namespace` and `hook` (pickled, run at the
-    start) are what its workers need; `queue` and `priority` are those of its work unless that says
-    otherwise. Answered when its first workers are there."""
+    """A program becomes a driver. `path`, `directory`, `namespace`, `hook` (pickled, run at the
+    start) and `authkey` (multiprocessing's) are what its workers need; `queue` and `priority` are
+    those of its work unless that says otherwise. Answered when its first workers are there.
+
+    Raises ValueError where the node's `python` (3.11, for instance) is another one: what
+    one version pickles the other cannot run.
+    """
 
     kind: ClassVar[int] = 1
     asked_by: ClassVar[tuple[Role, ...]] = NEWCOMERS
@@ -38,6 +44,8 @@ class RegisterDriver(Request[Introduction]):
     pid: int = 0
     entrypoint: str = ""
     """The program and its arguments, for people."""
+    authkey: bytes = b""
+    python: str = ""
 
 
 class ExplainTask(Request[Explanation]):
@@ -101,9 +109,11 @@ class GetStoreCounts(Request[dict[str, int]]):
 
 class PullObject(Request[None]):
     """Have an object's file of `size` bytes, which another node has, copied here. Answered when it
-    is there. Raises ObjectLostError."""
+    is there. It stays until the asker says Used or Unwanted if it `will_map` it. Raises
+    ObjectLostError."""
 
     kind: ClassVar[int] = 9
 
     name: str
     size: int
+    will_map: bool = True

@@ -24,6 +24,8 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
     default_time_s: float | None = None
     max_time_s: float | None = None
     """How long jobs may run that say nothing, and at most; 0: there is no such limit."""
+    idle_gpus: str | None = None
+    """When GPUs of its jobs count as idle, as `manifests.idle_rules` reads it."""
 
 
 class CreateQueue(Request[QueueInfo]):

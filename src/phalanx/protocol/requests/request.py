@@ -36,6 +36,8 @@ class Role(enum.Enum):
 EVERYBODY = (Role.PROCESS, Role.VISITOR)
 NODES = (Role.NODE,)
 NEWCOMERS = (Role.VISITOR,)
+UNKNOWN = "unknown"
+"""The name of requests that nobody answers."""
 
 
 class Effect(enum.Enum):
@@ -76,6 +78,8 @@ LATER = Later.LATER
 Send = Callable[[msgspec.Raw, WireError | None], None]
 """Takes a request's reply: its result, or its error."""
 Handler = Callable[["Asker[Any]", Any], Any]
+Entry = tuple[type[Request[Any]], Handler]
+"""A type of requests, and who answers them."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoders: dict[type[Request[Any]], tuple[msgspec.msgpack.Decoder[Any], ...]] = {}
@@ -187,6 +191,11 @@ class RequestHandlers:
         """What a request of this kind does; READS for an unknown one."""
         entry = self._entries.get(kind)
         return Effect.READS if entry is None else entry[0].effect
+
+    def name_of(self, kind: int) -> str:
+        """What a request of this kind is called; UNKNOWN where nobody answers any."""
+        entry = self._entries.get(kind)
+        return UNKNOWN if entry is None else entry[0].__name__
 
     @property
     def types(self) -> dict[type[Request[Any]], Handler]:

@@ -25,8 +25,8 @@ def check_cache(scheduler: GangScheduler) -> None:
 def differences(scheduler: GangScheduler) -> Iterator[str]:
     """In words, what of the cache is otherwise than reading it again gives; nothing, as it should
     be."""
-    patched = scheduler.patched_cluster()
-    read = scheduler.read_cluster()
+    patched = scheduler.pictures.patched_cluster()
+    read = scheduler.pictures.read_cluster()
     for what, mine, theirs in (
         ("nodes", patched.nodes, read.nodes),
         ("queues", patched.queues, read.queues),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from phalanx.observe.device_health import REBOOT, RECOVERY
 from phalanx.sim.chaos.cluster import Cluster
 from phalanx.sim.chaos.history import History
 from phalanx.sim.chaos.hosts import Host
@@ -14,6 +15,9 @@ from phalanx.sim.chaos.options import Options
 
 MESSAGE_FAULTS = frozenset({"lose", "twice", "late"})
 """Faults of single messages, which the head's shell meets all the time."""
+
+BAD = (1, 1, 2)
+"""The recovery actions of GPUs that go bad (see `device_health`)."""
 
 
 class Faults:
@@ -33,7 +37,7 @@ class Faults:
         self._history = history
         self._cluster = cluster
         self._rng = kernel.rng("faults")
-        apart = MESSAGE_FAULTS | {"clock"}
+        apart = MESSAGE_FAULTS | {"clock", "device"}
         self._kinds = [kind for kind in options.faults if kind not in apart]
         self.counts: dict[str, int] = {}
         self._strikes: dict[str, Callable[[], None]] = {
@@ -60,6 +64,29 @@ class Faults:
             for _ in range(rng.randint(1, 3)):
                 jump_s = rng.choice((30.0, 3600.0, 1e6))
                 kernel.at(rng.uniform(0.0, options.chaos_s), partial(self._jump, jump_s))
+
+        if "device" in options.faults:
+            rng = kernel.rng("devices")
+            for _ in range(rng.randint(1, 6)):
+                strike = partial(self._device, rng.random(), rng.choice(BAD), rng.uniform(0.2, 6.0))
+                kernel.at(rng.uniform(0.0, options.chaos_s), strike)
+
+    def _device(self, which: float, recovery: int, bad_for_s: float) -> None:
+        """A GPU of a node goes bad, and is well again somewhat later."""
+        nodes = [one for one in self._cluster.living_nodes() if one.total.get("GPU")]
+        if not nodes:
+            return
+        node = nodes[int(which * len(nodes))]
+        number = int(which * 1000) % int(node.total["GPU"])
+        self.counts["device"] = self.counts.get("device", 0) + 1
+        self._history.had_faults = True
+        if RECOVERY[recovery] == REBOOT:  # then its whole node drains
+            self._history.drained_nodes.add(node.node_id)
+        self._tell(node.host, f"its GPU {number} goes bad: {RECOVERY[recovery]}")
+        node.host.guard(partial(node.device_is, number, recovery))
+        left_s = max(self._options.chaos_s - self._kernel.now, 0.0)
+        is_well = partial(node.device_is, number, 0)
+        self._kernel.after(min(bad_for_s, left_s), lambda: node.host.guard(is_well))
 
     def _jump(self, jump_s: float) -> None:
         """The head's time of day goes ahead; its other clock goes on."""

@@ -11,9 +11,17 @@ from phalanx.head.groups.record import KnownGroup
 from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, read_state
+from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, CREATED, DEAD
-from phalanx.protocol.bundle_messages import CommitBundles, GiveBackBundles, PrepareBundles
+from phalanx.protocol.bundle_messages import (
+    CommitBundles,
+    GiveBackBundles,
+    MemberNews,
+    PrepareBundles,
+)
+from phalanx.protocol.cluster_messages import Reported
+from phalanx.protocol.frames import decode_body
 from phalanx.protocol.messages import Hello
 from phalanx.sim.chaos.broken import Broken, group_name
 from phalanx.sim.chaos.cache_check import check_cache
@@ -70,6 +78,8 @@ class SimHead:
         self._life = life
         self._rng = host.kernel.rng(f"head {life}")
         self._nodes: dict[bytes, End] = {}
+        self._since: dict[bytes, float] = {}
+        """When each of them connected."""
         self._woken_at = 0.0
         self._ticks = 0
         storage = Storage([MemoryShard(disk)], marks=[mark])
@@ -132,7 +142,7 @@ class SimHead:
 
     def drain(self, node_id: str) -> None:
         """Somebody asks that a node begins nothing new."""
-        self.control.nodes.drain(node_id, "it is to be stopped")
+        self.control.nodes.hold(node_id, DRAIN, Hold(reason="it is to be stopped"))
         self._round()
 
     def _tick(self) -> None:
@@ -174,7 +184,11 @@ class SimHead:
     def on_message(self, end: End, message: Message) -> None:
         """See Process."""
         if end.tag == "node":
-            self.control.on_message(end.peer[:PREFIX_BYTES], message)
+            prefix = end.peer[:PREFIX_BYTES]
+            for news in decode_body(message.body) if isinstance(message, Reported) else ():
+                if isinstance(news, MemberNews):
+                    self._promises.jobs.heard(prefix, news, self._since.get(prefix, 0.0))
+            self.control.on_message(prefix, message)
         elif isinstance(message, Hello):
             prefix = message.process[:PREFIX_BYTES]
             before = self._nodes.get(prefix)
@@ -182,7 +196,7 @@ class SimHead:
                 before.close()
                 self.on_end(before)
             end.peer, end.tag = message.process, "node"
-            self._nodes[prefix] = end
+            self._nodes[prefix], self._since[prefix] = end, self._host.kernel.now
         self._round()
 
     def on_end(self, end: End) -> None:
@@ -190,6 +204,7 @@ class SimHead:
         prefix = end.peer[:PREFIX_BYTES]
         if end.tag == "node" and self._nodes.get(prefix) is end:
             del self._nodes[prefix]
+            self._promises.jobs.cut_off(prefix, self._since.pop(prefix))
             self.control.on_lost(prefix)
         self._round()
 

@@ -15,8 +15,10 @@ from phalanx.model.jobs.arrays import ArraySpec
 from phalanx.model.jobs.dependencies import (
     AFTER,
     AFTER_ANY,
+    AFTER_CORR,
     AFTER_NOT_OK,
     AFTER_OK,
+    SINGLETON,
     Dependencies,
     Dependency,
 )
@@ -73,6 +75,10 @@ class JobProgram:
         self._later = later
         self._rng: random.Random = driver.host.kernel.rng(f"jobs of {driver.name}")
         self._others_rng = driver.host.kernel.rng(f"others of jobs of {driver.name}")
+        self._pairs_rng = driver.host.kernel.rng(f"pairs of jobs of {driver.name}")
+        self._lines_rng = driver.host.kernel.rng(f"lines of jobs of {driver.name}")
+        self._arrays: list[tuple[str, int]] = []
+        """Arrays so far, each with its last index."""
         self._time_rng = driver.host.kernel.rng(f"times of jobs of {driver.name}")
 
     def plan(self, left_s: float) -> None:
@@ -84,6 +90,7 @@ class JobProgram:
     def _submit(self, number: int) -> None:
         rng = self._rng
         spec = self._with_others(self._spec(f"{self._driver.name}-{number}"), number)
+        spec = self._in_line(spec)
         draw = rng.random()
         if not _fits(spec, self._options.nodes):
             return  # while a machine is not missed yet the cluster looks larger
@@ -103,6 +110,7 @@ class JobProgram:
             elif draw < 0.35:
                 self._later(rng.uniform(0.0, 2.0), partial(self._delete, spec))
 
+        self._driver.promises.jobs.asked(spec)
         manifest = Manifest("Job", msgspec.msgpack.encode(spec))
         self._driver.owner.requests.call_async(
             ApplyManifests([manifest], spec.uid.encode()), answered
@@ -170,7 +178,31 @@ class JobProgram:
             )
             after = Dependencies(needs=tuple(dict.fromkeys(needs)), is_any=rng.random() < 0.3)
             spec = msgspec.structs.replace(spec, after=after)
-        return spec
+        return self._with_pairs(spec)
+
+    def _with_pairs(self, spec: JobSpec) -> JobSpec:
+        """An array may wait, element by element, for an earlier one that has no fewer."""
+        if spec.array is None:
+            return spec
+        rng, last = self._pairs_rng, spec.array.last
+        longer = [uid for uid, other in self._arrays if other >= last]
+        self._arrays.append((spec.uid, last))
+        if spec.after is not None or not longer or rng.random() < 0.2:
+            return spec
+        pair = Dependency(kind=AFTER_CORR, job=rng.choice(longer))
+        return msgspec.structs.replace(spec, after=Dependencies(needs=(pair,)))
+
+    def _in_line(self, spec: JobSpec) -> JobSpec:
+        """One of jobs that run one at a time, of all drivers or of this one."""
+        rng, after = self._lines_rng, spec.after
+        if not self._options.has_others or rng.random() < 0.4:
+            return spec
+        word = rng.choice(("line", "line", "line", f"line-{self._driver.name}"))
+        one = Dependency(kind=SINGLETON, job=f"{spec.namespace}/{word}")
+        if after is not None and after.is_any:
+            return spec  # it would begin without its turn
+        needs = (*(after.needs if after is not None else ()), one)
+        return msgspec.structs.replace(spec, after=Dependencies(needs=needs))
 
     def _command(self, command: Command, spec: JobSpec) -> None:
         self._driver.owner.requests.notify(CommandJob(spec.uid, command))

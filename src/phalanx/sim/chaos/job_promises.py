@@ -12,10 +12,10 @@ from phalanx.head.jobs import dependencies
 from phalanx.manifests.dependencies import written_dependencies
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import Indices, element_uid, split_element
-from phalanx.model.jobs.dependencies import AFTER, AFTER_OK, Dependency
+from phalanx.model.jobs.dependencies import AFTER, AFTER_CORR, AFTER_OK, SINGLETON, Dependency
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.protocol.bundle_messages import StartMember
+from phalanx.protocol.bundle_messages import MemberNews, StartMember
 from phalanx.sim.chaos.broken import Broken
 from phalanx.sim.chaos.history import History
 
@@ -44,9 +44,16 @@ class JobPromises:
         """How long any command of each job ran, in all."""
         self._ran_from: dict[str, float] = {}
         """Since when some command of a job runs, or is to start again in place."""
+        self._unheard: dict[tuple[bytes, bytes, int, int], tuple[str, float]] = {}
+        """The job of each (node, group, index, attempt) whose commands ended, and when: the head
+        has not heard so."""
+        self._unheard_s: dict[str, float] = {}
+        """How long the head took a member of each job for running that had ended."""
         self._restarting: set[tuple[str, str]] = set()
         """(job, member) of commands that failed and are to start again in place."""
         self._taken: dict[str, JobSpec] = {}
+        self._lines: dict[str, str] = {}
+        """The word of each job of which one at a time runs."""
         self._deleted: set[str] = set()
         self._runs: dict[tuple[str, str], list[_Run]] = {}
         self._attempts: set[tuple[str, str, bytes, int]] = set()
@@ -57,6 +64,11 @@ class JobPromises:
         """(group, attempt) of which members were asked to begin."""
         self._succeeded: dict[str, set[str]] = {}
         """Members of each job of which a command came to its end."""
+
+    def asked(self, spec: JobSpec) -> None:
+        """Somebody asks for this job; perhaps it is taken and nobody hears so."""
+        if word := _word_of(spec):
+            self._lines[spec.uid] = word
 
     def taken(self, spec: JobSpec) -> None:
         """The control store has said that it has this job."""
@@ -82,6 +94,7 @@ class JobPromises:
                     f"{names[0]} while its attempt {run.attempt} runs on {names[1]}",
                     [*names, "head"],
                 )
+        self._check_line(node, order)
         mine = next((r for r in runs if r.node == node and r.attempt == order.attempt), None)
         if mine is None:
             attempt = (order.job, order.name, order.group, order.attempt)
@@ -100,6 +113,26 @@ class JobPromises:
         mine.commands += 1
         self._restarting.discard((order.job, order.name))
 
+    def _check_line(self, node: bytes, order: StartMember) -> None:
+        """Of singletons of one word only one runs at a time."""
+        job = _array_of(order.job) or order.job
+        word = self._lines.get(job)
+        if word is None:
+            return
+        self._history.count("members of singletons")
+        for (uid, member), runs in self._runs.items():
+            other = _array_of(uid) or uid
+            if other == job or self._lines.get(other) != word:
+                continue
+            for run in runs:
+                if not self._history.is_dead(run.node):
+                    names = [self._history.name_of_node(one) for one in (node, run.node)]
+                    raise Broken(
+                        f"{order.job} begins on {names[0]} while {member} of {uid} runs on "
+                        f"{names[1]}, and of the singletons {word} one at a time may run",
+                        [*names, "head"],
+                    )
+
     def ended(self, node: bytes, order: StartMember, code: int) -> None:
         """A command of a member has ended."""
         runs = self._runs.get((order.job, order.name), [])
@@ -107,6 +140,8 @@ class JobPromises:
             run.commands -= 1
             if not run.commands:
                 runs.remove(run)
+                member = (node, order.group, order.index, order.attempt)
+                self._unheard[member] = (order.job, self._now())
         if code and self._is_restarted(order):
             self._restarting.add((order.job, order.name))
         self._look_who_runs(order.job)
@@ -125,6 +160,22 @@ class JobPromises:
             )
         self._warned.add(attempt)
         self._history.count("warned members")
+
+    def heard(self, node: bytes, news: MemberNews, since: float) -> None:
+        """The head hears of a member over a connection that is there since then."""
+        if news.code is not None:
+            self._heard((node, news.group, news.index, news.attempt), since)
+
+    def cut_off(self, node: bytes, since: float) -> None:
+        """The head has lost such a connection, and counts on for nobody there."""
+        for member in [one for one in self._unheard if one[0] == node]:
+            self._heard(member, since)
+
+    def _heard(self, member: tuple[bytes, bytes, int, int], since: float) -> None:
+        job, ended = self._unheard.pop(member, ("", 0.0))
+        if since <= ended:
+            late_s = self._now() - ended
+            self._unheard_s[job] = self._unheard_s.get(job, 0.0) + late_s
 
     def node_gone(self, node: bytes) -> None:
         """A node's process has ended, and all commands with it."""
@@ -179,7 +230,7 @@ class JobPromises:
             spec = self._taken.get(spec.element.array, spec)
         if spec.after is None or record.run_count:
             return
-        met = [self._is_met(need) for need in spec.after.needs]
+        met = [self._is_met(need, record) for need in spec.after.needs]
         self._history.count("jobs after others")
         if not (any(met) if spec.after.is_any else all(met)):
             raise Broken(
@@ -188,12 +239,17 @@ class JobPromises:
                 ["head"],
             )
 
-    def _is_met(self, need: Dependency) -> bool:
+    def _is_met(self, need: Dependency, record: JobRecord) -> bool:
         other = self._taken.get(need.job)
         if other is None:
             return True  # it was taken, and nobody was left to hear so
         if need.kind == AFTER:
             return True  # it may have been ended before it began
+        if need.kind == AFTER_CORR:
+            element = record.spec.element
+            assert element is not None
+            self._history.count("elements after elements")
+            return bool(self._succeeded.get(element_uid(need.job, element.index)))
         of_it = [uid for uid, _ in self._runs if uid == need.job or _array_of(uid) == need.job]
         if need.kind != AFTER_OK:
             runs = [run for (uid, _), runs in self._runs.items() if uid in of_it for run in runs]
@@ -235,12 +291,15 @@ class JobPromises:
                     f"for that, and {done} ever came to their end",
                     ["head"],
                 )
-            limit_s, ran_s = job.spec.timing.limit_s, self._ran_s_of(job.uid)
+            # A gang runs, as far as its limit goes, until the head has heard of its end.
+            limit_s = job.spec.timing.limit_s
+            ran_s = self._ran_s_of(job.uid) + self._unheard_s.get(job.uid, 0.0)
             if job.state in st.OUT_OF_TIME:
                 self._history.count(f"jobs in {job.state}")
             if job.state == st.TIMED_OUT and ran_s < SLOWEST * (limit_s or 0.0):
                 raise Broken(
-                    f"{job.uid} was ended for its limit of {limit_s:g} s, and ran for {ran_s:g} s",
+                    f"{job.uid} was ended for its limit of {limit_s:g} s, and the head heard that "
+                    f"it had run after {ran_s:g} s",
                     ["head"],
                 )
             if job.retries > max(job.spec.max_retry, 1):
@@ -264,13 +323,28 @@ class JobPromises:
                 )
 
 
-def _waits_for_one_at_rest(job: JobRecord, known: dict[str, JobRecord]) -> bool:
-    """Whether it waits for a job that is suspended or held, or for one that does."""
-    others = (known[uid] for uid in dependencies.unheard(job) if uid in known)
+def _waits_for_one_at_rest(
+    job: JobRecord, known: dict[str, JobRecord], passed: frozenset[str] = frozenset()
+) -> bool:
+    """Whether it waits for a job that is suspended or held, or for one that does; `passed`: those
+    that wait for it."""
+    passed |= {job.uid}
+    others = [known[uid] for uid in dependencies.unheard(job) if uid in known]
+    if (word := _word_of(job.spec)) and job.queued is None:
+        others += [one for one in known.values() if _word_of(one.spec) == word]
     return any(
-        other.state == st.ABORTED or other.is_held or _waits_for_one_at_rest(other, known)
+        other.state == st.ABORTED
+        or (other.is_held and not other.is_finished)
+        or _waits_for_one_at_rest(other, known, passed)
         for other in others
+        if other.uid not in passed
     )
+
+
+def _word_of(spec: JobSpec) -> str:
+    """What it names as a singleton; "": it is none."""
+    needs = spec.after.needs if spec.after is not None else ()
+    return next((need.job for need in needs if need.kind == SINGLETON), "")
 
 
 def _array_of(uid: str) -> str:

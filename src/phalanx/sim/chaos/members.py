@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from phalanx.model.exit_codes import KILLED, SIGNALLED
-from phalanx.protocol.bundle_messages import Command, StartMember
+from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
 from phalanx.sim.chaos.hosts import Host
 from phalanx.sim.chaos.job_promises import JobPromises
 
@@ -59,7 +59,7 @@ class SimCommands:
         """See CommandEffects."""
         self._host.later(0.001, partial(self._ends, process, KILLED))
 
-    def warn(self, process: bytes, signal: int, only_shell: bool) -> None:
+    def signal(self, process: bytes, number: int, to: Receivers) -> None:
         """See CommandEffects. Simulated commands go on."""
         order = self.running.get(process)
         if order is not None:
@@ -78,6 +78,10 @@ class NoJobFiles:
     def make(self, order: StartMember) -> str:
         """See JobFiles."""
         return f"{order.name}.{order.attempt}.log"
+
+    def error(self, order: StartMember, limit: int) -> bytes:
+        """See JobFiles."""
+        return b""
 
     def remove(self, job: str) -> None:
         """See JobFiles."""

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from phalanx.model.ids import CONTROL, node_prefix, node_process_id
+from phalanx.node.checks import NoChecks
 from phalanx.node.cluster_node import cluster_node
+from phalanx.node.devices import NoDeviceReading
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.peers import Peer
 from phalanx.node.usage import NoUsageMeter
+from phalanx.observe.devices import DeviceSample
 from phalanx.observe.log_lines import INFO
 from phalanx.protocol.bundle_messages import CommitBundles, PrepareBundles
 from phalanx.protocol.gateway_messages import Pulled
@@ -64,6 +67,8 @@ class SimNode:
             host, prefix, promises.jobs, rng(f"members {name}"), self._command_exited
         )
         self.drivers: list[SimDriver] = []
+        self._recovery: dict[int, int] = {}
+        """What GPUs need, by number."""
         files = NodeFiles(host, rng(f"disk {name}"), self._guarded)
         ports = rng(f"node {name}")
         self._machines = machines = cluster_node(
@@ -84,6 +89,8 @@ class SimNode:
                 job_files=NoJobFiles(),
                 memory=NoMemoryMeter(),
                 usage=NoUsageMeter(),
+                devices=NoDeviceReading(),
+                checks=NoChecks(),
                 store_files=files,
                 spill_files=files,
                 transfers=SimTransfers(host, network, self._pulled),
@@ -92,6 +99,7 @@ class SimNode:
                 drain_output=lambda then: then(),
                 know_addresses=lambda rows: None,
                 sweep=lambda: None,
+                look=None,
                 report_defect=raise_defect,
                 note=self.note,
             ),
@@ -116,6 +124,15 @@ class SimNode:
         )
         self.drivers.append(driver)
         return driver
+
+    def device_is(self, number: int, recovery: int) -> None:
+        """One of its GPUs needs this from now on; 0: it is well."""
+        self._recovery[number] = recovery
+        count = int(self.total.get("GPU", 0))
+        self._machines.devices.seen(
+            [DeviceSample(number=at, recovery=self._recovery.get(at, 0)) for at in range(count)]
+        )
+        self._round()
 
     def end_processes(self) -> None:
         """The machine goes, and all that runs on it."""

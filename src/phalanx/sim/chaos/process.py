@@ -239,6 +239,7 @@ class SimProcess:
                 except ObjectLostError:
                     resume(None)
                 else:
+                    self.node_end.post(Used(name))
                     resume(self.host.content(name))
 
             self.owner.requests.call_async(PullObject(name, SIZE_BYTES), answered)

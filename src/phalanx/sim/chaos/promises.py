@@ -171,13 +171,13 @@ class Promises:
         promise = self.kept.get((process.name, message.number))
         if promise is None:
             return  # it is only about to be promised
-        if promise.outcome == DONE and message.attempt > promise.last_attempt:
-            self._history.count("made again")
-        promise.last_attempt = message.attempt
-        # Items of a stream that was cancelled too late get lost and are made again, perhaps before
-        # its reader has come to the end.
+        # Items of a stream may get lost and be made again before its reader has come to the end.
         run = process.owner.reconstruction.running.get(message.number)
         is_remade = run is not None and type(run.work.stream) is RemadeStream
+        if is_remade or (promise.outcome and message.attempt > promise.last_attempt):
+            promise.was_made_again = True
+            self._history.count("made again")
+        promise.last_attempt = message.attempt
         if promise.is_cancelled and promise.outcome != DONE and not is_remade:
             raise Broken(
                 f"{promise.what} of {promise.owner} was cancelled, and is sent to a worker after "
@@ -439,7 +439,7 @@ class Promises:
             is_right = state in (FINISHED, STATE_FAILED)
             if promise.outcome == DONE and not promise.work.is_large:
                 is_right = state == FINISHED  # else it may have run again, and failed
-            elif promise.outcome not in (DONE, ABANDONED):
+            elif promise.outcome not in (DONE, ABANDONED) and not promise.was_made_again:
                 is_right = state == STATE_FAILED
             if not is_right:
                 raise Broken(

@@ -49,6 +49,8 @@ class Promise(msgspec.Struct, kw_only=True):
     """The last one that was sent to a worker."""
     outcome: str = ""
     """DONE, or the name of the error's class."""
+    was_made_again: bool = False
+    """It was sent to a worker once more after its end: results that it gave were lost."""
     is_cancelled: bool = False
     """Whether somebody cancelled it before it had an outcome."""
     was_cancelled: bool = False

@@ -14,6 +14,7 @@ from phalanx.batch.config import Configuration
 from phalanx.batch.plan import Plan
 from phalanx.batch.plugin_parts.users import BOOKS
 from phalanx.batch.specs import NodeSpec, QueueSpec
+from phalanx.head.gangs.cycle_times import CycleTimes
 from phalanx.head.gangs.cycles import NEVER, Cycles, Pace
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.gang_registry import GangRegistry
@@ -26,6 +27,7 @@ from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.give_backs import Ending
 from phalanx.head.shares.books import BookRow, Books
+from phalanx.observe.metrics.meter import Meter
 from phalanx.sim.timed.progress import Work
 from phalanx.sim.timed.simulated_cluster import SimulatedCluster
 from phalanx.sim.timed.workload import NOTHING_KEPT, KeptApart, Rules
@@ -92,14 +94,16 @@ class SimulatedScheduler:
         )
         pace = rules.pace or _pace(rules.period_s)
         self._clock = clock
-        self._cycles = Cycles(clock, registry, self._cache, source, self, pace)
+        meter = Meter()
+        times = CycleTimes(meter, clock, None)
+        self._cycles = Cycles(clock, registry, self._cache, source, self, pace, times)
         lifecycle = MemberLifecycle(registry, self._cache, books, self._cycles)
         self._reservations = GangReservations(
             registry, lifecycle, self, self, clock, lambda gang: has_minimum(gang, source)
         )
         amended = self._cache.gang_amended
         self._applier = PlanApplier(
-            registry, self._reservations, source, self, amended, self._failed
+            registry, self._reservations, source, self, amended, self._failed, meter
         )
         self._changes = Changes()
         self.cluster()  # the columns begin empty, so that jobs stand in them in order of arrival
@@ -177,7 +181,7 @@ class SimulatedScheduler:
     def _failed(self, gang: Gang, error: Exception) -> None:
         raise error
 
-    def evicted(self, gang: Gang, members: list[int], action: str) -> None:
+    def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
         """See PlanEffects."""
 
     def placing(self, gang: Gang, nodes: Collection[str]) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase, SequentialBackend
+from joblib.parallel import BACKENDS
 
 from phalanx.api.cluster import cluster_resources
-from phalanx.api.decorator import remote
-from phalanx.api.objects import cancel, put
+from phalanx.api.objects import put
 from phalanx.api.session import init, is_initialized
+from phalanx.util.executor import Executor
 
 SHARED_FROM_BYTES = 100_000
 """An argument of this size or more is put in the object store once for all calls that have it."""
@@ -24,14 +26,21 @@ class _Shared(NamedTuple):
     number: int
 
 
+class _Interrupted(NamedTuple):
+    """What a batch gives that raised KeyboardInterrupt by itself: a task that ends by one counts
+    as cancelled."""
+
+
 class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # untyped
     """Runs joblib's batches as tasks.
 
     `remote_args` are options of the tasks, such as `{"num_cpus": 2}`; they can be given to
-    `parallel_config` and to `Parallel`. Calls of joblib inside a task run one after the other.
+    `parallel_config` and to `Parallel`, and so can `initializer` and `initargs`, which have
+    batches run in processes of their own. Calls of joblib inside a task run one after the other.
     """
 
     supports_retrieve_callback = True
+    supports_inner_max_num_threads = True
     default_n_jobs = -1
 
     def __init__(
@@ -49,16 +58,20 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         )
         self._options = {**(ray_remote_args or {}), **(remote_args or {})}
         self._callbacks: ThreadPoolExecutor | None = None
-        self._in_flight: dict[Future[Any], Any] = {}
+        self._start_workers: Callable[[], Executor] = Executor
+        self._workers: Executor | None = None
+        self._in_flight: set[Future[Any]] = set()
         self._shared: dict[int, tuple[Any, Any]] = {}  # id of the argument: itself, its ref
 
     def __reduce__(self) -> Any:
-        return (PhalanxBackend, (self.nesting_level, None, self._options))
+        return (PhalanxBackend, (self.nesting_level, self.inner_max_num_threads, self._options))
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
         """The number of calls at once: -1 for all CPUs of the cluster, -2 for all but one …"""
         if n_jobs == 0:
-            raise ValueError("n_jobs == 0 has no meaning: use -1 for all CPUs, or a count")
+            raise ValueError(
+                "n_jobs == 0 in Parallel has no meaning: use -1 for all CPUs, or a count"
+            )
         if n_jobs is None:
             return 1
         if n_jobs > 0:
@@ -76,13 +89,20 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         require: str | None = None,
         remote_args: Mapping[str, Any] | None = None,
         ray_remote_args: Mapping[str, Any] | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
         **backend_kwargs: Any,
     ) -> int:
         """Called by joblib before a run; gives the number of calls at once."""
         self.parallel = parallel
         options = {**self._options, **(ray_remote_args or {}), **(remote_args or {})}
-        run = remote(_run_batch)
-        self._run: Any = run.options(**options) if options else run
+        initializer = initializer or self.backend_kwargs.get("initializer")
+        initargs = initargs or self.backend_kwargs.get("initargs", ())
+        options = self._with_thread_limits(options)
+        self._start_workers = lambda: Executor(
+            initializer=initializer, initargs=initargs, **options
+        )
+        self._workers = self._start_workers()
         if self._callbacks is None:
             # joblib's callbacks dispatch more work, and read the caller's iterator to do so:
             # that is too much for the thread on which the engine tells of results.
@@ -92,9 +112,9 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
     def submit(self, func: Any, callback: Callable[[Any], object] | None = None) -> Future[Any]:
         """Start a batch; `callback` gets its future when it is done."""
         batch, refs = self._with_shared_arguments(func)
-        ref = self._run.remote(batch, *refs)
-        future: Future[Any] = ref.future()
-        self._in_flight[future] = ref
+        assert self._workers is not None
+        future = self._workers.submit(_run_batch, batch, *refs)
+        self._in_flight.add(future)
         future.add_done_callback(lambda done: self._done(done, callback))
         return future
 
@@ -106,7 +126,10 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
         """The results of a batch, or its error."""
-        return out.result()
+        result = out.result()
+        if isinstance(result, _Interrupted):
+            raise KeyboardInterrupt
+        return result
 
     def stop_call(self) -> None:
         """Let go of the shared arguments."""
@@ -115,15 +138,19 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
     def terminate(self) -> None:
         """Let go of everything; joblib calls this at the end."""
         self._shared.clear()
+        self._workers = None
         if self._callbacks is not None:
             self._callbacks.shutdown(wait=False)
             self._callbacks = None
+        self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
         """Cancel what is in flight."""
-        for ref in list(self._in_flight.values()):
-            cancel(ref)
-        if not ensure_ready:
+        for future in list(self._in_flight):
+            future.cancel()
+        if ensure_ready:
+            self._workers = self._start_workers()
+        else:
             self.terminate()
 
     def get_nested_backend(self) -> tuple[Any, None]:
@@ -131,10 +158,20 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         return SequentialBackend(nesting_level=(self.nesting_level or 0) + 1), None
 
     def _done(self, future: Future[Any], callback: Callable[[Any], object] | None) -> None:
-        self._in_flight.pop(future, None)
+        self._in_flight.discard(future)
         callbacks = self._callbacks
         if callback is not None and callbacks is not None:
             callbacks.submit(callback, future)
+
+    def _with_thread_limits(self, options: dict[str, Any]) -> dict[str, Any]:
+        """With `inner_max_num_threads`: processes in whose environment numerical libraries find
+        how many threads they may have."""
+        if self.inner_max_num_threads is None:
+            return options
+        limits = dict.fromkeys(self.MAX_NUM_THREADS_VARS, str(self.inner_max_num_threads))
+        environment = dict(options.get("runtime_env") or {})
+        environment["env_vars"] = {**limits, **environment.get("env_vars", {})}
+        return {**options, "runtime_env": environment}
 
     def _with_shared_arguments(self, func: Any) -> tuple[Any, list[Any]]:
         items = getattr(func, "items", None)
@@ -164,7 +201,10 @@ def _run_batch(batch: Any, *shared: Any) -> Any:
         batch.items = _replaced(
             batch.items, lambda each: shared[each.number] if isinstance(each, _Shared) else each
         )
-    return batch()
+    try:
+        return batch()
+    except KeyboardInterrupt:
+        return _Interrupted()
 
 
 def _replaced(items: list[Any], replace: Callable[[Any], Any]) -> list[Any]:
@@ -190,3 +230,9 @@ def _size_bytes(argument: Any) -> int:
         usage = memory_usage()
         return int(usage.sum() if hasattr(usage, "sum") else usage)
     return 0
+
+
+# Tasks import this module: calls of joblib inside of them find the backend by its name, too.
+BACKENDS.setdefault("phalanx", PhalanxBackend)
+if os.environ.get("PHALANX_COMPAT_RAY") == "1":
+    BACKENDS.setdefault("ray", PhalanxBackend)

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import multiprocessing.pool
 import pickle
+import traceback
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import cloudpickle
 
+from phalanx.errors import NotPicklableError
+
+# typeshed does not know it
+RemoteTraceback: type[Exception] = getattr(multiprocessing.pool, "RemoteTraceback")  # noqa: B009
+MaybeEncodingError: type[Exception] = getattr(multiprocessing.pool, "MaybeEncodingError")  # noqa: B009
+
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 
+class UnsentResultError(MaybeEncodingError, NotPicklableError):  # type: ignore[valid-type,misc]
+    """What a call gave or raised cannot be pickled: `value` says what it was, `exc` what pickle
+    said. A MaybeEncodingError as in the standard library, a TypeError as elsewhere here."""
+
+    def __init__(self, exc: str, value: str) -> None:
+        Exception.__init__(self, exc, value)
+        self.exc = exc
+        self.value = value
+
+
 class Answers(NamedTuple):
-    """The results of a batch in order; `errors` holds those of the calls that failed, by place."""
+    """The results of a batch in order; `errors` holds those of the calls that failed, by place,
+    each with its traceback as text."""
 
     results: list[Any]
-    errors: dict[int, Exception]
+    errors: dict[int, tuple[BaseException, str]]
 
-    def each(self) -> Iterable[tuple[Any, Exception | None]]:
-        """Each call's result and error."""
-        return ((result, self.errors.get(i)) for i, result in enumerate(self.results))
+    def each(self) -> Iterable[tuple[Any, BaseException | None]]:
+        """Each call's result and error, which says where it was raised."""
+        for place, result in enumerate(self.results):
+            error, text = self.errors.get(place, (None, ""))
+            if error is not None:
+                error.__cause__ = RemoteTraceback(text)
+            yield result, error
 
 
 class PoolProcess:
@@ -38,20 +61,24 @@ class PoolProcess:
     def run(self, func: Callable[..., Any], calls: Calls) -> Answers:
         """Call `func` for each; a call that fails leaves None and its error."""
         results: list[Any] = []
-        errors: dict[int, Exception] = {}
+        errors: dict[int, tuple[BaseException, str]] = {}
         for place, (args, kwargs) in enumerate(calls):
             try:
                 results.append(func(*args, **kwargs))
-            except Exception as error:
+            except (
+                Exception,
+                KeyboardInterrupt,
+            ) as error:  # a task ended by one counts as cancelled
                 results.append(None)
-                errors[place] = _that_travels(error)
+                text = "".join(traceback.format_exception(error))
+                errors[place] = (_that_travels(error), f'\n"""\n{text}"""')
         return Answers(results, errors)
 
 
-def _that_travels(error: Exception) -> Exception:
+def _that_travels(error: BaseException) -> BaseException:
     """The error itself if it survives pickling, else one with its text."""
     try:
         pickle.loads(cloudpickle.dumps(error))  # noqa: S301  # our own bytes, just made
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error} (the error itself cannot be pickled)")
+    except Exception as said:
+        return UnsentResultError(repr(said), f"{type(error).__name__}: {error}")
     return error

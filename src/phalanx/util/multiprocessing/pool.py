@@ -6,13 +6,14 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from multiprocessing.pool import CLOSE, RUN, TERMINATE
 from typing import Any, NoReturn
 
 from phalanx.api.cluster import cluster_resources
 from phalanx.api.decorator import remote
 from phalanx.api.objects import get, kill, put
 from phalanx.api.session import init, is_initialized
-from phalanx.errors import ActorError
+from phalanx.errors import ActorError, NotPicklableError
 from phalanx.util.multiprocessing.batch import Calls, PoolProcess
 from phalanx.util.multiprocessing.result import AsyncResult, Batch, ResultIterator
 from phalanx.util.slots import Slots
@@ -33,7 +34,11 @@ class _Process:
         self.actor = create()
 
     def run(self, func: Callable[..., Any], calls: Calls) -> Any:
-        ref = self.actor.run.remote(func, calls)
+        try:
+            ref = self.actor.run.remote(func, calls)
+        except NotPicklableError as error:
+            said, error.__cause__ = error.__cause__, None
+            raise said or error from error  # first what pickle said, as multiprocessing does
         if self._left is not None:
             self._left -= 1
             if not self._left:
@@ -58,6 +63,9 @@ class Pool:
     more than the cluster has CPUs.
     """
 
+    _iterator = ResultIterator
+    """What imap and imap_unordered give back."""
+
     def __init__(  # the signature of multiprocessing and of Ray
         self,
         processes: int | None = None,
@@ -73,19 +81,24 @@ class Pool:
     ) -> None:
         if context is not None:
             warnings.warn("Pool starts its processes itself: context has no effect", stacklevel=2)
-        if maxtasksperchild is not None and maxtasksperchild < 1:
-            raise ValueError(f"maxtasksperchild must be None or at least 1, got {maxtasksperchild}")
+        if maxtasksperchild is not None and (
+            not isinstance(maxtasksperchild, int) or maxtasksperchild < 1
+        ):
+            raise ValueError(
+                f"maxtasksperchild must be None or an integer from 1 on, got {maxtasksperchild!r}"
+            )
+        if initializer is not None and not callable(initializer):
+            raise TypeError(f"initializer must be a callable, got {initializer!r}")
         count = _process_count(processes, address or ray_address)
         options = {"num_cpus": 0, **(ray_remote_args or {}), **(remote_args or {})}
         kind = remote(**options)(PoolProcess)
         arguments = (initializer, tuple(initargs or ()))
-        self._processes = [
+        self._pool = [
             _Process(lambda: kind.remote(*arguments), maxtasksperchild) for _ in range(count)
         ]
-        get([process.actor.is_ready.remote() for process in self._processes])
-        self._slots = Slots(self._processes, _Process.ended)
-        self._is_open = True
-        self._is_terminated = False
+        get([process.actor.is_ready.remote() for process in self._pool])
+        self._slots = Slots(self._pool, _Process.ended)
+        self._state = RUN
 
     def apply(
         self,
@@ -161,16 +174,16 @@ class Pool:
 
     def close(self) -> None:
         """Take no more calls; those taken are still done."""
-        self._is_open = False
+        if self._state == RUN:
+            self._state = CLOSE
 
     def terminate(self) -> None:
         """End the processes at once: what waits and what runs fails."""
-        self.close()
-        if self._is_terminated:
+        if self._state == TERMINATE:
             return
-        self._is_terminated = True
+        self._state = TERMINATE
         self._slots.fail_waiting(ValueError("the pool was terminated before this call began"))
-        for process in self._processes:
+        for process in self._pool:
             kill(process.actor)
 
     def join(self) -> None:
@@ -178,7 +191,7 @@ class Pool:
 
         Raises ValueError while the pool is open.
         """
-        if self._is_open:
+        if self._state == RUN:
             raise ValueError("the pool is still running: call close() or terminate() before join()")
         self._slots.wait_until_idle()
         self.terminate()
@@ -190,11 +203,20 @@ class Pool:
     def __exit__(self, *_: object) -> None:
         self.terminate()
 
+    def __del__(self) -> None:
+        if getattr(self, "_state", CLOSE) == RUN:
+            warnings.warn(
+                f"unclosed running multiprocessing pool {self!r}",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+
     def __reduce__(self) -> NoReturn:
         raise NotImplementedError("a Pool cannot be pickled: make one where it is used")
 
     def _check_open(self) -> None:
-        if not self._is_open:
+        if self._state != RUN:
             raise ValueError("Pool not running: it was closed or terminated")
 
     def _submit(self, func: Callable[..., Any], calls: Calls) -> Batch:
@@ -214,7 +236,8 @@ class Pool:
         self._check_open()
         ready: Sequence[tuple[Any, ...]] = list(calls)
         if chunksize is None:
-            chunksize = -(-len(ready) // (len(self._processes) * BATCHES_PER_PROCESS)) or 1
+            chunksize = -(-len(ready) // (len(self._pool) * BATCHES_PER_PROCESS)) or 1
+        _check_size(chunksize)
         shared = _shipped_once(func)
         batches = [self._submit(shared, chunk) for chunk in _chunks(ready, chunksize)]
         return AsyncResult(batches, single=False, callback=callback, error_callback=error_callback)
@@ -223,9 +246,10 @@ class Pool:
         self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int, *, ordered: bool
     ) -> ResultIterator:
         self._check_open()
+        _check_size(chunksize)
         shared = _shipped_once(func)
         batches = (self._submit(shared, chunk) for chunk in _chunks(_single(iterable), chunksize))
-        return ResultIterator(batches, ahead=2 * len(self._processes), ordered=ordered)
+        return self._iterator(batches, ahead=2 * len(self._pool), ordered=ordered)
 
 
 def _process_count(processes: int | None, address: str | None) -> int:
@@ -258,9 +282,12 @@ def _starred(iterable: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
     return (tuple(items) for items in iterable)
 
 
+def _check_size(chunksize: int) -> None:
+    if chunksize < 1:
+        raise ValueError(f"chunksize must be at least 1, got {chunksize}")
+
+
 def _chunks(calls: Iterable[tuple[Any, ...]], size: int) -> Iterator[Calls]:
-    if size < 1:
-        raise ValueError(f"chunksize must be at least 1, got {size}")
     left = iter(calls)
     while chunk := list(itertools.islice(left, size)):
         yield [(args, {}) for args in chunk]

@@ -13,7 +13,8 @@ from concurrent.futures import Future
 from multiprocessing import TimeoutError
 from typing import Any
 
-from phalanx.util.multiprocessing.batch import Answers
+from phalanx.errors import NotPicklableError, TaskError
+from phalanx.util.multiprocessing.batch import Answers, UnsentResultError
 
 Batch = Future[Answers]
 
@@ -73,7 +74,7 @@ class AsyncResult:
     def _outcome(self) -> tuple[Any, BaseException | None]:
         values: list[Any] = []
         for batch in self._batches:
-            failed = batch.exception()
+            failed = _failure(batch)
             if failed is not None:
                 return None, failed
             for value, error in batch.result().each():
@@ -118,7 +119,7 @@ class ResultIterator(Iterator[Any]):
         self._in_order: deque[Batch] | None = deque() if ordered else None
         self._done: queue.SimpleQueue[Batch] = queue.SimpleQueue()
         self._in_flight = 0
-        self._answers: deque[tuple[Any, Exception | None]] = deque()
+        self._answers: deque[tuple[Any, BaseException | None]] = deque()
         for _ in range(ahead):
             self._start_next()
 
@@ -134,11 +135,16 @@ class ResultIterator(Iterator[Any]):
             batch = self._wait(None if end is None else max(0.0, end - time.monotonic()))
             self._in_flight -= 1
             self._start_next()
+            failed = _failure(batch)
+            if failed is not None:
+                raise failed
             self._answers.extend(batch.result().each())
         value, error = self._answers.popleft()
-        if error is not None:
-            raise error
-        return value
+        return value if error is None else self._failed(error)
+
+    def _failed(self, error: BaseException) -> Any:
+        """What stands for a call that failed."""
+        raise error
 
     def _wait(self, timeout_s: float | None) -> Batch:
         try:
@@ -152,7 +158,11 @@ class ResultIterator(Iterator[Any]):
             raise TimeoutError("no result within the time given") from None
 
     def _start_next(self) -> None:
-        batch = next(self._batches, None)
+        try:
+            batch = next(self._batches, None)
+        except Exception as error:  # of who gives the input: it has its place among the results
+            batch = Future()
+            batch.set_exception(error)
         if batch is None:
             return
         self._in_flight += 1
@@ -160,3 +170,11 @@ class ResultIterator(Iterator[Any]):
             self._in_order.append(batch)
         else:
             batch.add_done_callback(self._done.put)
+
+
+def _failure(batch: Batch) -> BaseException | None:
+    """Why a whole batch has no answers: its process was lost, or a result could not leave it."""
+    error = batch.exception()
+    if isinstance(error, TaskError) and isinstance(error, NotPicklableError):
+        return UnsentResultError(str(error.cause), "a result of the batch")
+    return error

@@ -8,6 +8,7 @@ refer to them. Rows are dicts whose keys are attributes, too.
 from __future__ import annotations
 
 from phalanx.errors import StateQueryError
+from phalanx.util.state.events import list_events
 from phalanx.util.state.listing import (
     get_actor,
     get_job,
@@ -26,6 +27,7 @@ from phalanx.util.state.listing import (
     list_tasks,
     list_workers,
 )
+from phalanx.util.state.logs import get_log, list_logs
 from phalanx.util.state.rows import StateRow
 from phalanx.util.state.summaries import (
     memory_summary,
@@ -39,6 +41,7 @@ __all__ = [
     "StateRow",
     "get_actor",
     "get_job",
+    "get_log",
     "get_node",
     "get_objects",
     "get_placement_group",
@@ -46,8 +49,10 @@ __all__ = [
     "get_worker",
     "list_actors",
     "list_drivers",
+    "list_events",
     "list_gangs",
     "list_jobs",
+    "list_logs",
     "list_nodes",
     "list_objects",
     "list_placement_groups",

@@ -26,7 +26,8 @@ class Listing(Protocol):
     ) -> list[StateRow]:
         """At most `limit` rows that `filters` let through, all columns with `detail`. Where
         somebody has not answered after `timeout` seconds it raises StateQueryError, or with
-        `raise_on_missing_output=False` gives the rows of the others."""
+        `raise_on_missing_output=False` gives the rows of the others. With `_explain` a UserWarning
+        says what is left out."""
         ...
 
 
@@ -40,7 +41,8 @@ def _listing(kind: str, name: str, meaning: str) -> Listing:
         raise_on_missing_output: bool = True,
         _explain: bool = False,
     ) -> list[StateRow]:
-        return rows(kind, address, filters, limit, timeout, detail, raise_on_missing_output)
+        whole = raise_on_missing_output
+        return rows(kind, address, filters, limit, timeout, detail, whole, _explain)
 
     listing.__name__ = listing.__qualname__ = name
     listing.__doc__ = meaning

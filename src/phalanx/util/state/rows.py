@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,9 +27,11 @@ class StateRow(dict[str, Any]):
             raise AttributeError(name) from None
 
 
-def answer(query: StateQuery, address: str | None, is_whole: bool) -> StateAnswer:
+def answer(
+    query: StateQuery, address: str | None, is_whole: bool, explains: bool = False
+) -> StateAnswer:
     """The answer of the cluster at `address`; without one of that which this program uses, or else
-    the only one on this machine.
+    the only one on this machine. Where it `explains`, what an answer lacks is a UserWarning.
 
     Raises StateQueryError when `is_whole` and somebody did not answer in time, ValueError for what
     cannot be asked, and ConnectionError where there is no cluster.
@@ -43,9 +46,17 @@ def answer(query: StateQuery, address: str | None, is_whole: bool) -> StateAnswe
         found = ask_cluster(address, QueryState(query), query.timeout_s + _SLACK_S)
     if is_whole and found.silent:
         raise StateQueryError(
-            f"Failed to retrieve all {query.kind} from the cluster: "
-            f"{unanswered(found.silent)}. To have the others' rows, set "
+            f"Failed to retrieve all {query.kind} from the cluster due to query failures to the "
+            f"data sources: {unanswered(found.silent)}. To have the others' rows, set "
             "`raise_on_missing_output=False`."
+        )
+    if explains and found.silent:
+        warnings.warn(f"{unanswered(found.silent)}: their {query.kind} are left out", stacklevel=2)
+    shown, matched = len(found.part.rows), found.part.matched
+    if explains and not query.count_by and shown < matched:
+        warnings.warn(
+            f"these are {shown} of {matched} {query.kind}: filters choose, limit shows more",
+            stacklevel=2,
         )
     return found
 
@@ -65,6 +76,7 @@ def rows(
     timeout: float,
     detail: bool,
     is_whole: bool,
+    explains: bool = False,
 ) -> list[StateRow]:
     """The rows of a kind that all filters let through."""
     for one in filters or ():
@@ -72,7 +84,7 @@ def rows(
             raise ValueError(f"A filter is (column, predicate, value), not {one!r}.")
     values = [(str(name), predicate, _value(value)) for name, predicate, value in filters or ()]
     query = StateQuery(kind, values, limit, detail, timeout_s=timeout)
-    return [StateRow(row) for row in answer(query, address, is_whole).part.rows]
+    return [StateRow(row) for row in answer(query, address, is_whole, explains).part.rows]
 
 
 def one_row(kind: str, id: str, address: str | None, timeout: float) -> list[StateRow]:

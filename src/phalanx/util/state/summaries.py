@@ -17,7 +17,7 @@ def summarize_tasks(
     _explain: bool = False,
 ) -> dict[str, Any]:
     """How many tasks of each function are in which state: `["cluster"]["summary"]`."""
-    return _summary("tasks", address, timeout, raise_on_missing_output)
+    return _summary("tasks", address, timeout, raise_on_missing_output, _explain)
 
 
 def summarize_actors(
@@ -27,7 +27,7 @@ def summarize_actors(
     _explain: bool = False,
 ) -> dict[str, Any]:
     """How many actors of each class are in which state."""
-    return _summary("actors", address, timeout, raise_on_missing_output)
+    return _summary("actors", address, timeout, raise_on_missing_output, _explain)
 
 
 def summarize_objects(
@@ -38,11 +38,13 @@ def summarize_objects(
 ) -> dict[str, Any]:
     """How many objects were made where, how large they are, and in how many processes they are
     referred to."""
-    return _summary("objects", address, timeout, raise_on_missing_output)
+    return _summary("objects", address, timeout, raise_on_missing_output, _explain)
 
 
-def _summary(kind: str, address: str | None, timeout: float, is_whole: bool) -> dict[str, Any]:
-    part = answer(summary_query(kind, timeout), address, is_whole).part
+def _summary(
+    kind: str, address: str | None, timeout: float, is_whole: bool, explains: bool
+) -> dict[str, Any]:
+    part = answer(summary_query(kind, timeout), address, is_whole, explains).part
     return {"cluster": summary(kind, part)}
 
 

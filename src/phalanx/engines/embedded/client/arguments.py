@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from phalanx.engines import tracing
 from phalanx.engines.embedded.client.values import Packed as PackedValue
-from phalanx.errors import PhalanxError
+from phalanx.errors import NotPicklableError, PhalanxError
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame
 from phalanx.protocol.messages import Payload
@@ -22,6 +23,8 @@ def pack_arguments(
 
     Raises TypeError that names the piece that cannot be pickled.
     """
+    spans = tracing.active
+    kwargs = kwargs if spans is None else spans.submitted(name, kwargs)
     if not args and not kwargs:
         return b"", None, None
     places: list[int | str] | None = None
@@ -48,7 +51,7 @@ def pack_arguments(
         raise
     except Exception as error:
         found = blame({"args": list(args), "kwargs": kwargs}, error)
-        raise TypeError(
+        raise NotPicklableError(
             f"Could not serialize the arguments of {name}(): {found}. Pass what it is made of "
             "instead, or make it inside the task."
         ) from error

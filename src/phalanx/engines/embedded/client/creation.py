@@ -12,6 +12,7 @@ import msgspec
 
 from phalanx.engines.definitions import ActorDefinition
 from phalanx.engines.embedded.client.arguments import pack_arguments
+from phalanx.engines.embedded.client.call_sites import are_recorded, place_of
 from phalanx.engines.embedded.client.handles import Caller, EmbeddedHandle
 from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.engines.embedded.client.requests import NodeRequests
@@ -97,7 +98,8 @@ class ActorMaker:
         job = self._job
         spec = ActorSpec(
             actor=os.urandom(12) + self._me[12:],
-            class_name=name,
+            class_name=definition.cls.__qualname__,
+            call_site=place_of("actor call") if are_recorded() else "",
             name=options.get("name") or "",
             namespace=options.get("namespace") or job.namespace,
             detached=options.get("lifetime") == "detached",

@@ -35,6 +35,7 @@ from phalanx.owner.tasks.submission import Submission
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.node import ExplainTask
 from phalanx.protocol.requests.request import Request
+from phalanx.scheduling.strategies import WHOLE_GROUP
 from phalanx.worker.context import current
 
 
@@ -195,7 +196,7 @@ def _template(
         queue=options.get("queue") or job.queue,
         priority=job.priority if (chosen := options.get("priority")) is None else chosen,
         single=timeout_s is not None or record.max_calls > 0,
-        each=strategy.get("name") == "SPREAD",
+        each=strategy.get("name") == "SPREAD" or strategy.get("bundle") == WHOLE_GROUP,
         retriable=retries != 0,
     )
     return Template(
@@ -208,7 +209,13 @@ def _template(
         timeout_s=timeout_s,
         backpressure=options.get("_generator_backpressure_num_objects") or -1,
         about=About(
-            function=function.__name__, resources=key.resources, group=strategy.get("group", "")
+            function=function.__name__,
+            resources=key.resources,
+            group=strategy.get("group", ""),
+            labels=tuple(
+                tuple((name, operator, tuple(values)) for name, operator, values in one)
+                for one in strategy.get("labels", ())
+            ),
         ),
     )
 

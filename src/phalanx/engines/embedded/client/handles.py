@@ -14,6 +14,7 @@ from phalanx.engines.embedded.client.reference_hooks import ReferenceHooks
 from phalanx.engines.embedded.client.values import Packed
 from phalanx.errors import ActorHandleNotFoundError, PendingCallsLimitExceeded
 from phalanx.model.ids import ActorID
+from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.model.options import check_method_options
 from phalanx.model.signatures import ANYTHING, ActorShape, MethodShape, count_of
 from phalanx.objects.handle import ActorHandle, ActorMethod
@@ -139,6 +140,9 @@ class DecoratedMethod(EmbeddedMethod):
         return decorate(lambda args, kwargs: call(*args, **kwargs))(args, kwargs)
 
 
+_STATE_NUMBERS = {PENDING_CREATION: 1, ALIVE: 2, RESTARTING: 3, DEAD: 4}
+
+
 class EmbeddedHandle(ActorHandle[T]):
     """See ActorHandle."""
 
@@ -162,6 +166,10 @@ class EmbeddedHandle(ActorHandle[T]):
     def _ray_actor_id(self) -> ActorID:
         return self._actor_id
 
+    def _get_local_state(self) -> int | None:
+        """What this process knows of the actor, by Ray's number; Ray's Data asks by this name."""
+        return _STATE_NUMBERS.get(self._client.state)
+
     def __getattr__(self, name: str) -> EmbeddedMethod:
         shape = self._shape.methods.get(name)
         if shape is None:
@@ -176,7 +184,7 @@ class EmbeddedHandle(ActorHandle[T]):
         return found
 
     def __dir__(self) -> list[str]:
-        return [*self._shape.methods, *_BUILT_IN]
+        return sorted({"__init__", *self._shape.methods, *_BUILT_IN})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EmbeddedHandle) and other._client.actor == self._client.actor

@@ -26,6 +26,7 @@ from phalanx.protocol.node_messages import (
     Spilled,
     Stop,
     Terminate,
+    Unread,
     WorkerDied,
 )
 
@@ -44,6 +45,7 @@ _NODE_ONLY = frozenset(
         Spilled,
         Stop,
         Terminate,
+        Unread,
         WorkerDied,
     }
 )

@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -25,6 +26,9 @@ _OURS = (
 """So begin the names of modules that an exception may leave half done."""
 _AGAIN_S = 0.001
 _interruptible: set[CodeType] = set()
+_handler_of: Callable[[int], Any] = import_module("_signal").getsignal
+"""What `signal.getsignal` calls, without its search for a name of the handler: that raises and
+catches an error for each function, and this is asked before each wait."""
 
 
 def interruptible(function: F) -> F:
@@ -67,7 +71,7 @@ def guard() -> None:
     """Take SIGINT's default place. Notebooks put the default back for each cell: so this is
     called before each wait. A handler of the user's own stays."""
     if (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        _handler_of(signal.SIGINT) is signal.default_int_handler
         and threading.current_thread() is threading.main_thread()
     ):
         signal.signal(signal.SIGINT, _on_interrupt)
@@ -76,7 +80,7 @@ def guard() -> None:
 def unguard() -> None:
     """Give SIGINT its default back."""
     if (
-        signal.getsignal(signal.SIGINT) is _on_interrupt
+        _handler_of(signal.SIGINT) is _on_interrupt
         and threading.current_thread() is threading.main_thread()
     ):
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 from phalanx.engines.embedded.client.values import Values
@@ -41,6 +42,27 @@ class ReferenceHooks:
         self._waiting = waiting
         self.abandoned = abandoned
         self._kick = kick
+        self._held_back: list[Callable[[], None]] | None = None
+
+    @contextmanager
+    def lock_without_callbacks(self) -> Iterator[None]:
+        """The lock, for what may complete objects on a thread of the user's: who is called back
+        may ask the node, which waits for a thread that wants the lock. So that comes after it."""
+        due: list[Callable[[], None]] = []
+        with self._lock:
+            before, self._held_back = self._held_back, due
+            try:
+                yield
+            finally:
+                self._held_back = before
+        for callback in due:
+            callback()
+
+    def _call_back(self, callback: Callable[[], None]) -> None:
+        if self._held_back is None:
+            callback()
+        else:
+            self._held_back.append(callback)
 
     # ---- RefHooks ----------------------------------------------------------------------------
 
@@ -67,7 +89,7 @@ class ReferenceHooks:
         """Call back once the object is there."""
         with self._lock:
             if ref._value is None:
-                self._objects.add_waiter(ref, Callback(callback))
+                self._objects.add_waiter(ref, Callback(partial(self._call_back, callback)))
                 self._objects.fetch(ref)
                 self._kick()
                 return

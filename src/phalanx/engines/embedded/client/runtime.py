@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from phalanx.engines.accounts import user_name
 from phalanx.engines.embedded.client import call_sites, handles
 from phalanx.engines.embedded.client.incoming import Executor, Incoming
 from phalanx.engines.embedded.client.reactor import Reactor
@@ -26,7 +27,9 @@ from phalanx.engines.processes.connection import Connection, listen, same_user
 from phalanx.engines.processes.session import Session
 from phalanx.engines.processes.shared_memory import SharedStore
 from phalanx.engines.processes.stacks import thread_stacks
+from phalanx.engines.program_metrics import PROGRAM
 from phalanx.errors import AuthenticationError
+from phalanx.model.system_settings import SystemSettings
 from phalanx.objects import reference
 from phalanx.objects.file_hold import living_holds
 from phalanx.objects.reference import forget_process, living_references
@@ -34,7 +37,7 @@ from phalanx.objects.stand_ins import stand_in
 from phalanx.owner.core import LocalWork, OwnerCore
 from phalanx.protocol.frames import Unsendable
 from phalanx.protocol.messages import Message
-from phalanx.protocol.node_messages import Dropped, LogLine, Sealed, Spilled
+from phalanx.protocol.node_messages import Dropped, Kept, LogLine, Sealed, Spilled, Unread
 from phalanx.protocol.requests.node import ReserveMemory
 
 
@@ -76,6 +79,7 @@ class Runtime:
             self._reserve,
             lambda name, size: self.node.post(Sealed(name, size)),
             self._returned,
+            lambda name: self.node.post(Unread(name)),
         )
         self.packer = Packer(self.store)
         self.owner = OwnerCore(
@@ -90,14 +94,15 @@ class Runtime:
             wall=time.time,
             request_tick=self.reactor.request_tick,
             warn=on_warning or (lambda text: None),
+            program_numbers=PROGRAM.drain,
         )
         owner = self.owner
+        if kind == "driver":
+            owner.requests.user = user_name()
         owner.state.pid = os.getpid()
         owner.state.stacks = thread_stacks
         if call_sites.are_recorded():
-            sites = call_sites.CallSites()
-            owner.state.call_site = sites.of
-            owner.tasks.note_made = owner.calls.note_made = owner.objects.note_made = sites.note
+            self._record_places()
         owner.state.living, owner.state.living_holds = living_references, living_holds
         self.requests = NodeRequests(owner.requests, self.node, self.reactor, self.flush)
         self.values = Values(
@@ -129,6 +134,7 @@ class Runtime:
         self._incoming = Incoming(owner, node, self.lock, self._on_other, self._drop)
         self._executor: LocalExecutor | None = None
         self._on_log = on_log
+        self._told_kept_bytes = 0
 
     # ---- up and down -------------------------------------------------------------------------
 
@@ -139,6 +145,21 @@ class Runtime:
         self.reactor.add(self.node.connection)
         reference.process.hooks = self.hooks
         handles.process.caller = self.caller
+
+    def go_by(self, settings: SystemSettings) -> None:
+        """The settings of the cluster are these."""
+        self.packer.inline_bytes = settings.inline_bytes
+        reconstruction = self.owner.reconstruction
+        reconstruction.makes_again = settings.makes_again
+        reconstruction.lineage.limit_bytes = settings.lineage_bytes
+        if settings.records_places and self.owner.objects.note_made is None:
+            self._record_places()
+
+    def _record_places(self) -> None:
+        owner, sites = self.owner, call_sites.CallSites()
+        owner.state.call_site, owner.state.has_call_sites = sites.of, True
+        owner.reconstruction.call_site = sites.of
+        owner.tasks.note_made = owner.calls.note_made = owner.objects.note_made = sites.note
 
     def attach(self, executor: LocalExecutor) -> None:
         """This process is a worker, which runs work of owners."""
@@ -196,6 +217,8 @@ class Runtime:
         match message:
             case Spilled():
                 self.store.let_go(message.names)
+            case Unread():
+                self.store.give_back(message.name)
             case LogLine():
                 if self._on_log is not None:
                     self._on_log(message)
@@ -237,6 +260,10 @@ class Runtime:
             next_s = self.owner.tick(now)
             if self._executor is not None:
                 self._executor.tick(now)
+        kept_bytes = self.store.kept_bytes
+        if kept_bytes != self._told_kept_bytes:
+            self._told_kept_bytes = kept_bytes
+            self.node.post(Kept(kept_bytes))
         self.flush()
         return next_s
 

@@ -71,7 +71,10 @@ def encode_strategy(wire: Mapping[str, Any]) -> bytes:
 
 
 _SUPPORTED = frozenset(
-    {"env_vars", "working_dir", "py_modules", "config", "excludes", "worker_process_setup_hook"}
+    {
+        *("env_vars", "working_dir", "py_modules", "config", "excludes", "profile"),
+        "worker_process_setup_hook",
+    }
 )
 
 

@@ -9,26 +9,25 @@ from contextlib import AbstractContextManager
 from mmap import mmap
 from typing import Any
 
+from phalanx.engines.embedded.client.alignment import aligned
 from phalanx.engines.embedded.client.requests import NodeRequests
 from phalanx.engines.embedded.client.transport import NodeConnection
 from phalanx.engines.processes.shared_memory import SharedStore
 from phalanx.errors import GetTimeoutError, ObjectLostError
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.system_settings import INLINE_BYTES
 from phalanx.objects import failures
 from phalanx.objects.file_hold import FileHold
 from phalanx.objects.names import prefix_of_name
 from phalanx.objects.reference import ObjectRef, Vanished
-from phalanx.objects.serialization import INLINE_BYTES, Pickled, deserialize, serialize
+from phalanx.objects.serialization import Pickled, deserialize, serialize
 from phalanx.owner.objects.table import ObjectTable
 from phalanx.protocol.messages import FAILED, INLINE, SHARED, Payload, Value
-from phalanx.protocol.node_messages import Used
+from phalanx.protocol.node_messages import Unwanted, Used
 from phalanx.protocol.requests.node import PullObject
 
 Packed = tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]
 """(payload, hold on its file, references inside)."""
-
-_OPEN_ATTEMPTS = 3
-"""A copy that was fetched may be evicted before it is mapped; it is fetched again so often."""
 
 
 class FileGone(Exception):
@@ -44,12 +43,14 @@ class Packer:
 
     def __init__(self, store: SharedStore) -> None:
         self._store = store
+        self.inline_bytes = INLINE_BYTES
+        """Values up to this size travel in messages."""
 
     def pack(self, value: Any) -> Packed:
         """A value ready to travel. Raises whatever pickling it raises."""
         pickled = serialize(value)
         if type(pickled) is bytes:
-            if len(pickled) <= INLINE_BYTES:
+            if len(pickled) <= self.inline_bytes:
                 return pickled, None, None
             shared, hold = self._store.write(pickled, ())
             return shared, hold, None
@@ -61,7 +62,7 @@ class Packer:
         for buffer in pickled.buffers:
             size += buffer.raw().nbytes
         hold = None
-        if size <= INLINE_BYTES:
+        if size <= self.inline_bytes:
             buffers = [bytes(b.raw()) for b in pickled.buffers]
             packed = Value(INLINE, pickled.data, buffers, refs)
         else:
@@ -119,13 +120,12 @@ class Values:
             if ref._value is not payload:
                 raise Vanished  # lost meanwhile: what was just read is not of this payload
         if payload.kind == INLINE:
-            return deserialize(payload.data, payload.buffers, inner)
+            return deserialize(payload.data, [aligned(b) for b in payload.buffers], inner)
         if payload.kind == FAILED:
             raise failures.load(payload.data)
         if mapping is None:
             name = payload.data.decode()
             mapping = self._open(name, payload.size, deadline)
-            self._node.post(Used(name))
             if ref is not None:
                 mapping = self._share_mapping(ref, payload, mapping)
         data, buffers = self._store.parts(mapping)
@@ -146,28 +146,48 @@ class Values:
         if type(value) is not Value:
             done()  # it was lost meanwhile
             return
-        self._requests.call(PullObject(value.data.decode(), value.size), done)
+        self._requests.call(PullObject(value.data.decode(), value.size, will_map=False), done)
 
     def _open(self, name: str, size: int, deadline: float | None) -> mmap:
         """The object's file, mapped; fetched first when another node has it. Raises FileGone, or
         GetTimeoutError."""
-        for _ in range(_OPEN_ATTEMPTS):
+        try:
+            mapping = self._store.open(name)
+        except ObjectLostError:
+            if prefix_of_name(name) in (self._prefix, b""):
+                raise FileGone(name) from None
+            return self._pull(name, size, deadline)
+        self._node.post(Used(name))
+        return mapping
+
+    def _pull(self, name: str, size: int, deadline: float | None) -> mmap:
+        """The file, copied to this node and mapped. The node keeps the copy until it hears what
+        became of it, so it hears at once."""
+        while True:
             try:
-                return self._store.open(name)
+                self._ask_for_copy(name, size, deadline)
+                mapping = self._store.open(name)
+            except FileGone:
+                raise
             except ObjectLostError:
-                if prefix_of_name(name) in (self._prefix, b""):
-                    break
-            left_s = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            try:
-                self._requests.ask(PullObject(name, size), left_s)
-            except ObjectLostError:
-                break
-            except GetTimeoutError:
-                raise GetTimeoutError(
-                    f"Get timed out: {size} bytes of the object are still on their way here from "
-                    f"node {prefix_of_name(name).hex()}."
-                ) from None
-        raise FileGone(name)
+                continue  # it took this process too long, or its owner let it go
+            except BaseException:
+                self._node.post(Unwanted(name))
+                raise
+            self._node.send(Used(name))
+            return mapping
+
+    def _ask_for_copy(self, name: str, size: int, deadline: float | None) -> None:
+        left_s = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+        try:
+            self._requests.ask(PullObject(name, size), left_s)
+        except ObjectLostError:
+            raise FileGone(name) from None
+        except GetTimeoutError:
+            raise GetTimeoutError(
+                f"Get timed out: {size} bytes of the object are still on their way here from "
+                f"node {prefix_of_name(name).hex()}."
+            ) from None
 
     def _share_mapping(self, ref: ObjectRef[Any], payload: Value, mapping: mmap) -> mmap:
         """Threads that read at once have one mapping together."""

@@ -15,7 +15,7 @@ import msgspec
 from phalanx.engines.system import say
 from phalanx.errors import HistoryUnavailableError
 from phalanx.head.accounting.ledger import Answered
-from phalanx.model.attempts import LedgerRow
+from phalanx.model.steps import LedgerRow
 from phalanx.observe.accounting.questions import (
     AttemptPage,
     AttemptQuery,

@@ -29,7 +29,11 @@ from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, StoredState, read_state
+from phalanx.model.garbage import made_to_stay
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
+from phalanx.model.system_settings import SystemSettings
+from phalanx.observe.metrics.catalogue import HEAD
+from phalanx.observe.metrics.meter import Meter
 from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
@@ -63,6 +67,7 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     history_limits: HistoryLimits = HistoryLimits()
     limits: HealthLimits = HealthLimits()
     placement: PlacementPolicy = PlacementPolicy()
+    settings: SystemSettings = SystemSettings()
     ready_fd: int = -1
     """Where the head says that it serves, or why it cannot."""
     parent_fd: int = -1
@@ -89,27 +94,31 @@ class HeadProcess:
         self._is_quiet = False
         """Whether nothing was said since the last tick."""
         storage = _open(config)
-        stored = NOTHING_STORED if storage is None else _read(storage)
-        self._journal = None if storage is None else Journal(storage)
-        history = config.history or os.path.join(config.session.directory, "history.db")
-        state_store = StateStore(self._journal, storage_name(config.store))
-        self._control = ControlPlane(
-            Outbox(self._send, state_store),
-            state_store,
-            SystemClock(),
-            unforeseeable(),
-            ThreadProber(),
-            stored=stored,
-            limits=config.limits,
-            placement=config.placement,
-            cluster="" if storage is None else storage.cluster,
-            ledger=LedgerThread(history, config.history_limits, self._loop.call),
-            report_defect=log_defect,
-            read_log=LOG.read,
-        )
+        with made_to_stay():  # what was stored is much, and waits in a queue for long
+            stored = NOTHING_STORED if storage is None else _read(storage)
+            self._journal = None if storage is None else Journal(storage)
+            history = config.history or os.path.join(config.session.directory, "history.db")
+            state_store = StateStore(self._journal, storage_name(config.store))
+            self._control = ControlPlane(
+                Outbox(self._send, state_store),
+                state_store,
+                SystemClock(),
+                unforeseeable(),
+                ThreadProber(),
+                stored=stored,
+                limits=config.limits,
+                placement=config.placement,
+                settings=config.settings,
+                cluster="" if storage is None else storage.cluster,
+                ledger=LedgerThread(history, config.history_limits, self._loop.call),
+                report_defect=log_defect,
+                read_log=LOG.read,
+                look=self._look,
+            )
         self._warming = Warming()
         if self._journal is not None:
             journal = self._journal
+            journal.on_commit = self._committed
             self._loop.read_from(journal.fileno(), lambda: self._or_end(journal.deliver))
         if config.parent_fd >= 0:
             self._loop.read_from(config.parent_fd, self._stop)
@@ -136,6 +145,26 @@ class HeadProcess:
                 self._journal.close()
             except StorageFullError as error:  # what is not written was confirmed to nobody
                 say(f"the head ends while its store is full: {error}")
+
+    def _committed(self, seconds: float) -> None:
+        self._control.meter.observe("phalanx_store_commit_seconds", seconds)
+
+    def _look(self, meter: Meter) -> None:
+        """What this process knows, for metrics."""
+        visitors = self._loop.connection_count - len(self._nodes) - 1  # the gateway's
+        meter.set("phalanx_connections", len(self._nodes), "node")
+        meter.set("phalanx_connections", visitors, "visitor")
+        meter.set("phalanx_journal_bytes", self._journal.waiting_bytes if self._journal else 0)
+        meter.set("phalanx_store_bytes", self._store_bytes())
+        meter.set("phalanx_loop_lag_seconds", self._loop.take_lag(), "", HEAD)
+        meter.set("phalanx_frames_rejected_total", self._loop.rejected, "", HEAD)
+
+    def _store_bytes(self) -> int:
+        if self._journal is None:
+            return 0
+        from phalanx.storage.opening import store_bytes
+
+        return store_bytes(self._config.store)
 
     def _send(self, prefix: bytes, message: Any) -> None:
         connection = self._nodes.get(prefix)
@@ -186,6 +215,8 @@ class HeadProcess:
                 announce(self._config.session, self._config.ready_fd, failure)
                 self._stop()
             case AuthFailed():
+                count = message.count
+                self._control.meter.add("phalanx_auth_failures_total", "", HEAD, by=count)
                 say(f"{message.count} connections from {message.address} did not know the token")
 
     def on_lost(self, connection: Connection) -> None:

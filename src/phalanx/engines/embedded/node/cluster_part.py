@@ -20,9 +20,11 @@ from phalanx.node.cluster_node import cluster_node
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import ClusterMembership, MembershipOptions
 from phalanx.node.node import Node
+from phalanx.observe.metrics.catalogue import NODE
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.gateway_messages import (
     AddressBook,
+    AuthFailed,
     LetGo,
     Listening,
     Pull,
@@ -132,3 +134,6 @@ class ClusterPart:
                 self._head.end(message.reason, message.is_about_token)
             case Pulled():
                 self.node.store.pulled(message)
+            case AuthFailed():
+                meter = self.node.counts.meter
+                meter.add("phalanx_auth_failures_total", NODE, by=message.count)

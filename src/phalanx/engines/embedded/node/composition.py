@@ -18,12 +18,15 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.engines.declared_topology import read_topology
+from phalanx.engines.devices.client import DeviceProcess
 from phalanx.engines.embedded.node.config import NodeConfig
 from phalanx.engines.embedded.node.logs import NodeLogFiles
 from phalanx.engines.embedded.node.object_files import SessionFiles, ThreadedSpill
 from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.check_programs import CheckCommands
 from phalanx.engines.processes.connection import Connection, listen
 from phalanx.engines.processes.connection_loop import ConnectionLoop
+from phalanx.engines.processes.environment import python_version
 from phalanx.engines.processes.fork_client import CommandClient, ForkClient, how_it_ended
 from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.engines.processes.memory_use import SessionMemory
@@ -32,6 +35,7 @@ from phalanx.engines.processes.usage_meter import ThreadUsageMeter
 from phalanx.engines.system import log_defect, say
 from phalanx.errors import ProtocolError
 from phalanx.node.borrowed_leases import LeaseInquiries
+from phalanx.node.devices import DeviceReading, NoDeviceReading
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.no_other_nodes import NoOtherNodes, Spills
@@ -40,6 +44,9 @@ from phalanx.node.object_store import Transfers
 from phalanx.node.options import SpillOptions
 from phalanx.node.peers import Peer
 from phalanx.node.single_node import LocalHead, SingleNodeMembership, single_node
+from phalanx.observe.devices import DeviceSample
+from phalanx.observe.metrics.catalogue import NODE
+from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.fork_messages import Began, Exited, OutputRead
 from phalanx.protocol.gateway_messages import Pulled
@@ -80,6 +87,8 @@ class EmbeddedNode:
         self.loop = ConnectionLoop(self, listener, self._forks.connection)
         self._look_at_memory_at = 0.0
         self._memory: MemoryMonitor | None = None
+        self._devices = self._device_reading()
+        self._checks = CheckCommands(config.checks, config.session.logs)
         self.has_lost_fork_server = False
         """Whether the process has ended that ends all others."""
         self._cluster: ClusterPart | None = None
@@ -110,6 +119,8 @@ class EmbeddedNode:
             job_files=jobs,
             memory=SessionMemory(),
             usage=ThreadUsageMeter(),
+            devices=self._devices,
+            checks=self._checks,
             store_files=SessionFiles(session),
             spill_files=ThreadedSpill(session, loop.call),
             transfers=reach,
@@ -118,9 +129,31 @@ class EmbeddedNode:
             drain_output=forks.drain_output,
             know_addresses=reach.know_addresses,
             sweep=_sweeping(os.path.dirname(session.directory)),
+            look=self._look,
             report_defect=log_defect,
             note=say,
         )
+
+    def _look(self, meter: Meter) -> None:
+        """What this process knows, for metrics."""
+        meter.set("phalanx_loop_lag_seconds", self.loop.take_lag(), NODE)
+        meter.set("phalanx_frames_rejected_total", self.loop.rejected, NODE)
+
+    def _device_reading(self) -> DeviceReading:
+        if not self._config.resources.get("GPU"):
+            return NoDeviceReading()
+        return DeviceProcess(
+            self._config.devices,
+            self.loop,
+            self._devices_seen,
+            self._devices_ended,
+        )
+
+    def _devices_seen(self, samples: Sequence[DeviceSample], trouble: str) -> None:
+        self.node.devices.seen(samples, trouble)
+
+    def _devices_ended(self, reason: str) -> None:
+        self.node.devices.ended(reason)
 
     def serve(self, driver: Connection | None) -> None:
         """Until asked to stop, or the driver that it lives with is gone."""
@@ -130,6 +163,8 @@ class EmbeddedNode:
         if self._config.parent_fd >= 0:
             self.loop.read_from(self._config.parent_fd, self.loop.stop)
         self.loop.serve()
+        self._devices.end()
+        self._checks.kill()
         if self._cluster is not None:
             self._cluster.leave()
 
@@ -236,6 +271,9 @@ def _setup(config: NodeConfig) -> NodeSetup:
         prestart=config.prestart,
         object_store_bytes=config.object_store_bytes,
         disk=config.session.spill,
+        checks=config.check_rules,
+        python=python_version(),
+        settings=config.settings,
     )
 
 
@@ -260,6 +298,7 @@ def _single(
             unforeseeable(),
             ThreadProber(),
             placement=spilling.placement,
+            settings=setup.settings,
             is_alone=True,
             report_defect=log_defect,
         )

@@ -6,6 +6,8 @@ import msgspec
 
 from phalanx.engines.processes import session as sessions
 from phalanx.model.options import ACCELERATORS
+from phalanx.model.system_settings import SystemSettings
+from phalanx.node.checks import CheckRules
 from phalanx.node.options import PATIENCE_S, SpillOptions
 from phalanx.policies.memory_pressure import MEMORY_LIMIT
 
@@ -41,7 +43,14 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     """How the devices are wired, see `declared_topology`; empty: not known."""
     ports: str = ""
     """The ports that gangs may use here, as `parse_ports` reads them; empty: the usual ones."""
+    devices: str = ""
+    """The file that GPUs are read from; empty: their driver."""
+    checks: dict[str, str] = {}
+    """Programs that say whether the node is well, by name, for a shell."""
+    check_rules: CheckRules = CheckRules()
     spilling: SpillOptions = SpillOptions()
+    settings: SystemSettings = SystemSettings()
+    """Of a cluster that is this node alone."""
     member: MemberConfig | None = None
     """The cluster that it joins; None: it is a cluster of its own."""
     address: str = ""

@@ -22,6 +22,7 @@ from phalanx.engines.embedded.worker.ending import end_process
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
+from phalanx.engines.embedded.worker.traced import watched
 from phalanx.engines.processes.connection import Connection
 from phalanx.errors import AsyncioActorExit, RuntimeEnvSetupError, WorkerExit
 from phalanx.objects import failures
@@ -37,6 +38,7 @@ from phalanx.worker.assigned import AssignedWork, Entry, Key
 from phalanx.worker.context import TaskContext, current, lease_info
 
 _SHUTDOWN_S = 30.0
+_LONGEST_NAME = 256
 _EXIT_ACTOR = "The actor died because it called exit_actor()."
 
 
@@ -128,7 +130,8 @@ class ActorHost:
                     self._calls.method_groups[name] = options["concurrency_group"]
             self._instance = cls.__new__(cls)
             self._methods = ActorMethods(self._instance)
-            made = self._instance.__init__(*args, **kwargs)
+            begin = watched(self._instance.__init__, context.name, kwargs, context)
+            made = begin(*args, **kwargs)
             del args, kwargs
             if inspect.isawaitable(made):
                 await made
@@ -142,7 +145,7 @@ class ActorHost:
         finally:
             current.reset(token)
         self._values.keep_arguments(context)
-        self._node.send(ActorReady(self.actor))
+        self._node.send(ActorReady(self.actor, _own_name(self._instance)))
         return True
 
     def _end_unmade(self) -> int:
@@ -243,7 +246,8 @@ class ActorHost:
             self._calls.check_group(call, self._creation.class_name)
             method = self._methods.find(call.method)
             args, kwargs = values.arguments(call.args, call.inputs, context)
-            result = method(*args, **kwargs)
+            run = watched(method, context.name, kwargs, context)
+            result = run(*args, **kwargs)
             del args, kwargs
             if context.leaves:  # user code has caught what exit_actor raised
                 raise WorkerExit
@@ -306,6 +310,8 @@ class ActorHost:
             is_inside_loop = False
         if is_inside_loop:
             raise AsyncioActorExit("exit_actor() was called.")
+        if context is None:  # a thread of the actor's own: a plain SystemExit ends it in silence
+            raise SystemExit(0)
         raise WorkerExit(0)
 
     def _leave(self, reason: str) -> None:
@@ -419,7 +425,8 @@ class ActorHost:
             self._check(call, context)
             method = self._methods.find(call.method)
             args, kwargs = values.arguments(call.args, call.inputs, context)
-            result = method(*args, **kwargs)
+            run = watched(method, context.name, kwargs, context)
+            result = run(*args, **kwargs)
             del args, kwargs
             # A reference can be awaited, too: a method that returns one gives it away.
             if inspect.isawaitable(result) and not isinstance(result, ObjectRef):
@@ -493,3 +500,13 @@ def _parts(entry: Entry) -> tuple[Connection, Call]:
     assert isinstance(connection, Connection)
     assert isinstance(call, Call)
     return connection, call
+
+
+def _own_name(instance: Any) -> str:
+    """What an actor's class has it called in listings; empty where it says nothing."""
+    if not any("__repr__" in vars(cls) for cls in type(instance).__mro__[:-1]):
+        return ""
+    try:
+        return str(repr(instance))[:_LONGEST_NAME]
+    except Exception:
+        return ""

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from multiprocessing.process import current_process
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,11 +28,15 @@ from phalanx.engines.embedded.client.values import Packed, Values
 from phalanx.engines.embedded.client.waiting import Waiting
 from phalanx.engines.embedded.worker.devices import DeviceEnvironment
 from phalanx.engines.embedded.worker.ending import end_process
+from phalanx.engines.embedded.worker.profiling import profiler
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
+from phalanx.engines.embedded.worker.traced import traced
 from phalanx.engines.processes.connection import Connection
+from phalanx.engines.tracing import CARRIED
 from phalanx.errors import RuntimeEnvSetupError
+from phalanx.model.system_settings import SystemSettings
 from phalanx.objects import failures
 from phalanx.owner import transport
 from phalanx.owner.cancelling import Cancelling
@@ -73,9 +78,10 @@ class WorkerExecutor:
         cancelling: Cancelling,
         children: Children,
         job: JobSettings,
+        go_by: Callable[[SystemSettings], None],
     ) -> None:
         """`flush` lets everything posted leave. `job` takes the settings of the job that this
-        worker is set up for."""
+        worker is set up for, `go_by` those of the cluster."""
         self._node = node
         self._reactor = reactor
         self._lock = lock
@@ -83,6 +89,7 @@ class WorkerExecutor:
         self._cancelling = cancelling
         self._children = children
         self._job = job
+        self._go_by = go_by
         self._setup_error: RuntimeEnvSetupError | None = None
         """Why nothing of this job can run here: its setup hook raised."""
         self._references = references
@@ -143,11 +150,15 @@ class WorkerExecutor:
 
     def set_up(self, message: JobSetup) -> None:
         """See Effects."""
+        self._go_by(message.settings)
+        self._results.stream_items = message.settings.stream_items
         for path in reversed(message.path):
             if path not in sys.path:
                 sys.path.insert(0, path)
         job = self._job
         job.namespace, job.queue, job.priority = message.namespace, message.queue, message.priority
+        if message.authkey:
+            current_process().authkey = message.authkey
         environment = job.environment
         with contextlib.suppress(OSError):
             os.chdir(environment.get("working_dir") or message.directory)
@@ -288,11 +299,16 @@ class WorkerExecutor:
                 definition.function = _load(definition)
             context.function = definition.function
             args, kwargs = self._values.arguments(task.args, task.inputs, context)
+            function = definition.function
+            if CARRIED in kwargs:
+                function = traced(function, definition.name, kwargs, context)
+            if (profiling := profiler()) is not None:
+                function = profiling.around(function, context)
             self._interruptible = True
             try:
                 if context.is_cancelled:
                     raise KeyboardInterrupt
-                result = definition.function(*args, **kwargs)
+                result = function(*args, **kwargs)
                 if task.returns == 1 and not inspect.isgenerator(result):
                     self._interruptible = False
                     del args, kwargs

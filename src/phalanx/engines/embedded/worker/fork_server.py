@@ -21,6 +21,7 @@ import msgspec
 
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import wait_for
+from phalanx.engines.processes.environment import leave_our_path
 from phalanx.engines.processes.fork_server import Child, ForkServer
 from phalanx.engines.processes.process_tree import end_with_parent, keep_descendants
 from phalanx.engines.system import say
@@ -30,6 +31,8 @@ from phalanx.protocol.node_messages import LogLine
 
 MAX_LINE_BYTES = 64 << 10
 UNFINISHED_S = 0.25
+BAR_S = 2.0
+"""A line that is written over and over, such as a progress bar, is passed on so often."""
 """A line whose end has not come is shown as far as it goes after so long without more of it."""
 """A longer line that a worker prints is cut into several."""
 NAME_MARK = "\x1e"
@@ -65,7 +68,17 @@ class _Pipe:
         self.partial = b""
         """The beginning of a line whose end has not come."""
         self.partial_since = 0.0
+        self.is_bar = False
+        """What it printed last began at the line's beginning again."""
+        self.told_at = 0.0
         self.name = ""
+
+
+def last_state(line: bytes) -> bytes:
+    """What a terminal would show of a line that is written over by carriage returns; one at its end
+    stays, as what comes next goes over it."""
+    body = line.rstrip(b"\r")
+    return body.rpartition(b"\r")[2] + line[len(body) : len(body) + 1]
 
 
 class WorkerForkServer(ForkServer):
@@ -130,6 +143,7 @@ class WorkerForkServer(ForkServer):
                     os.close(fd)
             self.close_in_child()
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            leave_our_path()
             for name, value in environment.items():
                 os.environ[name] = os.path.expandvars(value)
             from phalanx.engines.embedded.worker import process as worker_process
@@ -163,9 +177,11 @@ class WorkerForkServer(ForkServer):
             self._close(pipe)
             self._pass_on_partial(pipe)
             return
-        *lines, pipe.partial = (pipe.partial + data).split(b"\n")
+        *lines, partial = (pipe.partial + data).split(b"\n")
         for line in lines:
-            self._line(pipe, line)
+            self._line(pipe, last_state(line).rstrip(b"\r"))
+        pipe.partial = last_state(partial)
+        pipe.is_bar = b"\r" in partial
         if len(pipe.partial) > MAX_LINE_BYTES:
             self._pass_on_partial(pipe)
         elif pipe.partial:
@@ -175,9 +191,10 @@ class WorkerForkServer(ForkServer):
             self._unfinished.discard(pipe)
 
     def _pass_on_partial(self, pipe: _Pipe) -> None:
-        if pipe.partial:
-            self._line(pipe, pipe.partial)
-            pipe.partial = b""
+        if told := pipe.partial.rstrip(b"\r"):
+            self._line(pipe, told)
+            pipe.told_at = time.monotonic()
+        pipe.partial = b""
         self._unfinished.discard(pipe)
 
     def patience_s(self) -> float | None:
@@ -191,8 +208,10 @@ class WorkerForkServer(ForkServer):
         """Pass on the beginnings of lines that nothing was added to for a while."""
         if self._unfinished:
             now = time.monotonic()
-            for pipe in [p for p in self._unfinished if now - p.partial_since >= UNFINISHED_S]:
-                self._pass_on_partial(pipe)
+            for pipe in list(self._unfinished):
+                is_time = pipe.is_bar and now - pipe.told_at >= BAR_S
+                if is_time or now - pipe.partial_since >= UNFINISHED_S:
+                    self._pass_on_partial(pipe)
 
     def _line(self, pipe: _Pipe, raw: bytes) -> None:
         line = raw.decode("utf-8", "replace")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from typing import Any
 
 from phalanx.engines.embedded.client.job_settings import JobSettings
 from phalanx.engines.embedded.client.runtime import Runtime
@@ -14,6 +16,7 @@ from phalanx.engines.embedded.worker.named_output import NamedOutput
 from phalanx.engines.processes.connection import connect
 from phalanx.engines.processes.session import Session
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.worker.context import current
 
 
 def main(worker_id: bytes, session: Session) -> int:
@@ -48,7 +51,10 @@ def main(worker_id: bytes, session: Session) -> int:
         owner.cancelling,
         owner.children,
         job,
+        runtime.go_by,
     )
+    if "PYTHONBREAKPOINT" not in os.environ:
+        sys.breakpointhook = functools.partial(_stop, session)
     runtime.attach(executor)
     runtime.open()
     adopt_runtime(runtime, job, lambda: executor.actor)
@@ -59,3 +65,12 @@ def main(worker_id: bytes, session: Session) -> int:
     for connection in runtime.connections():
         connection.drain_all(1.0)
     return code
+
+
+def _stop(session: Session, *args: Any, **kwargs: Any) -> None:
+    """`breakpoint()` in what runs here."""
+    from phalanx.engines.processes.debugging import wait_for_debugger
+
+    context = current.get()
+    name = "a worker" if context is None else context.name
+    wait_for_debugger(session, name, sys._getframe(1))

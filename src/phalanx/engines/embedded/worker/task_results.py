@@ -17,6 +17,7 @@ from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_values import InputsLost, TaskValues
 from phalanx.engines.processes.connection import Connection
 from phalanx.errors import PhalanxError, TaskError
+from phalanx.model.system_settings import STREAM_ITEMS
 from phalanx.objects import failures
 from phalanx.objects.serialization import NONE_PICKLE
 from phalanx.protocol.messages import Done, Failed, Item, Payload
@@ -42,6 +43,8 @@ class TaskResults:
         self._outbox = outbox
         self.streams = streams
         self._reactor = reactor
+        self.stream_items = STREAM_ITEMS
+        """So many items one stream may have."""
 
     @interruptible
     def pack_many(
@@ -152,7 +155,12 @@ class TaskResults:
     def send_item(
         self, connection: Connection, task: Any, index: int, value: Any, context: TaskContext
     ) -> None:
-        """Send one value of a stream."""
+        """Send one value of a stream. Raises ValueError where a stream may not have so many."""
+        if index > self.stream_items:
+            raise ValueError(
+                f"{context.name} yielded more than {self.stream_items:,} items, and the cluster's "
+                "setting max_num_generator_returns allows no more of one generator."
+            )
         payload = self._values.pack(value, connection, task.number, context.name)
         self._outbox.post(connection, Item(task.number, index, payload))
         if index <= 2:  # the first ones at once: somebody waits for them

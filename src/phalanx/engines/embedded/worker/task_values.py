@@ -9,7 +9,12 @@ from typing import Any
 from phalanx.engines.embedded.client.values import FileGone, Packed, Values
 from phalanx.engines.embedded.client.waiting import Waiting
 from phalanx.engines.processes.connection import Connection
-from phalanx.errors import ObjectReconstructionFailedError, PhalanxError, TaskError
+from phalanx.errors import (
+    NotPicklableError,
+    ObjectReconstructionFailedError,
+    PhalanxError,
+    TaskError,
+)
 from phalanx.objects.serialization import NONE_PICKLE, blame, deserialize
 from phalanx.owner.objects.references import References
 from phalanx.owner.objects.table import ObjectTable
@@ -138,7 +143,7 @@ class TaskValues:
         except PhalanxError:
             raise
         except Exception as error:
-            raise TypeError(
+            raise NotPicklableError(
                 f"The result of {name} cannot leave its worker: {blame(result, error)}"
             ) from None
         if hold is not None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from phalanx.head.queues.task_admission import AdmissionTable, Batch, Share
 from phalanx.model.options import LARGEST_NUMBER, check_amounts
 from phalanx.protocol.requests.ray import AdmitBatch, GetBatchSize, LeaveScheduler, ReportBatches
-from phalanx.protocol.requests.request import LATER, Asker, Handler, Later, Request
+from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 
 if TYPE_CHECKING:
     from phalanx.head.queues.control import Queues
@@ -50,7 +50,7 @@ class BatchRequests:
         """When each owner was last heard."""
         self._look_at = 0.0
 
-    def entries(self) -> list[tuple[type[Request[Any]], Handler]]:
+    def entries(self) -> list[Entry]:
         """For RequestHandlers."""
         return [
             AdmitBatch.handled_by(self._ask),

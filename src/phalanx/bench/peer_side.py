@@ -1,7 +1,7 @@
-"""Ray's side of the comparison, for any Python that can import ray, with or without Phalanx.
+"""A peer's side of the comparison, for any Python that can import it, with or without Phalanx.
 
 Run as a file. Only `phalanx.bench` is imported, through an empty package of that name: the peer's
-Python needs ray, numpy and psutil, and none of what Phalanx itself needs.
+Python needs the peer, numpy and psutil, and none of what Phalanx itself needs.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Measure the row named by the first argument with the effort named by the second."""
+    """Measure, of the peer named first, the row named second with the effort named third."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-
+    # Its workers would give way to everything else on the machine, and ours would not.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     from phalanx.bench.side import serve
 
-    serve(ray, *sys.argv[1:])
+    serve(*sys.argv[1:])
 
 
 if __name__ == "__main__":

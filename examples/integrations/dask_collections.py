@@ -1,0 +1,33 @@
+"""A bag of Dask whose pieces are tasks, and stay in the object store until they are asked for.
+
+pip install 'phalanx[dask]'
+python examples/integrations/dask_collections.py [address of a cluster]
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import dask.bag
+
+import phalanx
+from phalanx.integrations.dask import enable
+
+
+def roll(seed: int) -> int:
+    """One of six, the same for the same seed."""
+    return random.Random(seed).randint(1, 6)
+
+
+def main() -> None:
+    """Count a thousand of them."""
+    phalanx.init(*sys.argv[1:2])
+    with enable():
+        rolls = dask.bag.from_sequence(range(1000), npartitions=8).map(roll)
+        counts = dict(sorted(rolls.frequencies().compute()))
+    print(f"{sum(counts.values())} rolls: {counts}")
+
+
+if __name__ == "__main__":
+    main()

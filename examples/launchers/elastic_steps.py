@@ -1,0 +1,44 @@
+"""Steps that go on in whatever world there is: for torchrun's elastic agents, one in each member.
+
+    torchrun --nnodes=1:3 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT \
+        --rdzv-id=$TORCHELASTIC_RUN_ID --max-restarts=20 elastic_steps.py DIRECTORY
+
+DIRECTORY is one that all nodes share. It keeps the step that was reached (`step`) and a line for
+each world (`worlds`); a file `stop` in it ends all ranks.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+
+def main() -> None:
+    where = Path(sys.argv[1])
+    dist.init_process_group("gloo", timeout=timedelta(seconds=15))
+    is_first = dist.get_rank() == 0
+    kept = where / "step"
+    start = step = int(kept.read_text()) if kept.exists() else 0
+    while True:
+        stop = torch.tensor([float((where / "stop").exists())])
+        dist.all_reduce(stop, op=dist.ReduceOp.MAX)
+        step += 1
+        if is_first and step == start + 1:
+            with (where / "worlds").open("a") as worlds:
+                print(f"{dist.get_world_size()} ranks from step {start}", file=worlds)
+        if is_first:
+            (where / "step.new").write_text(str(step))
+            (where / "step.new").rename(kept)
+        if stop.item():
+            break
+        time.sleep(0.1)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

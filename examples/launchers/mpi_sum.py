@@ -1,0 +1,18 @@
+"""MPI's hello, and an allreduce, by mpi4py inside of a job.
+
+pip install mpi4py                  # and an MPI: apt-get install openmpi-bin, or mpich
+phalanx run --gang 4 -- python -m phalanx.integrations.mpi python examples/launchers/mpi_sum.py
+"""
+
+from __future__ import annotations
+
+import os
+
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+total = world.allreduce(world.rank + 1, op=MPI.SUM)
+node = os.environ.get("PHALANX_NODE", "?")[:8]
+print(
+    f"hello from rank {world.rank} of {world.size} on node {node}: the sum is {total}", flush=True
+)

@@ -1,0 +1,45 @@
+"""Hydra's launcher `phalanx`, where Hydra looks for it; see phalanx.integrations.hydra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hydra.core.config_store import ConfigStore
+from hydra.core.utils import JobReturn
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+from phalanx.integrations.hydra import PhalanxLauncherConf, launch_tasks
+
+ConfigStore.instance().store(
+    group="hydra/launcher", name="phalanx", node=PhalanxLauncherConf, provider="phalanx"
+)
+
+
+class PhalanxLauncher(Launcher):
+    """See Launcher."""
+
+    def __init__(self, init: DictConfig, remote: DictConfig) -> None:
+        self._given = PhalanxLauncherConf(init=init, remote=remote)
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        """See Launcher."""
+        self._context = hydra_context
+        self._task_function = task_function
+        self._config = config
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        """See Launcher."""
+        return launch_tasks(
+            self._context,
+            self._task_function,
+            self._config,
+            self._given,
+            job_overrides,
+            initial_job_idx,
+        )

@@ -1,0 +1,116 @@
+"""What it costs a program that its tasks are counted, and recorded for listings: `run(clock)`.
+
+One program runs batches of tasks that do nothing, in turn as always, without counting for metrics,
+and without recording what listings show either. What is measured is the CPU time of the program's
+own process, which counts and records. Other work on the machine can only make a batch dearer, and
+meets all ways alike: so the lower quartile of the batches of each way is shown. What counting takes
+is timed by itself, too, in the same batches.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import phalanx
+from phalanx.api.session import running_engine
+from phalanx.owner.numbers import OwnerNumbers
+
+TURNS, BATCH = 200, 2_000
+USUAL, UNCOUNTED, UNRECORDED = "as always", "without metrics", "without metrics and listings"
+
+
+class _Timed:
+    """Counts as ever, and how long it takes this thread."""
+
+    def __init__(self, counts: OwnerNumbers) -> None:
+        self._counts = counts
+        self.took_s = 0.0
+
+    def tick(self, now: float) -> None:
+        """See OwnerNumbers."""
+        begun = time.thread_time()
+        self._counts.tick(now)
+        self.took_s += time.thread_time() - begun
+
+    def say(self) -> None:
+        """See OwnerNumbers."""
+        begun = time.thread_time()
+        self._counts.say()
+        self.took_s += time.thread_time() - begun
+
+
+def nothing() -> None:
+    """The task."""
+
+
+def _pid() -> int:
+    return os.getpid()
+
+
+def run(clock: Callable[[], float]) -> list[dict[str, Any]]:
+    """The rows: CPU time of a task in each way, and how much of it as always is saved. `clock` is
+    not used: time that other programs took would count."""
+    phalanx.init(num_cpus=1, include_dashboard=False)
+    try:
+        costs, share, of_worker = _measured()
+    finally:
+        phalanx.shutdown()
+    usual = costs[USUAL]
+    rows: list[dict[str, Any]] = [
+        {"what": way, "us a task": 1e6 * cost, "saved %": 100 * (1 - cost / usual)}
+        for way, cost in costs.items()
+    ]
+    rows += [
+        {"what": "counting, timed by itself", "us a task": 1e6 * share * usual},
+        {"what": "the worker, as always", "us a task": 1e6 * of_worker},
+    ]
+    rows[-2]["saved %"] = 100 * share
+    return [{**row, "of both %": row["us a task"] / (usual + of_worker) / 1e4} for row in rows]
+
+
+def _cpu_s(pid: int) -> float:
+    """What a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _measured() -> tuple[dict[str, float], float, float]:
+    """CPU seconds a task of each way, which part of it counting takes as always, and what a task
+    costs its worker."""
+    owner: Any = running_engine().runtime.owner  # type: ignore[attr-defined]
+    journal, counts = owner.journal, _Timed(owner.counts)
+    task = phalanx.remote(nothing)
+    worker = phalanx.get(phalanx.remote(_pid).remote())
+    worked_s = 0.0
+    order, rng = [USUAL, UNCOUNTED, UNRECORDED], random.Random(1)
+    costs: dict[str, list[float]] = {way: [] for way in order}
+    for turn in range(-2, TURNS):  # the first two start a worker
+        rng.shuffle(order)
+        for way in order:
+            kept = (journal._transitions, journal._runs, journal._uncounted)
+            owner.counts = counts if way == USUAL else None
+            if way == UNRECORDED:
+                nowhere: deque[Any] = deque(maxlen=0)
+                journal._transitions = journal._runs = journal._uncounted = nowhere
+            begun, before = time.process_time(), _cpu_s(worker)
+            phalanx.get([task.remote() for _ in range(BATCH)])
+            if way == USUAL:
+                counts.tick(0.0)  # what is left is counted here, too
+            cost = time.process_time() - begun
+            worked_s += _cpu_s(worker) - before
+            journal._transitions, journal._runs, journal._uncounted = kept
+            journal.take_uncounted()
+            if turn >= 0:
+                costs[way].append(cost)
+            else:
+                counts.took_s = worked_s = 0.0
+    share = counts.took_s / sum(costs[USUAL])
+    lower = {way: quantiles(of_way, n=4)[0] / BATCH for way, of_way in costs.items()}
+    return lower, share, worked_s / (TURNS * len(order) * BATCH)

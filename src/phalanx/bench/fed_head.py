@@ -1,0 +1,188 @@
+"""A head's machines in this process, fed by nodes that are not real: they do at once what they are
+told, and time goes on as it is told."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
+from phalanx.head.jobs.probing import NoAnswers
+from phalanx.head.outbox import Outbox
+from phalanx.head.state_store import StateStore, read_state
+from phalanx.model.garbage import made_to_stay
+from phalanx.model.ids import PROCESS_ID_BYTES
+from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
+from phalanx.protocol.bundle_messages import (
+    BundleInventory,
+    CommitBundles,
+    Committed,
+    MemberNews,
+    PrepareBundles,
+    Prepared,
+    StartMember,
+)
+from phalanx.protocol.cluster_messages import (
+    ActorPlaced,
+    Join,
+    NodeReport,
+    PlaceActor,
+    Via,
+    View,
+    ViewRow,
+)
+from phalanx.protocol.frames import encode_body
+from phalanx.protocol.node_messages import ActorReady
+from phalanx.protocol.requests.request import Asker, Request, Role, encode_request, read_result
+from phalanx.protocol.wire_errors import WireError
+from phalanx.resources.quantities import SCALE
+from phalanx.storage.journal import Journal
+from phalanx.storage.opening import open_storage
+
+R = TypeVar("R")
+Clock = Callable[[], float]
+"""Seconds on any clock that only rises."""
+
+GPUS = 8
+TOTAL = {"CPU": 64.0, "GPU": float(GPUS), "memory": 512 * 2.0**30}
+_ORDERS = (PrepareBundles, CommitBundles, StartMember, PlaceActor)
+_TURN_S = 0.001
+"""A moment too short for nodes to be missed that do not report in it."""
+
+
+class FedHead:
+    """The control store, and nodes 1, 2, … of 64 CPUs and 8 GPUs, which never give anything back.
+
+    `store`: the file of its tables; empty: nothing is kept.
+    """
+
+    def __init__(self, store: str = "") -> None:
+        self.time = 1_000.0
+        self.now = self.wall = lambda: self.time
+        self._sent: list[tuple[bytes, Any]] = []
+        self._held: dict[bytes, int] = {}
+        """Of each node, how many of its GPUs jobs hold."""
+        self._workers = 0
+        with made_to_stay() if store else nullcontext():  # as a head process does
+            storage = open_storage(store) if store else None
+            stored = NOTHING_STORED if storage is None else read_state(storage)
+            self._journal = None if storage is None else Journal(storage)
+            state_store = StateStore(self._journal)
+            self.control = ControlPlane(
+                Outbox(self._send, state_store),
+                state_store,
+                self,
+                random.Random(0),
+                NoAnswers(),
+                report_defect=_raise,
+                stored=stored,
+            )
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def ask(self, request: Request[R], process: bytes = b"") -> R:
+        """Its answer, through the same bytes as over a socket. `process` asks, or a visitor."""
+        replies: list[tuple[msgspec.Raw, WireError | None]] = []
+        role = Role.PROCESS if process else Role.VISITOR
+        asker: Asker[R] = Asker(role, process, lambda *reply: replies.append(reply))
+        handlers = self.control.answering.handlers_of(request.kind)
+        handlers.answer(request.kind, encode_request(request), asker)
+        if self._journal is not None:
+            self._journal.drain()
+        return read_result(request, *replies[0])
+
+    def join(self, node: int) -> None:
+        """A node joins, and reports."""
+        prefix = prefix_of(node)
+        row = ViewRow(
+            node_id=prefix.hex().ljust(56, "0"), prefix=prefix, host="10.0.0.1", port=7000,
+            state="ALIVE", total=TOTAL, available=dict(TOTAL), labels={"zone": "a"},
+        )  # fmt: skip
+        inventory = BundleInventory(held=[], ended={})
+        self.control.on_message(prefix, Join(row, f"n{node:04}", 0, {}, inventory))
+        self.report(node, 0)
+
+    def report(self, node: int, second: int) -> None:
+        """A node says what it has left; its CPUs are used by tasks, too, more or less of them."""
+        self.control.on_message(prefix_of(node), self.reported(node, second))
+
+    def reported(self, node: int, second: int) -> NodeReport:
+        """What it says then."""
+        held = self._held.get(prefix_of(node), 0)
+        free = {**TOTAL, "GPU": float(GPUS - held), "CPU": TOTAL["CPU"] - held - second % 8}
+        return NodeReport(available=free, devices={"GPU": [0] * held + [SCALE] * (GPUS - held)})
+
+    def _send(self, prefix: bytes, message: Any) -> None:
+        if not isinstance(message, View):  # which nobody here looks at, and which go to all
+            self._sent.append((prefix, message))
+
+    def settle(self) -> None:
+        """Time goes by until nobody is told anything more."""
+        while self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        """A moment goes by, and nodes do what they are told. Whether they were told anything."""
+        self.time += _TURN_S
+        self.control.on_tick(self.time)
+        self.control.on_round(self.time)
+        if self._journal is not None:
+            self._journal.drain()
+        sent, self._sent[:] = list(self._sent), []
+        for prefix, message in sent:
+            self._do(prefix, message)
+        return any(isinstance(message, _ORDERS) for _, message in sent)
+
+    def _do(self, prefix: bytes, message: Any) -> None:
+        match message:
+            case PrepareBundles():
+                first = self._held.get(prefix, 0)
+                self._held[prefix] = first + len(message.bundles)
+                devices: dict[int, dict[str, list[int]]] = {
+                    bundle: {"GPU": [first + at]} for at, bundle in enumerate(message.bundles)
+                }
+                answer: Any = Prepared(message.group, message.attempt, True, devices, [1])
+            case CommitBundles():
+                answer = Committed(message.group, message.attempt, True)
+            case StartMember():
+                answer = MemberNews(message.group, message.index, message.attempt, log="x")
+            case PlaceActor():
+                worker = self._make_worker(prefix)
+                placed = ActorPlaced(message.actor, message.incarnation, worker, 1)
+                self.control.on_message(prefix, placed)
+                answer = Via(worker, encode_body([ActorReady(message.actor)]))
+            case _:
+                return
+        self.control.on_message(prefix, answer)
+
+    def _make_worker(self, prefix: bytes) -> bytes:
+        self._workers += 1
+        return prefix + self._workers.to_bytes(PROCESS_ID_BYTES - len(prefix), "big")
+
+
+def prefix_of(node: int) -> bytes:
+    """What the ids of a node's processes begin with."""
+    return node.to_bytes(6, "big")
+
+
+def gpu_job(name: str, members: int = 1) -> JobSpec:
+    """A job whose members, of which all have to run, hold a CPU and a GPU each."""
+    process = Process(command=("train",), requests=(("CPU", 1.0), ("GPU", 1.0)))
+    group = TaskGroup(
+        name="worker",
+        replicas=members,
+        min_available=members,
+        template=Template(processes=(process,)),
+    )
+    return JobSpec(name=name, groups=(group,), min_available=members)
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

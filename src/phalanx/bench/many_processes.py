@@ -1,0 +1,144 @@
+"""How many real processes one machine carries: nodes, actors, and tasks that wait: `run(clock)`.
+
+`MiB` is what all processes of the session have that no other has (their private memory). Whatever
+it adds, it stops when they have `MOST_MIB` together, and says how far it came.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import phalanx
+
+Clock = Callable[[], float]
+Row = dict[str, Any]
+
+NODES = 50
+ACTORS = 300
+TASKS = 1_000_000
+MOST_MIB = 5_000.0
+_TOGETHER = 50_000
+PATIENCE_S = 300.0
+
+
+@phalanx.remote
+class Idle:
+    """An actor that answers."""
+
+    def answer(self) -> int:
+        """See above."""
+        return 1
+
+
+@phalanx.remote
+def nothing() -> None:
+    """A task that does nothing."""
+
+
+@phalanx.remote
+def hold(pipe: str) -> None:
+    """A task that runs until somebody opens the named pipe to write."""
+    with open(pipe, "rb") as end:
+        end.read()
+
+
+def run(clock: Clock, nodes: int = NODES, actors: int = ACTORS, tasks: int = TASKS) -> list[Row]:
+    """Three rows: nodes of one cluster, actors of one driver, tasks of one owner."""
+    return [_nodes(clock, nodes), _actors(clock, actors), _tasks(clock, tasks)]
+
+
+def _nodes(clock: Clock, count: int) -> Row:
+    """Node processes that join one head; then a task on each."""
+    from phalanx.cluster_utils import Cluster
+
+    cluster = Cluster()
+    try:
+        begun = clock()
+        made = [
+            cluster.add_node(num_cpus=1, object_store_memory=16 * 2**20)
+            for _ in _until_full(count, 5)
+        ]
+        joined_s = clock() - begun
+        memory = _memory_mib()
+        cluster.connect()
+        cluster.wait_for_nodes(PATIENCE_S)
+        begun = clock()
+        spread = nothing.options(scheduling_strategy="SPREAD", num_cpus=1)
+        phalanx.get([spread.remote() for _ in made], timeout=PATIENCE_S)
+        return _row(f"{len(made)} nodes joined", len(made), joined_s, memory, clock() - begun)
+    finally:
+        cluster.shutdown()
+
+
+def _actors(clock: Clock, count: int) -> Row:
+    """Actors until each has answered; then a call of each."""
+    with phalanx.init(num_cpus=count, log_to_driver=False):
+        begun = clock()
+        made: list[Any] = []
+        for _ in _until_full(count, 25):
+            made.append(Idle.options(num_cpus=1).remote())
+            if len(made) % 25 == 0:
+                phalanx.get([one.answer.remote() for one in made[-25:]], timeout=PATIENCE_S)
+        phalanx.get([one.answer.remote() for one in made], timeout=PATIENCE_S)
+        ready_s, memory = clock() - begun, _memory_mib()
+        begun = clock()
+        phalanx.get([one.answer.remote() for one in made], timeout=PATIENCE_S)
+        return _row(f"{len(made)} actors made", len(made), ready_s, memory, clock() - begun)
+
+
+def _tasks(clock: Clock, count: int) -> Row:
+    """Tasks that wait for the one CPU, which another holds until all are submitted."""
+    directory = tempfile.mkdtemp(prefix="phx-")
+    pipe = os.path.join(directory, "pipe")
+    os.mkfifo(pipe)
+    try:
+        with phalanx.init(num_cpus=1, log_to_driver=False):
+            holding = hold.remote(pipe)
+            begun = clock()
+            refs: list[Any] = [nothing.remote() for _ in _until_full(count, _TOGETHER)]
+            submitted_s, memory = clock() - begun, _memory_mib()
+            with open(pipe, "wb"):
+                pass
+            begun = clock()
+            phalanx.get([holding, *refs], timeout=PATIENCE_S)
+            what = f"{len(refs):,} tasks queued"
+            return _row(what, len(refs), submitted_s, memory, clock() - begun)
+    finally:
+        shutil.rmtree(directory)
+
+
+def _until_full(count: int, often: int) -> Iterator[int]:
+    """1 to `count`, or to where the memory ends; that is looked at before every so many."""
+    for number in range(1, count + 1):
+        if number % often == 0 and _memory_mib() > MOST_MIB:
+            return
+        yield number
+
+
+def _row(what: str, count: int, took_s: float, memory_mib: float, used_s: float) -> Row:
+    return {
+        "what": what,
+        "s": took_s,
+        "per s": count / took_s,
+        "MiB": memory_mib,
+        "kB each": 1e3 * memory_mib / max(count, 1) * 1.048576,
+        "one task or call of each, s": used_s,
+    }
+
+
+def _memory_mib() -> float:
+    """The private memory of this process and of all processes below it."""
+    import psutil
+
+    me = psutil.Process()
+    total = 0
+    for process in (me, *me.children(recursive=True)):
+        try:
+            total += process.memory_full_info().uss
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return total / 2**20

@@ -1,0 +1,1 @@
+"""Systems that run functions in processes, each by its own best idiom."""

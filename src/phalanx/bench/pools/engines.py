@@ -1,0 +1,44 @@
+"""Phalanx and Ray as pools: a function is made remote once, and called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from phalanx.bench.row import Api, start
+
+
+class Engine:
+    """A session of one of the two."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._remote: dict[Callable[..., Any], Any] = {}
+        start(api)
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """See Pool."""
+        remote = self._remote.get(function)
+        if remote is None:
+
+            def call(*values: Any) -> Any:  # neither engine makes Python's own functions remote
+                return function(*values)
+
+            remote = self._remote[function] = self._api.remote(call)
+        return remote.remote(*arguments)
+
+    def results(self, submitted: Sequence[Any]) -> list[Any]:
+        """See Pool."""
+        return list(self._api.get(list(submitted)))
+
+    def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
+        """See Pool."""
+        return self.results([self.submit(function, item) for item in items])
+
+    def share(self, value: Any) -> Any:
+        """See Pool."""
+        return self._api.put(value)
+
+    def close(self) -> None:
+        """See Pool."""
+        self._api.shutdown()

@@ -1,0 +1,249 @@
+"""How large one head can be: a real head's machines, fed by nodes that are not real: `run(clock)`.
+
+Without sockets: messages are read from their bytes, and what is sent is not written. All figures of
+time are CPU time of the head's thread; `latency` is how much of it lies between a gang's submission
+and the start of its last member, while its nodes answer at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from phalanx.bench.fed_head import GPUS, Clock, FedHead, gpu_job, prefix_of
+from phalanx.model.ids import PROCESS_ID_BYTES
+from phalanx.model.lifecycle import ALIVE
+from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.requests.actors import ActorSpec, RegisterActor
+from phalanx.protocol.requests.gangs import Explain
+from phalanx.protocol.requests.jobs import ApplyManifests, Manifest
+
+Row = dict[str, Any]
+
+NODES = (100, 1_000, 10_000)
+SECONDS = 12
+"""Simulated: each node reports once in each, and one in eight says something new."""
+GANGS_PER_S = 1_000 / 60
+MEMBERS = 4
+WAITING = (10_000, 100_000)
+ACTORS = ((1_000, 100), (10_000, 1_000))
+"""Actors, and nodes for them."""
+FULL = ((1_000, 10, 800, 2_000), (10_000, 100, 800, 20_000))
+"""Nodes, gangs that fill them, members of each, and jobs that wait for them."""
+_TOGETHER = 1_000
+_EXPLAINED = 5
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def run(
+    clock: Clock,
+    nodes: Sequence[int] = NODES,
+    waiting: Sequence[int] = WAITING,
+    actors: Sequence[tuple[int, int]] = ACTORS,
+    full: Sequence[tuple[int, int, int, int]] = FULL,
+) -> list[Row]:
+    """Heartbeats and gangs by the number of nodes; waiting jobs and a restart by the number of
+    jobs; actors; explaining on full clusters. The clock is not read: see above."""
+    del clock
+    rows = [row for count in nodes for row in _nodes(count)]
+    rows += [row for count in waiting for row in _waiting(count)]
+    rows += [row for count, on in actors for row in _actors(count, on)]
+    return rows + [_explained(*sizes) for sizes in full]
+
+
+def _nodes(count: int) -> list[Row]:
+    head = FedHead()
+    joined_s = _cpu(lambda: _each(head.join, range(1, count + 1)))
+    head.settle()
+    decoder = msgspec.msgpack.Decoder(NodeReport)
+    names = (f"gang-{number}" for number in itertools.count())
+    heartbeats: list[float] = []
+    gangs: list[float] = []
+    due = 0.0
+    for second in range(1, SECONDS + 1):
+        frames = [
+            msgspec.msgpack.encode(head.reported(node, second if node % 8 == 0 else 0))
+            for node in range(1, count + 1)
+        ]
+        head.time += 1.0
+
+        def beat(frames: Sequence[bytes] = frames) -> None:
+            for node, frame in enumerate(frames, 1):
+                head.control.on_message(prefix_of(node), decoder.decode(frame))
+            head.control.on_tick(head.time)
+
+        heartbeats.append(_cpu(beat))
+        due += GANGS_PER_S
+        while due >= 1 and (len(gangs) + 1) * MEMBERS <= count * GPUS:
+            due -= 1
+            gangs.append(_cpu(partial(_start, head, next(names))))
+    size = f"{count:,} nodes"
+    return [
+        {"what": f"{size} join", "cpu ms": 1e3 * joined_s, "µs each": 1e6 * joined_s / count},
+        {
+            "what": f"{size}: their heartbeats of a second",
+            "cpu ms": 1e3 * _percentile(heartbeats, 50),
+            "µs each": 1e6 * _percentile(heartbeats, 50) / count,
+            "p50 ms": 1e3 * _percentile(heartbeats, 50),
+            "p99 ms": 1e3 * _percentile(heartbeats, 99),
+        },
+        {
+            "what": f"{size}: a gang of {MEMBERS}, 1,000 a minute",
+            "cpu ms": 1e3 * sum(gangs) / SECONDS,
+            "µs each": 1e6 * sum(gangs) / len(gangs),
+            "p50 ms": 1e3 * _percentile(gangs, 50),
+            "p99 ms": 1e3 * _percentile(gangs, 99),
+            "MiB": _rss_mib(),
+        },
+    ]
+
+
+def _start(head: FedHead, name: str) -> None:
+    """Submit a gang, and see all of it run."""
+    _submit(head, [name], MEMBERS)
+    head.settle()
+
+
+def _submit(head: FedHead, names: Iterable[str], members: int = 1) -> None:
+    specs = [msgspec.msgpack.encode(gpu_job(name, members)) for name in names]
+    head.ask(ApplyManifests([Manifest("Job", spec) for spec in specs]))
+
+
+def _waiting(count: int) -> list[Row]:
+    """Jobs that wait behind those that fill ten nodes, in a store on the disk."""
+    directory = tempfile.mkdtemp(prefix="phx-")
+    names = [f"job-{number}" for number in range(count)]
+    restarted: list[FedHead] = []
+    try:
+        store = os.path.join(directory, "control.db")
+        rows = _fill(store, names)
+        restart_s = _cpu(lambda: restarted.append(_restart(store, names[-1])))
+    finally:
+        for head in restarted:
+            head.close()
+        shutil.rmtree(directory)
+    again = f"{count:,} waiting jobs: the head starts again, and explains one"
+    return [
+        *rows,
+        {"what": again, "cpu ms": 1e3 * restart_s, "µs each": 1e6 * restart_s / count},
+    ]
+
+
+def _fill(store: str, names: Sequence[str]) -> list[Row]:
+    count = len(names)
+    head = FedHead(store)
+    _each(head.join, range(1, 11))
+    before_mib = _rss_mib()
+
+    def submit(first: int) -> None:
+        _submit(head, names[first : first + _TOGETHER])
+
+    def explain(number: int) -> None:
+        head.ask(Explain(names[-1 - number]))
+
+    submitted_s = _cpu(lambda: _each(submit, range(0, count, _TOGETHER)))
+    head.settle()
+    explained = [_cpu(partial(explain, number)) for number in range(_EXPLAINED)]
+    idle = [_cpu(head.settle) for _ in range(_EXPLAINED)]
+    head.close()
+    size = f"{count:,} waiting jobs"
+    return [
+        {
+            "what": f"{size}, submitted 1,000 at a time",
+            "cpu ms": 1e3 * submitted_s,
+            "µs each": 1e6 * submitted_s / count,
+            "MiB": _rss_mib() - before_mib,
+        },
+        {
+            "what": f"{size}: explain one",
+            "cpu ms": 1e3 * _percentile(explained, 50),
+            "p50 ms": 1e3 * _percentile(explained, 50),
+            "p99 ms": 1e3 * _percentile(explained, 99),
+        },
+        {"what": f"{size}: a turn in which nothing happens", "cpu ms": 1e3 * _percentile(idle, 50)},
+    ]
+
+
+def _restart(store: str, name: str) -> FedHead:
+    head = FedHead(store)
+    head.settle()
+    head.ask(Explain(name))
+    return head
+
+
+def _actors(count: int, nodes: int) -> list[Row]:
+    """One owner's actors, which hold a CPU each, until all are ready."""
+    head = FedHead()
+    _each(head.join, range(1, nodes + 1))
+    owner = prefix_of(1) + b"\xff" * (PROCESS_ID_BYTES - 6)
+
+    def make(number: int) -> None:
+        actor = owner + number.to_bytes(8, "big")
+        spec = ActorSpec(actor=actor, class_name="Worker", hold={"CPU": 1.0}, place={"CPU": 1.0})
+        head.ask(RegisterActor(spec, b"creation", []), owner)
+        if number % _TOGETHER == 0:
+            head.settle()
+
+    before_mib = _rss_mib()
+    took_s = _cpu(lambda: _each(make, range(count))) + _cpu(head.settle)
+    ready = sum(actor.state == ALIVE for actor in head.control.actor_table.all())
+    return [
+        {
+            "what": f"{count:,} actors on {nodes:,} nodes, {ready:,} ready",
+            "cpu ms": 1e3 * took_s,
+            "µs each": 1e6 * took_s / count,
+            "MiB": _rss_mib() - before_mib,
+        }
+    ]
+
+
+def _explained(nodes: int, gangs: int, members: int, waiting: int) -> Row:
+    """What one explanation costs where all places are taken, of first and last jobs that wait."""
+    head = FedHead()
+    _each(head.join, range(1, nodes + 1))
+    for number in range(gangs):
+        _submit(head, [f"running-{number}"], members)
+    head.settle()
+    names = [f"job-{number}" for number in range(waiting)]
+    for first in range(0, waiting, _TOGETHER):
+        _submit(head, names[first : first + _TOGETHER])
+    head.settle()
+    asked = [*names[:_EXPLAINED], *names[-_EXPLAINED:]]
+    took = [_cpu(partial(head.ask, Explain(name))) for name in asked]
+    return {
+        "what": f"{nodes:,} nodes, {gangs * members:,} members run, {waiting:,} jobs wait: "
+        "explain one",
+        "cpu ms": 1e3 * _percentile(took, 50),
+        "p50 ms": 1e3 * _percentile(took, 50),
+        "p99 ms": 1e3 * _percentile(took, 99),
+    }
+
+
+def _each(do: Callable[[int], object], numbers: Iterable[int]) -> None:
+    for number in numbers:
+        do(number)
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    """Seconds of the processor that this thread needs for it."""
+    begun = time.thread_time()
+    work()
+    return time.thread_time() - begun
+
+
+def _percentile(figures: Sequence[float], percent: int) -> float:
+    ordered = sorted(figures)
+    return ordered[min(len(ordered) * percent // 100, len(ordered) - 1)]
+
+
+def _rss_mib() -> float:
+    with open("/proc/self/statm", encoding="ascii") as pages:
+        return int(pages.read().split()[1]) * _PAGE / 2**20

@@ -1,0 +1,97 @@
+"""What can be measured: Phalanx in this interpreter, and the peers, in another one where one is
+named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from phalanx.bench.row import POOLS, Row
+
+PEER_PYTHON = "PHALANX_BENCH_PYTHON"
+ENGINES = ("phalanx", "ray")
+"""Who has the names that rows outside of POOLS call."""
+PEERS = {
+    "ray": ("ray", "ray"),
+    "multiprocessing": ("multiprocessing", ""),
+    "concurrent.futures": ("concurrent.futures", ""),
+    "joblib": ("joblib", "joblib"),
+    "dask": ("distributed", "distributed"),
+    "parsl": ("parsl", "parsl"),
+}
+"""The module and the distribution of each peer, by its name; Python's own have none."""
+
+
+class PeerMissing(Exception):
+    """The peer cannot be run here; the text says what to install."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """A system under test: its name, its version, and the command that measures one row of it."""
+
+    name: str
+    version: str
+    command: tuple[str, ...]
+
+    def can(self, row: Row) -> bool:
+        """Whether the row is for this system."""
+        if self.name == "phalanx":
+            return True
+        return row.peers and (self.name in ENGINES or row.group == POOLS)
+
+
+def phalanx_side() -> Side:
+    """Phalanx in this interpreter."""
+    return Side(
+        name="phalanx",
+        version=version("phalanx"),
+        command=(sys.executable, "-m", "phalanx.bench.side"),
+    )
+
+
+def peer_sides(names: Iterable[str]) -> list[Side]:
+    """Each peer that is named, once. Raises PeerMissing, as `peer_side` does."""
+    wanted = list(dict.fromkeys(names))
+    unknown = [name for name in wanted if name not in PEERS]
+    if unknown:
+        raise PeerMissing(f"--peer has {unknown[0]!r}; the peers are: {', '.join(PEERS)}.")
+    return [peer_side(name) for name in wanted]
+
+
+def peer_side(name: str) -> Side:
+    """A peer in the Python that `PHALANX_BENCH_PYTHON` names, else in this one.
+
+    Raises PeerMissing when that Python cannot import it.
+    """
+    module, distribution = PEERS[name]
+    python = os.environ.get(PEER_PYTHON) or sys.executable
+    said = f"importlib.metadata.version({distribution!r})" if distribution else "''"
+    program = (
+        f"import importlib.metadata, platform, numpy, psutil, {module}; "
+        f"print({said} or platform.python_version())"
+    )
+    try:
+        check = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise PeerMissing(
+            f"{PEER_PYTHON} is {python!r}, which cannot be started ({error.strerror}); "
+            "it must be the path of a Python interpreter."
+        ) from error
+    if check.returncode != 0:
+        reason = (check.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise PeerMissing(
+            f"--peer {name} needs {module}, and {python} cannot import it ({reason}): install it "
+            f"with `pip install phalanx[bench]`, or set {PEER_PYTHON} to the Python of another "
+            f"environment that has {module}, numpy and psutil."
+        )
+    return Side(
+        name=name,
+        version=check.stdout.strip().splitlines()[-1],
+        command=(python, str(Path(__file__).with_name("peer_side.py")), name),
+    )

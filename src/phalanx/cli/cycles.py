@@ -1,0 +1,134 @@
+"""`phalanx scheduler cycles` and `cycle`: what the scheduler decided, and how long it took."""
+
+from __future__ import annotations
+
+import json as json_module
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from phalanx.cli.jobs import Address, Json
+from phalanx.cli.reach import NOT_FOUND, ask, fail
+from phalanx.cli.table import say, table
+from phalanx.model.rows.cycles import CycleInfo
+from phalanx.observe.cycles import Difference, Verdict, difference, verdicts
+from phalanx.protocol.requests.gangs import ListCycles
+from phalanx.protocol.requests.news import ListWaiting, WaitInfo
+
+FORMAT = "phalanx-cycles/1"
+_HEAD = (
+    "CYCLE", "TIME", "TOOK", "READ", "ACTIONS", "WAITED", "PLACED", "EVICTED", "PROMISED", "LEFT",
+)  # fmt: skip
+_VERDICTS = ("GANG", "QUEUE", "VERDICT", "MEMBERS", "WHERE", "WHY")
+_RIGHT = ("CYCLE", "TOOK", "READ", "WAITED", "PLACED", "EVICTED", "PROMISED", "LEFT")
+
+
+def cycles(
+    last: Annotated[int, typer.Option("-n", "--last", min=1, help="So many, the last.")] = 20,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """List the last cycles: when, how long each action took, and how many gangs waited, got places,
+    lost them, were promised room, and were left. What came to nothing several times on end is one
+    row."""
+    found = ask(address, ListCycles())[-last:]
+    if json:
+        typer.echo(_json(found))
+    elif found:
+        say(cycles_text(found))
+    else:
+        say("There was no cycle yet: nothing has waited.")
+
+
+def cycle(
+    number: Annotated[
+        int | None, typer.Argument(help="Of a cycle that `cycles` lists; the last by default.")
+    ] = None,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Show what one cycle came to for each gang, and what is another than in the cycle before.
+
+    Of those that got places, which node won by which scores (of the first 32); of those left, which
+    plugin refused them, or why they wait now.
+
+    `phalanx snapshot -o FILE` writes what the next one looks at, and `phalanx replay FILE` decides
+    it again; `phalanx explain FILE` says why what is left must wait.
+    """
+    if number is None:
+        listed = ask(address, ListCycles())
+        if not listed:
+            fail("There was no cycle yet: nothing has waited.", NOT_FOUND)
+        number = listed[-1].number
+    found = ask(address, ListCycles(number))
+    if json:
+        typer.echo(_json(found[-1:], difference(found)))
+    else:
+        waits = {one.job: one for one in ask(address, ListWaiting())} if found[-1].left else {}
+        say(cycle_text(found, waits))
+
+
+def _json(found: Sequence[CycleInfo], news: Difference | None = None) -> str:
+    said: dict[str, Any] = {"format": FORMAT, "cycles": [one.as_dict() for one in found]}
+    if news is not None:
+        said["difference"] = msgspec.to_builtins(news)
+    return json_module.dumps(said, indent=1)
+
+
+def cycles_text(found: Sequence[CycleInfo]) -> str:
+    """A row a cycle."""
+    rows = [
+        [
+            f"{one.number}" + (f" (x{one.repeats + 1})" if one.repeats else ""),
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.at)),
+            _ms(one.took_s),
+            _ms(one.read_s),
+            " ".join(f"{name} {_ms(took)}" for name, took in one.actions.items()),
+            str(one.considered),
+            *(str(one.counts[name]) for name in ("placed", "evicted", "promised", "left")),
+        ]
+        for one in found
+    ]
+    return table(_HEAD, rows, _RIGHT)
+
+
+def cycle_text(found: Sequence[CycleInfo], waits: Mapping[str, WaitInfo]) -> str:
+    """The last of these, and what is another than in the one before. `waits`: why jobs wait now."""
+    one, news = found[-1], difference(found)
+    rows = [
+        [
+            said.gang.removeprefix("default/"),
+            said.queue or "-",
+            said.verdict + (f" by {said.action}" if said.action else ""),
+            str(said.members) if said.members else "",
+            f"for {said.other}" if said.other else " ".join(node[:12] for node in said.nodes),
+            _why(said, waits.get(said.gang)),
+        ]
+        for said in verdicts(one)
+    ]
+    lines = [cycles_text([one]), "", table(_VERDICTS, rows, ("MEMBERS",))]
+    lines += [f"warning: {text}" for text in one.warnings]
+    if news is not None:
+        lines += ["", f"Since cycle {found[-2].number}:"]
+        for what, gangs in (
+            ("new", news.came), ("not left waiting any more", news.served), ("gone", news.gone),
+        ):  # fmt: skip
+            lines.append(f"  {what}: {', '.join(gangs[:20]) or 'none'}")
+    return "\n".join(lines)
+
+
+def _why(said: Verdict, now: WaitInfo | None) -> str:
+    if said.chosen is not None:
+        return said.won(said.chosen.first[:12])
+    if said.refused is not None:
+        return f"{said.refused.plugin}: {said.refused.sentence}"
+    if now is None or said.verdict not in ("left", "promised"):
+        return ""
+    return f"now: {now.reason}" + (f" ({now.plugin})" if now.plugin else "")
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.2f} ms"

@@ -1,0 +1,53 @@
+"""`phalanx debug`: what waits at a breakpoint on this machine, and Python's debugger in it."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+import time
+from typing import Annotated
+
+import msgspec
+import typer
+
+from phalanx.cli.jobs import Json
+from phalanx.cli.reach import NOT_FOUND, fail
+from phalanx.cli.table import say, table
+from phalanx.model.readable import age
+
+FORMAT = "phalanx-debug/1"
+
+
+def debug(
+    pid: Annotated[int | None, typer.Argument(help="Whose; without it they are listed.")] = None,
+    json: Json = False,
+) -> None:
+    """Debug a task or an actor that waits at `breakpoint()` on this machine.
+
+    `c` lets it go on, `q` ends it with an error; who goes away lets it go on.
+    """
+    from phalanx.engines.processes.debugging import attach, waiting
+
+    found = waiting()
+    if pid is None:
+        if json:
+            rows = msgspec.to_builtins(found)
+            typer.echo(json_module.dumps({"format": FORMAT, "rows": rows}))
+        elif found:
+            now = time.time()
+            rows = [
+                [str(row.pid), row.name, f"{row.file}:{row.line}", age(now - row.since)]
+                for row in found
+            ]
+            say(table(("PID", "NAME", "WHERE", "FOR"), rows, right=("PID", "FOR")))
+        else:
+            say("Nothing of yours waits at a breakpoint on this machine.", err=True)
+        return
+    row = next((row for row in found if row.pid == pid), None)
+    if row is None:
+        known = ", ".join(str(row.pid) for row in found) or "none"
+        fail(f"process {pid} waits at no breakpoint on this machine; there do: {known}", NOT_FOUND)
+    try:
+        attach(row, sys.stdin.buffer, sys.stdout.buffer)
+    except OSError as error:
+        fail(f"process {pid} cannot be reached any more: {error.strerror}", NOT_FOUND)

@@ -1,0 +1,118 @@
+"""`phalanx events`: what happened in a cluster, to what, by whom and why."""
+
+from __future__ import annotations
+
+import json as json_module
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+
+from phalanx.cli.jobs import Address
+from phalanx.cli.periods import PAST, past_moment
+from phalanx.cli.reach import USAGE, ask, fail
+from phalanx.cli.table import say, table
+from phalanx.model.rows.events import EventInfo
+from phalanx.observe.events import (
+    KINDS,
+    MAX_EVENTS,
+    EventQuery,
+    check_events,
+    subject,
+    told,
+)
+from phalanx.protocol.requests.events import ListEvents
+
+FORMAT = "phalanx-event/1"
+_EVERY_S = 1.0
+_HEAD = ("TIME", "EVENT", "OF", "QUEUE", "USER", "WHAT")
+
+
+def events(
+    job: Annotated[
+        str, typer.Option("--job", "-j", help="Of this job or gang; what it took from others, too.")
+    ] = "",
+    node: Annotated[
+        str, typer.Option("--node", "-n", help="Of this node, by host name or id; members there.")
+    ] = "",
+    queue: Annotated[str, typer.Option("--queue", "-q", help="Of this queue alone.")] = "",
+    user: Annotated[
+        str, typer.Option("--user", "-u", help="Of this user's jobs, or asked for by them.")
+    ] = "",
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", "-k", help="Only such, as preempted; node for all of nodes."),
+    ] = None,
+    since: Annotated[str, typer.Option("--since", "-S", help=f"From when on: {PAST}.")] = "",
+    until: Annotated[str, typer.Option("--until", "-E", help="Before when.")] = "",
+    limit: Annotated[
+        int, typer.Option(min=1, max=MAX_EVENTS, help="So many, the last ones.")
+    ] = 1_000,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")
+    ] = False,
+    kinds: Annotated[bool, typer.Option("--kinds", help="Say which kinds there are.")] = False,
+    address: Address = None,
+    json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+) -> None:
+    """List what happened lately: to jobs, gangs, nodes, queues, reservations, rules and the head.
+
+    The oldest comes first. The head keeps the newest 8,000 events of jobs and gangs and the newest
+    2,000 of all else, also over restarts where it has a store.
+    """
+    if kinds:
+        say(table(("EVENT", "MEANS"), list(KINDS.items())))
+        return
+    query = EventQuery(
+        job=job, node=node, queue=queue, user=user, kinds=kind or [], limit=limit,
+        since=_moment("since", since) or 0.0, until=_moment("until", until),
+    )  # fmt: skip
+    try:
+        check_events(query)
+    except ValueError as error:
+        fail(f"{error}.", USAGE)
+    page = ask(address, ListEvents(query))
+    if page.events or not follow:
+        _print(page.events, as_json=json, is_first=True)
+    if page.is_cut:
+        say(f"There are more before these: --limit is {limit} (at most {MAX_EVENTS}).", err=True)
+    while follow:
+        time.sleep(_EVERY_S)
+        newer = msgspec.structs.replace(query, after=page.newest, limit=MAX_EVENTS)
+        page = ask(address, ListEvents(newer))
+        _print(page.events, as_json=json, is_first=False)
+
+
+def _moment(option: str, given: str) -> float | None:
+    if not given:
+        return None
+    try:
+        return past_moment(given, time.time())
+    except ValueError as error:
+        fail(f"--{option}: {error}.", USAGE)
+
+
+def _print(found: Sequence[EventInfo], *, as_json: bool, is_first: bool) -> None:
+    if as_json:
+        for event in found:
+            typer.echo(json_module.dumps({"format": FORMAT, **event.as_dict()}))
+    elif is_first:
+        say(events_text(found) if found else "Nothing of the kind happened lately.")
+    elif found:
+        say(events_text(found, with_head=False))
+
+
+def events_text(found: Sequence[EventInfo], *, with_head: bool = True) -> str:
+    """A row an event."""
+    rows = [
+        [_at(one.at), one.kind, subject(one), one.queue or "-", one.user or "-", told(one)]
+        for one in found
+    ]
+    text = table(_HEAD, rows)
+    return text if with_head else text.partition("\n")[2]
+
+
+def _at(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

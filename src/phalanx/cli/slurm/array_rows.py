@@ -1,0 +1,64 @@
+"""Arrays as squeue lists them: elements that run by themselves, those that wait in one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from phalanx.cli.reach import ask
+from phalanx.cli.slurm.numbers import element_or_job
+from phalanx.cli.slurm.usage import address
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.arrays import split_element
+from phalanx.model.rows.work import ElementInfo, JobInfo
+from phalanx.protocol.requests.jobs import GetJob, ListElements
+
+
+def with_elements(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool) -> list[JobInfo]:
+    """The jobs, and for each array that is not over its elements that are not. `ids`: what was
+    asked for; where that names elements, no others. `one_each`: also of those that wait."""
+    found: list[JobInfo] = []
+    for job in jobs:
+        if not job.array or job.state in st.FINISHED:
+            found.append(job)
+            continue
+        names = [element_or_job(one) for one in ids if one.partition("_")[0] == job.name]
+        for name in [job.name] if job.name in names or not names else names:
+            rows = ask(address(), ListElements(f"{job.namespace}/{name}"))
+            found += [one for row in rows for one in _elements(job, row, one_each)]
+    return found
+
+
+def _elements(array: JobInfo, row: ElementInfo, one_each: bool) -> list[JobInfo]:
+    """What is not over of elements that are alike."""
+    if row.state in st.FINISHED:
+        return []
+    name, indices = split_element(row.name) or (row.name, "")
+    if row.state not in (st.WAITING, st.PENDING):
+        of = [f"{name}[{one}]" for one in _each(indices)]
+        return [ask(address(), GetJob(f"{array.namespace}/{one}")) for one in of]
+    _, _, limit = array.array.partition("%")
+    several = f"[{indices}%{limit}]" if limit else f"[{indices}]"
+    waits = msgspec.structs.replace(
+        array, state=st.PENDING, replicas=1, ran_s=0.0, started=None, ends=None,
+        reason=row.reason or _why(array, limit),
+    )  # fmt: skip
+    names = [f"[{one}]" for one in _each(indices)] if one_each else [several]
+    return [msgspec.structs.replace(waits, name=name + one) for one in names]
+
+
+def _why(array: JobInfo, limit: str) -> str:
+    if limit and array.running >= int(limit):
+        return "JobArrayTaskLimit"
+    return array.reason if array.state == st.PENDING else ""
+
+
+def _each(indices: str) -> list[str]:
+    """`3-5` and `1,7-9:2` one by one."""
+    found: list[str] = []
+    for part in indices.split(","):
+        ends, _, step = part.partition(":")
+        first, _, last = ends.partition("-")
+        found += map(str, range(int(first), int(last or first) + 1, int(step or 1)))
+    return found

@@ -1,0 +1,91 @@
+"""Steps of jobs as Slurm's listings show them: `12.0`, `12_7.1`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from phalanx.cli.accounting_view import length
+from phalanx.cli.history import ANSWER_S
+from phalanx.cli.reach import RAY, ask
+from phalanx.cli.slurm.numbers import slurm_id
+from phalanx.cli.slurm.usage import address
+from phalanx.compat.slurm.states import attempt_state, clock, code_of
+from phalanx.model.steps import RUNNING, Step
+from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
+from phalanx.protocol.requests.accounting import ListAttempts
+
+Name = tuple[str, str, float]
+"""A job's namespace, its name and when it was submitted: names are given again."""
+
+
+def by_job(steps: Iterable[Step]) -> dict[Name, list[Step]]:
+    """The steps of each job, in order."""
+    found: dict[Name, list[Step]] = {}
+    for step in sorted(steps, key=lambda one: one.number):
+        found.setdefault((step.namespace, step.job, step.submitted), []).append(step)
+    return found
+
+
+def steps_of(found: dict[Name, list[Step]], job: Name, others: Iterable[Name]) -> list[Step]:
+    """Takes the steps of a job out; with those of its elements, but for `others`, which have rows
+    of their own."""
+    namespace, name, submitted = job
+    apart = set(others)
+    mine = [
+        key
+        for key in found
+        if key == job
+        or (
+            (key[::2] == (namespace, submitted) and key[1].startswith(f"{name}["))
+            and key not in apart
+        )
+    ]
+    return [step for key in sorted(mine) for step in found.pop(key)]
+
+
+def step_row(step: Step, now: float) -> dict[str, str]:
+    """The fields of a step; those of its job alone are left out."""
+    seconds = step.elapsed_s(now)
+    most, mean = step.memory_max, step.memory_mean
+    return {
+        "id": f"{slurm_id(step.job)}.{step.number}",
+        "name": step.name,
+        "state": attempt_state(step.state),
+        "elapsed": length(seconds),
+        "seconds": str(int(seconds)),
+        "nodes": str(len(step.nodes)),
+        "nodelist": ",".join(dict.fromkeys(step.nodes)),
+        "cpus": f"{step.cpus:g}",
+        "tasks": str(step.tasks),
+        "submit": clock(step.started),
+        "start": clock(step.started),
+        "end": clock(step.ended),
+        "code": code_of(step.exit_code or 0),
+        "cputime": length(step.cpus * seconds),
+        "cpuseconds": str(int(step.cpus * seconds)),
+        "totalcpu": length(step.cpu_s),
+        "tres": f"cpu={step.cpus:g},node={max(len(step.nodes), 1)}",
+        "maxrss": f"{most / 1024:.0f}K" if most else "",
+        "averss": "" if mean is None else f"{mean / 1024:.0f}K",
+    }
+
+
+def step_json(row: Mapping[str, str]) -> dict[str, object]:
+    """The fields of Slurm's JSON that are known of a step."""
+    code, _, signal = row["code"].partition(":")
+    return {
+        "step": {"id": row["id"], "name": row["name"]},
+        "state": [row["state"]],
+        "exit_code": {"return_code": int(code), "signal": int(signal)},
+        "tasks": {"count": int(row["tasks"] or 0)},
+        "nodes": {"range": row["nodelist"]},
+        "time": {"elapsed": int(row["seconds"])},
+    }
+
+
+def running_steps() -> list[Step]:
+    """All that run now, the first that began first."""
+    if (address() or "").startswith(RAY):
+        return []  # there are none on its nodes
+    query = AttemptQuery(states=[RUNNING], has_attempts=False, has_steps=True, limit=MAX_ATTEMPTS)
+    return ask(address(), ListAttempts(query), ANSWER_S).steps[::-1]

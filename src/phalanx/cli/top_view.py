@@ -1,0 +1,273 @@
+"""A picture of the cluster as lines of a terminal: pure, and never wider than that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from phalanx.cli.table import safe
+from phalanx.cli.top_picture import TopPicture
+from phalanx.model.lifecycle import ALIVE
+from phalanx.model.readable import age, amount, size
+from phalanx.model.rows.cluster import NodeInfo
+from phalanx.model.rows.devices import DeviceInfo
+from phalanx.model.rows.work import JobInfo, QueueInfo
+from phalanx.observe.device_health import BAD, SUSPECT
+from phalanx.observe.usage import is_silent, sums
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+SECTIONS = ("nodes", "queues", "running", "waiting")
+LEAST_ROWS = 2
+"""So many of each section are shown where there is any room."""
+_GPU = "GPU"
+_NAMES = 16
+
+
+class Signs(NamedTuple):
+    """How a device is drawn. Never by colour alone."""
+
+    free: str
+    part: str
+    whole: str
+    suspect: str = "?"
+    bad: str = "x"
+    closed: str = "-"
+
+
+UNICODE = Signs("·", "▄", "█")
+ASCII = Signs(".", "o", "#")
+
+
+class Section(NamedTuple):
+    """A table: its title and head, and a line for each row."""
+
+    title: str
+    head: str
+    lines: list[Text]
+
+
+def screen(
+    picture: TopPicture,
+    width: int,
+    height: int,
+    *,
+    signs: Signs = UNICODE,
+    chosen: str = "",
+    skipped: Mapping[str, int] | None = None,
+    note: str = "",
+) -> list[Text]:
+    """At most `height` lines (0: as many as there are) of at most `width` columns. `chosen`: the
+    section that keys move; `skipped`: rows of each that are scrolled away; `note`: the last line.
+    """
+    from rich.text import Text
+
+    skipped = skipped or {}
+    top = _summary(picture)
+    sections = {name: build(picture, signs) for name, build in _BUILDERS.items()}
+    room = _shared_out(
+        {name: len(one.lines) for name, one in sections.items()},
+        0 if not height else max(height - len(top) - len(sections) * 2 - bool(note), 0),
+    )
+    lines = top
+    for name, one in sections.items():
+        first = min(skipped.get(name, 0), max(len(one.lines) - room[name], 0))
+        shown = one.lines[first : first + room[name]]
+        of = f"{first + 1}-{first + len(shown)} of {len(one.lines)}" if shown else "none"
+        mark, style = (">", "bold reverse") if name == chosen else (" ", "bold")
+        lines.append(Text(f"{mark}{one.title} ({of})", style=style))
+        if one.lines:
+            lines.append(Text(one.head, style="dim"))
+            lines += shown
+    if height:
+        lines = lines[: height - bool(note)]
+    if note:
+        lines.append(Text(safe(note), style="dim"))
+    for line in lines:
+        line.truncate(width, overflow="ellipsis" if signs is UNICODE else "crop")
+    return lines
+
+
+def _shared_out(wanted: Mapping[str, int], room: int) -> dict[str, int]:
+    """How many lines each section gets of `room`: a little each, then what is left in turn. `room`
+    0: all."""
+    if not room:
+        return dict(wanted)
+    got = dict.fromkeys(wanted, 0)
+    for least in (LEAST_ROWS, room):
+        for name, count in wanted.items():
+            more = min(count, least) - got[name]
+            got[name] += max(min(more, room - sum(got.values())), 0)
+    return got
+
+
+def _summary(picture: TopPicture) -> list[Text]:
+    from rich.text import Text
+
+    status = picture.status
+    states = Counter(row.state.lower() for row in picture.nodes)
+    said = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
+    used = sums(picture.nodes)
+    amounts = [
+        f"{name} {_used(name, *used[name])}" for name in (_GPU, "CPU", "memory") if name in used
+    ]
+    at = datetime.fromtimestamp(picture.at).strftime("%H:%M:%S")
+    where = status.address or "this program"
+    lines = [
+        Text(safe(f"phalanx top  {where}  {at}"), style="bold"),
+        Text(f"nodes: {said}   used: {', '.join(amounts) or 'nothing'}"),
+    ]
+    defects = [f"{row.count} defects about a {kind}" for kind, row in status.defects.items()]
+    lines += [Text(safe(f"trouble: {one}"), style="red") for one in (*status.troubles, *defects)]
+    return lines
+
+
+# ---- nodes -----------------------------------------------------------------------------------
+
+
+def _nodes(picture: TopPicture, signs: Signs) -> Section:
+    head = f"{'NODE':{_NAMES}} {'STATE':8} {'CPU':>9} {'MEMORY':>19}  GPUS"
+    lines = [_node_line(row, picture.devices.get(row.node_id, []), signs) for row in picture.nodes]
+    title = (
+        f"NODES  {signs.free} free {signs.part} part {signs.whole} held "
+        f"{signs.suspect} suspect {signs.bad} bad {signs.closed} cordoned"
+    )
+    return Section(title, head, lines)
+
+
+def _node_line(row: NodeInfo, devices: Sequence[DeviceInfo], signs: Signs) -> Text:
+    from rich.text import Text
+
+    name = _cut(row.hostname or row.host or row.node_id, _NAMES)
+    line = Text(f"{name:{_NAMES}} ")
+    line.append(f"{row.state.lower():8} ", style="" if row.state == ALIVE else "yellow")
+    used = sums([row])
+    for resource, width in (("CPU", 9), ("memory", 19)):
+        text = "?" if is_silent(row) else _used(resource, *used.get(resource, (0, 0)))
+        line.append(f"{text:>{width}} ")
+    line.append(" ")
+    for device in devices:
+        line.append(*_sign(device, signs))
+    line.append(f"  {_measured(devices)}" if devices else "-")
+    if row.reason:
+        line.append(f"  {safe(row.reason)}", style="yellow")
+    return line
+
+
+def _sign(device: DeviceInfo, signs: Signs) -> tuple[str, str]:
+    if device.state == BAD:
+        return signs.bad, "bold red"
+    if device.is_closed:
+        return signs.closed, "yellow"
+    if device.state == SUSPECT:
+        return signs.suspect, "yellow"
+    if device.left >= 1:
+        return signs.free, "dim"
+    return (signs.whole if device.left <= 0 else signs.part), "green"
+
+
+def _measured(devices: Sequence[DeviceInfo]) -> str:
+    """What was read of these devices together."""
+    busy = [one.busy for one in devices if one.busy is not None]
+    heat = [one.temperature_c for one in devices if one.temperature_c is not None]
+    power = [one.power_w for one in devices if one.power_w is not None]
+    memory = [
+        (one.memory_used, one.memory_total)
+        for one in devices
+        if one.memory_used is not None and one.memory_total is not None
+    ]
+    parts = []
+    if busy:
+        parts.append(f"busy {100 * sum(busy) / len(busy):.0f}%")
+    if memory:
+        used, total = map(sum, zip(*memory, strict=True))
+        parts.append(f"mem {100 * used / max(total, 1):.0f}%")
+    if heat:
+        parts.append(f"{max(heat):.0f}C")
+    if power:
+        parts.append(f"{sum(power):.0f}W")
+    return " ".join(parts)
+
+
+# ---- queues and jobs -------------------------------------------------------------------------
+
+
+def _queues(picture: TopPicture, signs: Signs) -> Section:
+    head = (
+        f"{'QUEUE':{_NAMES}} {'STATE':8} {'WEIGHT':>6} {'RUN':>5} {'WAIT':>5} "
+        f"{'GPU':>6} {'ASKED':>6} {'CPU':>7} {'ASKED':>6}"
+    )
+    return Section("QUEUES", head, [_queue_line(row) for row in picture.queues])
+
+
+def _queue_line(row: QueueInfo) -> Text:
+    from rich.text import Text
+
+    def of(amounts: Mapping[str, float], name: str) -> str:
+        return amount(amounts.get(name, 0.0))
+
+    return Text(
+        f"{_cut(row.name, _NAMES):{_NAMES}} {row.state.lower():8} {row.weight:>6} "
+        f"{row.running:>5} {row.pending + row.inqueue:>5} "
+        f"{of(row.allocated, _GPU):>6} {of(row.requested, _GPU):>6} "
+        f"{of(row.allocated, 'CPU'):>7} {of(row.requested, 'CPU'):>6}"
+    )
+
+
+def _running(picture: TopPicture, signs: Signs) -> Section:
+    head = f"{'JOB':24} {'QUEUE':{_NAMES}} {'USER':10} {'RUN':>5} {'TIME':>5} {'GPUS':>5}  DEVICES"
+    return Section("RUNNING", head, [_running_line(job, picture) for job in picture.running])
+
+
+def _running_line(job: JobInfo, picture: TopPicture) -> Text:
+    from rich.text import Text
+
+    devices = picture.devices_of(job)
+    bad = [one for one in devices if one.state == BAD]
+    line = Text(
+        f"{_job(job)} {job.running:>5} {age(job.ran_s):>5} {len(devices):>5}  {_measured(devices)}"
+    )
+    if bad:
+        line.append(f"  {len(bad)} of its devices bad", style="bold red")
+    return line
+
+
+def _waiting(picture: TopPicture, signs: Signs) -> Section:
+    head = f"{'JOB':24} {'QUEUE':{_NAMES}} {'USER':10} {'POS':>5} {'AGE':>5}  WHY"
+    return Section("WAITING", head, [_waiting_line(job, picture.at) for job in picture.waiting])
+
+
+def _waiting_line(job: JobInfo, now: float) -> Text:
+    from rich.text import Text
+
+    position = "-" if job.position is None else str(job.position)
+    waited = age(max(now - job.submitted, 0.0))
+    return Text(f"{_job(job)} {position:>5} {waited:>5}  {safe(job.reason)}")
+
+
+def _job(job: JobInfo) -> str:
+    name = job.name if job.namespace == "default" else f"{job.namespace}/{job.name}"
+    return f"{_cut(name, 24):24} {_cut(job.queue, _NAMES):{_NAMES}} {_cut(job.user or '-', 10):10}"
+
+
+_BUILDERS: Mapping[str, Callable[[TopPicture, Signs], Section]] = {
+    "nodes": _nodes,
+    "queues": _queues,
+    "running": _running,
+    "waiting": _waiting,
+}
+
+
+def _cut(text: str, width: int) -> str:
+    """A name in its column; a longer one ends in a plus sign."""
+    shown = safe(text)
+    return shown if len(shown) <= width else shown[: width - 1] + "+"
+
+
+def _used(name: str, used: float, total: float) -> str:
+    if name == "memory":
+        return f"{size(used)}/{size(total)}"
+    return f"{amount(used)}/{amount(total)}"

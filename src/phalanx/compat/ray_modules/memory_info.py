@@ -1,0 +1,61 @@
+"""What `ray._private.internal_api` tells of the memory of all nodes, for the libraries that ask."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from phalanx.compat.ray_modules.state import GlobalState
+from phalanx.observe.state.query import MAX_LIMIT, StateQuery
+from phalanx.util.state.listing import TIMEOUT_S
+from phalanx.util.state.rows import answer
+
+
+class StoreStats(NamedTuple):
+    """Sums over all nodes. Bytes, objects, and seconds; what nobody counts here is 0."""
+
+    object_store_bytes_used: int
+    object_store_bytes_avail: int
+    """All that there is, used or not, as Ray has it."""
+    num_local_objects: int
+    spilled_bytes_total: int
+    spilled_objects_total: int
+    spill_time_total_s: float = 0.0
+    restored_bytes_total: int = 0
+    restored_objects_total: int = 0
+    restore_time_total_s: float = 0.0
+    object_store_bytes_fallback: int = 0
+    object_store_bytes_primary_copy: int = 0
+    object_pulls_queued: bool = False
+    cumulative_created_bytes: int = 0
+    cumulative_created_objects: int = 0
+
+
+class MemoryInfo(NamedTuple):
+    """The answer to `get_memory_info_reply`."""
+
+    store_stats: StoreStats
+
+
+def get_state_from_address(address: str | None = None) -> GlobalState:
+    """The state of this program's cluster: a program is in one, whatever the address says."""
+    return GlobalState()
+
+
+def get_memory_info_reply(
+    state: GlobalState,
+    node_manager_address: str | None = None,
+    node_manager_port: int | None = None,
+    timeout_seconds: float = TIMEOUT_S,
+) -> MemoryInfo:
+    """What the stores of all nodes hold, and have copied to disk since they began."""
+    query = StateQuery("stores", [], MAX_LIMIT, timeout_s=timeout_seconds)
+    rows = answer(query, None, False).part.rows
+    return MemoryInfo(
+        StoreStats(
+            object_store_bytes_used=sum(row["shared_bytes"] for row in rows),
+            object_store_bytes_avail=sum(row["capacity_bytes"] for row in rows),
+            num_local_objects=sum(row["objects"] + row["spilled_objects"] for row in rows),
+            spilled_bytes_total=sum(row["spilled_total_bytes"] for row in rows),
+            spilled_objects_total=sum(row["spills"] for row in rows),
+        )
+    )

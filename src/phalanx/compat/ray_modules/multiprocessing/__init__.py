@@ -1,0 +1,10 @@
+"""`ray.util.multiprocessing`: what programs import of it."""
+
+from __future__ import annotations
+
+from multiprocessing import JoinableQueue
+
+from phalanx.compat.ray_modules.multiprocessing.pool import Pool
+from phalanx.util.multiprocessing import AsyncResult, TimeoutError
+
+__all__ = ["AsyncResult", "JoinableQueue", "Pool", "TimeoutError"]

@@ -1,0 +1,64 @@
+"""How often the page is asked for what, how it answers and how long that takes, for metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from phalanx.observe.metrics.definitions import Numbers
+from phalanx.observe.metrics.meter import Meter
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+ROUTES = frozenset(
+    {
+        *("nodes", "queues", "jobs", "plan", "what-if", "work", "objects", "events", "decisions"),
+        *("health", "history", "login", "logout", "static", "metrics", "live", "api"),
+    }
+)
+"""First parts of addresses; all else is `other`, as strangers may ask for anything."""
+METHODS = frozenset({"GET", "HEAD", "POST"})
+LIVE = "live"
+"""These answers last as long as somebody looks: they are counted, and not timed."""
+
+
+class HttpCounts:
+    """Counts what an application is asked, what its guard refuses included."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._meter = Meter()
+
+    def numbers(self) -> list[Numbers]:
+        """What was counted so far."""
+        return self._meter.numbers()
+
+    def around(self, app: App) -> App:
+        """The same application, counted."""
+
+        async def counted(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            begun, codes = self._now(), ["none"]
+
+            async def watched(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    codes.append(str(message["status"]))
+                await send(message)
+
+            try:
+                await app(scope, receive, watched)
+            finally:
+                self._count(scope["path"], scope["method"], codes[-1], self._now() - begun)
+
+        return counted
+
+    def _count(self, path: str, method: str, code: str, took_s: float) -> None:
+        first = path.strip("/").split("/")[0]
+        route = "overview" if not first else first if first in ROUTES else "other"
+        method = method if method in METHODS else "other"
+        self._meter.add("phalanx_http_requests_total", route, method, code)
+        if route != LIVE:
+            self._meter.observe("phalanx_http_request_seconds", took_s, route)

@@ -1,0 +1,113 @@
+"""What happened, to what, by whom and why?"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from phalanx.dashboard.pages.lists import ROWS, Listed, asked
+from phalanx.dashboard.watch import Picture
+from phalanx.model.rows.events import EventInfo
+from phalanx.model.rows.work import JobDescription
+from phalanx.observe.events import KINDS, OF_PLACES, EventQuery, is_meant, subject, told
+
+SPANS = {"1h": 3600.0, "1d": 86_400.0, "7d": 604_800.0}
+"""How far back a page may be asked to look, in seconds."""
+FEW = 50
+"""So many are shown on pages about other things."""
+_FILTERS = ("q", "kind", "job", "node", "queue", "user", "since")
+
+
+class EventList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of events, the newest first."""
+
+    listed: Listed[EventInfo]
+    kinds: list[str]
+
+
+def events(picture: Picture, words: Mapping[str, str]) -> EventList:
+    """The events that an address asks for. A kind or a time that there is not counts as not
+    said."""
+    wanted = asked(words, _FILTERS, "-at")
+    filters = wanted.filters
+    if filters.get("kind", "") not in KINDS:
+        filters.pop("kind", None)
+    if filters.get("since", "") not in SPANS:
+        filters.pop("since", None)
+    rows: Sequence[EventInfo] = picture.events
+    if filters:
+        query, said = _query(filters, picture.at), filters.get("q", "").lower().split()
+        rows = [row for row in rows if is_meant(row, query) and _has(row, said)]
+    pages = max(-(-len(rows) // ROWS), 1)
+    wanted = msgspec.structs.replace(wanted, sort="", page=min(wanted.page, pages))
+    end = len(rows) - (wanted.page - 1) * ROWS
+    shown = list(reversed(rows[max(end - ROWS, 0) : end]))
+    return EventList(
+        listed=Listed(
+            rows=shown, matched=len(rows), total=len(picture.events), asked=wanted, pages=pages
+        ),
+        kinds=list(KINDS),
+    )
+
+
+def _query(filters: Mapping[str, str], now: float) -> EventQuery:
+    span_s = SPANS.get(filters.get("since", ""))
+    return EventQuery(
+        job=filters.get("job", ""),
+        node=filters.get("node", ""),
+        queue=filters.get("queue", ""),
+        user=filters.get("user", ""),
+        kinds=[filters["kind"]] if "kind" in filters else [],
+        since=0.0 if span_s is None else max(now - span_s, 0.0),
+    )
+
+
+def _has(row: EventInfo, said: Sequence[str]) -> bool:
+    if not said:
+        return True
+    text = f"{row.kind} {subject(row)} {row.queue} {row.user} {told(row)}".lower()
+    return all(word in text for word in said)
+
+
+def command(filters: Mapping[str, str]) -> str:
+    """That prints the same."""
+    named = ("kind", "job", "node", "queue", "user", "since")
+    said = "".join(f" --{name} {shlex.quote(filters[name])}" for name in named if name in filters)
+    return f"phalanx events{said}"
+
+
+def of_node(picture: Picture, node_id: str) -> list[EventInfo]:
+    """The last that happened to a node and to members there, the newest first."""
+    query = EventQuery(node=node_id)
+    found = [row for row in reversed(picture.events) if is_meant(row, query)]
+    return found[:FEW]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of a job's life: the state that it is in from then on, or what happened to the places
+    of its members."""
+
+    at: float
+    what: str
+    said: str
+    other: str = ""
+    """The other job: which got the places, or whose they were."""
+
+
+def steps_of(picture: Picture, job: JobDescription) -> list[Step]:
+    """A job's life, the newest step first: the states in its record, and what happened to
+    places."""
+    uid = f"{job.namespace}/{job.name}"
+    steps = [Step(at=one.at, what=one.new, said=one.reason) for one in job.history]
+    for row in picture.events:
+        if row.kind not in OF_PLACES:
+            continue
+        if row.job == uid:
+            said = told(row, names_claimant="/" not in row.by)
+            steps.append(Step(at=row.at, what=row.kind, said=said, other=row.by))
+        elif row.by == uid:
+            said = f"got the places of {row.members} members of another job ({row.kind})"
+            steps.append(Step(at=row.at, what="placing", said=said, other=row.job))
+    return sorted(steps, key=lambda one: one.at)[::-1]

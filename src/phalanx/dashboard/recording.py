@@ -1,0 +1,104 @@
+"""Follows a cluster and keeps a record of it in a file, until it is asked to end or has nobody left
+to ask."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+
+from phalanx import __version__
+from phalanx.dashboard.record import (
+    FORMAT,
+    Content,
+    KnownJobs,
+    Title,
+    brought_up_to,
+    recorded,
+    write,
+)
+from phalanx.dashboard.watch import Ask, Picture, Watch
+
+WRITES_EVERY_S = 10.0
+SHARE = 50.0
+"""How often it writes at most, and how many times as long it waits as writing took, for which the
+head answers much."""
+_TURN_S = 0.1
+
+
+class Recording:
+    """One record that is being made."""
+
+    def __init__(self, ask: Ask, cluster: str, path: str) -> None:
+        self._ask = ask
+        self._cluster = cluster
+        self._path = path
+        self._watch = Watch(ask)
+        self._known: KnownJobs = {}
+        self._content: Content | None = None
+        """That was written last."""
+        self._is_over = False
+        self.jobs = 0
+        """In the record that was written last."""
+
+    def run(self, until_gone_s: float) -> None:
+        """Record until SIGINT or SIGTERM, or until the head has given no answer for so long. Raises
+        ConnectionError where it never gave one, and OSError for a file that cannot be written."""
+        asyncio.run(self._run(until_gone_s))
+
+    def _end(self) -> None:
+        self._is_over = True
+
+    async def _run(self, until_gone_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._end)
+        following = asyncio.create_task(self._watch.run())
+        try:
+            if await self._watch.newer(0, until_gone_s) is None:
+                raise ConnectionError(self._watch.trouble or "The head has not answered.")
+            self._watch.viewers += 1  # rows, events and numbers of each second
+            due = heard = time.monotonic()
+            while not self._is_over and time.monotonic() < heard + until_gone_s:
+                if not self._watch.trouble:
+                    heard = time.monotonic()
+                    if heard >= due:
+                        await self._write()
+                        now = time.monotonic()
+                        due = now + max(WRITES_EVERY_S, SHARE * (now - heard))
+                await asyncio.sleep(_TURN_S)
+            if not self._watch.trouble:
+                await self._watch.newer(self._version(), until_gone_s)
+                await self._write()
+            else:
+                await self._write_last()
+        finally:
+            await self._watch.close()
+            await following
+
+    def _version(self) -> int:
+        return 0 if self._watch.picture is None else self._watch.picture.version
+
+    async def _write(self) -> None:
+        picture = self._watch.picture
+        if picture is None or picture.trouble:
+            return  # what is in the file is the last that is known
+        try:
+            self._content = await asyncio.to_thread(
+                recorded, self._ask, picture, self._watch.series, self._known
+            )
+        except ConnectionError:
+            return
+        await self._put(self._content, picture)
+
+    async def _write_last(self) -> None:
+        """The head is gone: what was seen last, though it can be asked nothing more."""
+        picture = self._watch.picture
+        if picture is not None and self._content is not None:
+            content = brought_up_to(self._content, picture, self._watch.series)
+            await self._put(content, picture)
+
+    async def _put(self, content: Content, picture: Picture) -> None:
+        title = Title(format=FORMAT, cluster=self._cluster, at=picture.at, version=__version__)
+        await asyncio.to_thread(write, self._path, title, content)
+        self.jobs = len(picture.jobs)

@@ -1,0 +1,90 @@
+"""A node's side of the process that reads its devices."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from phalanx.engines.devices.process import Look
+from phalanx.engines.processes.connection_loop import ConnectionLoop
+from phalanx.engines.processes.environment import child_environment
+from phalanx.node.devices import LOOK_EVERY_S
+from phalanx.observe.devices import DeviceSample
+
+_DRIVER = Path("/proc/driver/nvidia/version")
+_CHUNK = 1 << 16
+_LONGEST_LINE = 1 << 22
+
+
+class DeviceProcess:
+    """See node.devices.DeviceReading."""
+
+    def __init__(
+        self,
+        source: str,
+        loop: ConnectionLoop,
+        seen: Callable[[Sequence[DeviceSample], str], None],
+        ended: Callable[[str], None],
+    ) -> None:
+        """`source`: see open_reader. `seen` and `ended` are called in the loop's thread."""
+        self._source = source
+        self._loop = loop
+        self._seen = seen
+        self._ended = ended
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rest = b""
+
+    def begin(self) -> bool:
+        """See DeviceReading."""
+        if not (self._source or _DRIVER.exists()) or self._is_alive():
+            return False
+        module = "phalanx.engines.devices.process"
+        self._process = process = subprocess.Popen(
+            [sys.executable, "-m", module, self._source, str(LOOK_EVERY_S)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            env=child_environment(),
+        )
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        self._rest = b""
+        self._loop.read_from(process.stdout.fileno(), self._read)
+        return True
+
+    def end(self) -> None:
+        """See DeviceReading. What hangs in the kernel ends when that lets it."""
+        if self._process is not None:
+            self._close()
+            self._process.kill()
+
+    def _is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def _close(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        if not self._process.stdout.closed:
+            self._loop.unregister(self._process.stdout.fileno())
+            self._process.stdout.close()
+
+    def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        try:
+            data = os.read(self._process.stdout.fileno(), _CHUNK)
+        except BlockingIOError:
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            with contextlib.suppress(msgspec.MsgspecError):
+                look = msgspec.json.decode(line, type=Look)
+                self._seen(look.samples, look.trouble)
+        if not data or len(self._rest) > _LONGEST_LINE:
+            self.end()
+            self._ended("the process that reads them ended")

@@ -1,0 +1,19 @@
+"""Which reader a node's setting asks for."""
+
+from __future__ import annotations
+
+from phalanx.engines.devices.reader import DeviceReader
+
+
+def open_reader(source: str) -> DeviceReader:
+    """`source`: the path of a file that is read in place of the driver; empty: NVIDIA's driver.
+
+    Raises NoDevicesError.
+    """
+    if source:
+        from phalanx.engines.devices.recorded import RecordedReader
+
+        return RecordedReader(source)
+    from phalanx.engines.devices.nvml import NvmlReader
+
+    return NvmlReader()

@@ -1,0 +1,52 @@
+"""The process that reads a node's devices, so that a driver that hangs holds nobody else up.
+
+It writes a line of JSON for each look to its standard output, and ends when nobody reads that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+import msgspec
+
+from phalanx.engines.devices.opening import open_reader
+from phalanx.engines.devices.reader import NoDevicesError
+from phalanx.engines.processes.process_tree import end_with_parent
+from phalanx.observe.devices import DeviceSample
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What was seen, or why nothing was."""
+
+    samples: list[DeviceSample] = []
+    trouble: str = ""
+
+
+def main(source: str, every_s: float) -> None:
+    """Look each `every_s` seconds, and at once when there is a critical error."""
+    end_with_parent()
+    try:
+        reader = open_reader(source)
+    except NoDevicesError as error:
+        _say(Look(trouble=str(error)))
+        return
+    with contextlib.suppress(BrokenPipeError):
+        while True:
+            try:
+                _say(Look(reader.read()))
+            except NoDevicesError as error:
+                _say(Look(trouble=str(error)))
+            reader.wait(every_s)
+    reader.close()
+
+
+def _say(look: Look) -> None:
+    line = msgspec.json.encode(look) + b"\n"
+    while line:
+        line = line[os.write(1, line) :]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], float(sys.argv[2]))

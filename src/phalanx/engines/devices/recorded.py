@@ -1,0 +1,91 @@
+"""Devices out of a file, for machines without any: to try what happens when one goes bad.
+
+The file is JSON, `{"devices": [{"number": 0, "busy": 0.5, ...}, ...]}` with the fields of
+`DeviceSample`. It is read anew each time, so whoever changes it changes the devices. Two more
+fields are for trouble: `"hangs": true` has every call hang, `"fails": "why"` has them fail.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phalanx.engines.devices.ancestry import ancestors
+from phalanx.engines.devices.reader import NoDevicesError
+from phalanx.observe.devices import MAX_PROCESSES, DeviceProcess, DeviceSample
+
+_LOOK_EVERY_S = 0.05
+
+
+class RecordedReader:
+    """See DeviceReader. An Xid that stands in the file counts once: again when the file is written
+    again."""
+
+    def __init__(self, path: str) -> None:
+        """Raises NoDevicesError."""
+        self._path = Path(path)
+        self._written = -1
+        self._samples()
+
+    def read(self) -> list[DeviceSample]:
+        """See DeviceReader."""
+        written = self._when_written()
+        samples = self._samples()
+        if written == self._written:
+            samples = [msgspec.structs.replace(one, xids=()) for one in samples]
+        self._written = written
+        return samples
+
+    def wait(self, seconds: float) -> bool:
+        """See DeviceReader. Another file is news as well."""
+        end = time.monotonic() + seconds
+        while (left_s := end - time.monotonic()) > 0:
+            if self._when_written() != self._written:
+                return True
+            time.sleep(min(_LOOK_EVERY_S, left_s))
+        return False
+
+    def close(self) -> None:
+        """See DeviceReader."""
+
+    def _when_written(self) -> int:
+        try:
+            return os.stat(self._path).st_mtime_ns
+        except OSError:
+            return -1
+
+    def _samples(self) -> list[DeviceSample]:
+        try:
+            data: dict[str, Any] = msgspec.json.decode(self._path.read_bytes(), type=dict)
+            while data.get("hangs"):
+                time.sleep(_LOOK_EVERY_S)
+                data = msgspec.json.decode(self._path.read_bytes(), type=dict)
+            if data.get("fails"):
+                raise NoDevicesError(str(data["fails"]))
+            return [_sample(at, one) for at, one in enumerate(data["devices"])]
+        except OSError as error:
+            raise NoDevicesError(f"{self._path}: {error.strerror}") from None
+        except (KeyError, TypeError, AttributeError, msgspec.MsgspecError) as error:
+            raise NoDevicesError(f"{self._path} says nothing of devices: {error}") from None
+
+
+def _sample(at: int, fields: dict[str, Any]) -> DeviceSample:
+    known = set(DeviceSample.__struct_fields__)
+    if unknown := sorted(fields.keys() - known):
+        raise NoDevicesError(f"device {at} has no {unknown[0]!r}; there are {sorted(known)}")
+    pids = [(one, None) if isinstance(one, int) else one for one in fields.get("processes", ())]
+    given = {
+        "number": at,
+        **fields,
+        "xids": tuple(fields.get("xids", ())),
+        "processes": tuple(
+            DeviceProcess(pid, memory, ancestors(pid)) for pid, memory in pids[:MAX_PROCESSES]
+        ),
+        "process_count": len(pids),
+    }
+    # An array-like struct is written as one: named fields are put in their places first.
+    return msgspec.convert(msgspec.to_builtins(DeviceSample(**given)), DeviceSample, strict=True)

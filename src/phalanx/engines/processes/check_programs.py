@@ -1,0 +1,80 @@
+"""Runs the checks of a node: a shell's child in a session of its own, with little priority."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from phalanx.engines.processes.environment import without_our_path
+from phalanx.node.checks import Exit
+
+_NICE = 10
+_MOST_OUTPUT = 1 << 20
+_TAIL = 4096
+# Set by the child itself, before the check begins: what a check has forked before a limit is set
+# from outside prints without one. A shell counts this limit in blocks of 512 bytes.
+_LIMITED = f'ulimit -f {_MOST_OUTPUT // 512} && exec nice -n {_NICE} /bin/sh -c "$1"'
+
+
+class CheckCommands:
+    """See CheckPrograms. The output of the last run of each stands in a file of its own."""
+
+    def __init__(self, commands: Mapping[str, str], directory: str) -> None:
+        """`commands`: for a shell, by name. `directory`: for what they print."""
+        self._commands = commands
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._failure: Exit | None = None
+        self._path = ""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """See CheckPrograms."""
+        return tuple(self._commands)
+
+    def start(self, name: str, when: str) -> None:
+        """See CheckPrograms."""
+        self._path = os.path.join(self._directory, f"check-{name}.log")
+        try:
+            with open(self._path, "wb") as output:
+                self._process = subprocess.Popen(
+                    ["/bin/sh", "-c", _LIMITED, "check", self._commands[name]],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                    env=without_our_path(os.environ)
+                    | {"PHALANX_CHECK": name, "PHALANX_CHECK_WHEN": when},
+                )
+        except OSError as error:
+            self._failure = Exit(None, error.strerror or str(error))
+
+    def ended(self) -> Exit | None:
+        """See CheckPrograms."""
+        failure, self._failure = self._failure, None
+        if failure is not None or self._process is None:
+            return failure
+        code = self._process.poll()
+        if code is None:
+            return None
+        self.kill()  # what it has left behind
+        self._process = None
+        return Exit(code, self._last_line())
+
+    def kill(self) -> None:
+        """See CheckPrograms."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _last_line(self) -> str:
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(max(os.fstat(file.fileno()).st_size - _TAIL, 0))
+                lines = file.read().decode(errors="replace").split("\n")
+        except OSError:
+            return ""
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,151 @@
+"""`breakpoint()` in a task or an actor: it waits until somebody comes with `phalanx debug`.
+
+The debugger is Python's own, over a socket in the session's directory, which nobody but this user
+can enter: who could reach it over the network could run anything here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pdb  # noqa: T100  (this is the debugger)
+import select
+import socket
+import sys
+import time
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from phalanx.engines.processes import session as sessions
+from phalanx.engines.processes.connection import same_user
+from phalanx.engines.processes.session import Session
+
+_PREFIX, _SOCKET, _ROW = "debug-", ".sock", ".json"
+_CHUNK = 1 << 16
+
+
+class Breakpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that waits at a breakpoint. `since`: seconds since the epoch."""
+
+    pid: int
+    name: str
+    file: str
+    line: int
+    since: float
+    socket: str
+
+
+class _Debugger(pdb.Pdb):
+    """Reads commands from a socket. Who goes away lets the program go on."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        # Two files: one that is both forgets what it has read ahead when it writes.
+        typed, shown = connection.makefile("r"), connection.makefile("w")
+        super().__init__(stdin=typed, stdout=shown, nosigint=True, readrc=False)
+        self.use_rawinput = False
+
+    def do_continue(self, arg: str) -> bool | None:
+        """Go on, until a breakpoint that was set meanwhile."""
+        done = super().do_continue(arg)
+        if not self.breaks:
+            self._hang_up()
+        return done
+
+    do_c = do_cont = do_continue
+
+    def do_quit(self, arg: str) -> bool | None:
+        """End what runs, with an error."""
+        done = super().do_quit(arg)
+        self._hang_up()
+        return done
+
+    do_q = do_exit = do_quit
+
+    def do_EOF(self, arg: str) -> bool | None:
+        """Nobody debugs it any more."""
+        self.clear_all_breaks()
+        return self.do_continue(arg)
+
+    def _hang_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self.stdout.flush()
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+
+def wait_for_debugger(session: Session, name: str, frame: FrameType) -> None:
+    """Stop at `frame` until somebody debugs this process, and do what that person says."""
+    pid = os.getpid()
+    base = os.path.join(session.directory, f"{_PREFIX}{pid}")
+    row = Breakpoint(
+        pid=pid,
+        name=name,
+        file=frame.f_code.co_filename,
+        line=frame.f_lineno,
+        since=time.time(),
+        socket=base + _SOCKET,
+    )
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(row.socket)
+        listener.bind(row.socket)
+        listener.listen(1)
+        with open(os.open(base + _ROW, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(row))
+        sys.stderr.write(
+            f"{name} waits at {row.file}:{row.line}. On this machine: phalanx debug {pid}\n"
+        )
+        sys.stderr.flush()
+        connection, _ = listener.accept()
+    finally:
+        listener.close()
+        for path in (row.socket, base + _ROW):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+    same_user(connection)
+    _Debugger(connection).set_trace(frame)
+
+
+def waiting(temp_dir: str | None = None) -> list[Breakpoint]:
+    """The processes of this user that wait at breakpoints on this machine, the longest first."""
+    root = sessions.runtime_root(temp_dir)
+    found = []
+    for name in sorted(os.listdir(root)):
+        directory = os.path.join(root, name)
+        files = os.listdir(directory) if os.path.isdir(directory) else []
+        for file in files:
+            if not (file.startswith(_PREFIX) and file.endswith(_ROW)):
+                continue
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
+                with open(os.path.join(directory, file), "rb") as opened:
+                    row = msgspec.json.decode(opened.read(), type=Breakpoint)
+                if os.path.exists(f"/proc/{row.pid}"):
+                    found.append(row)
+    return sorted(found, key=lambda row: (row.since, row.pid))
+
+
+def attach(row: Breakpoint, typed: Any, shown: Any) -> None:
+    """Have what is typed be the debugger's commands, and what it answers shown, until one of them
+    ends. `typed` and `shown`: binary files with descriptors. Raises OSError when nobody waits."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(row.socket)
+        same_user(connection)
+        sources = [connection, typed]
+        while True:
+            ready, _, _ = select.select(sources, [], [])
+            if connection in ready:
+                data = connection.recv(_CHUNK)
+                if not data:
+                    return
+                shown.write(data)
+                shown.flush()
+            if typed in ready:
+                line = os.read(typed.fileno(), _CHUNK)
+                if line:
+                    connection.sendall(line)
+                else:  # whoever typed has gone: the program goes on
+                    connection.shutdown(socket.SHUT_WR)
+                    sources = [connection]

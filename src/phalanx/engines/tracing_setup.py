@@ -1,0 +1,118 @@
+"""Begins tracing in a process: by OpenTelemetry's own variables, or by a function of the program.
+
+OTEL_TRACES_EXPORTER (otlp, console, none, or any that is installed), OTEL_EXPORTER_OTLP_ENDPOINT,
+OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES and OTEL_SDK_DISABLED mean what
+OpenTelemetry says. A provider that the program has set itself is kept.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from phalanx.engines import tracing
+from phalanx.errors import PhalanxError
+
+VARIABLE = "PHALANX_TRACING"
+"""1, or MODULE:FUNCTION: programs trace that do not say so themselves."""
+DELAY_MS = 1_000
+"""Spans wait at most so long in a process, unless OTEL_BSP_SCHEDULE_DELAY says otherwise."""
+Setup = str | Callable[[], Any] | None
+"""MODULE:FUNCTION, or a function, that sets a provider up; None: by the variables."""
+_EXPORTERS = "opentelemetry_traces_exporter"
+_OTLP = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
+
+
+class TracingUnavailableError(PhalanxError, ImportError):
+    """Tracing was asked for, and what does it is not installed."""
+
+
+def wanted(asked: bool | Setup) -> tuple[bool, Setup]:
+    """Whether to trace, and how to set it up. None: as VARIABLE says. Raises TypeError for what is
+    neither True, False, MODULE:FUNCTION, nor a function."""
+    if asked is None:
+        said = os.environ.get(VARIABLE, "")
+        asked = said if ":" in said else said.lower() in ("1", "true", "on", "yes")
+    if isinstance(asked, bool):
+        return asked, None
+    if callable(asked) or (isinstance(asked, str) and ":" in asked):
+        return True, asked
+    raise TypeError(
+        f"tracing={asked!r}: it is True (by OpenTelemetry's variables), False, a function that "
+        "sets a provider up in each process, or its name as MODULE:FUNCTION"
+    )
+
+
+def begin_tracing(setup: Setup) -> Callable[[], None]:
+    """Trace in this process from now on; what each worker of the program has to do, too. Raises
+    TracingUnavailableError, ValueError for an exporter that is not installed, and what the
+    program's function raises."""
+    _begin(setup)
+    variables = {name: text for name, text in os.environ.items() if name.startswith("OTEL_")}
+    return partial(_begin_in_worker, setup, variables)
+
+
+def _begin_in_worker(setup: Setup, variables: dict[str, str]) -> None:
+    for name, text in variables.items():
+        os.environ.setdefault(name, text)
+    _begin(setup)
+
+
+def _begin(setup: Setup) -> None:
+    try:
+        import opentelemetry.trace  # noqa: F401 -- whether it is there
+    except ImportError:
+        raise TracingUnavailableError(
+            "Tracing needs OpenTelemetry: pip install 'phalanx[otel]', or leave tracing off."
+        ) from None
+    if isinstance(setup, str):
+        module, _, name = setup.partition(":")
+        getattr(importlib.import_module(module), name)()
+    elif setup is not None:
+        setup()
+    else:
+        _by_variables()
+    tracing.begin()
+
+
+def _by_variables() -> None:
+    from opentelemetry import trace
+
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return
+    try:
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        raise TracingUnavailableError(
+            "Tracing by variables needs OpenTelemetry's SDK: pip install 'phalanx[otel]', or give "
+            "tracing=FUNCTION that sets a provider of yours up."
+        ) from None
+    if isinstance(trace.get_tracer_provider(), TracerProvider):
+        return  # the program's own
+    resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "phalanx")})
+    provider = TracerProvider(resource=resource)
+    delay = None if "OTEL_BSP_SCHEDULE_DELAY" in os.environ else DELAY_MS
+    for name in os.environ.get("OTEL_TRACES_EXPORTER", "otlp").split(","):
+        if name.strip() not in ("", "none"):
+            exporter = _exporter(name.strip())
+            provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=delay))
+    trace.set_tracer_provider(provider)
+
+
+def _exporter(name: str) -> Any:
+    from importlib.metadata import entry_points
+
+    protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+    installed = {one.name: one for one in entry_points(group=_EXPORTERS)}
+    known = installed.get(_OTLP.get(protocol, protocol) if name == "otlp" else name)
+    if known is None:
+        raise ValueError(
+            f"OTEL_TRACES_EXPORTER={name}: no such exporter is installed; there are "
+            f"{', '.join(sorted(installed)) or 'none'}, otlp and none"
+        )
+    return known.load()()

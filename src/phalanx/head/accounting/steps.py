@@ -1,0 +1,179 @@
+"""Steps of jobs while they run, and a record of each once it has ended.
+
+A step that runs is a row of the store, so that a head that comes back knows it; each of its tasks
+is ended once, by its number, however often its node says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from phalanx.errors import JobCommandError
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.state_store import StateStore
+from phalanx.model import attempts as at
+from phalanx.model.jobs import states as st
+from phalanx.model.steps import Step, StepRow
+from phalanx.observe.accounting.questions import AttemptQuery, is_step_meant
+from phalanx.protocol.bundle_messages import StepEnded
+
+TABLE = "steps"
+PATIENCE_S = 120.0
+"""So long after the last of them the next task of a step may begin: who was to ask is gone."""
+
+
+class OpenStep(msgspec.Struct, kw_only=True, eq=False):
+    """A step that has not ended."""
+
+    key: bytes
+    step: Step
+    begun: int = 0
+    """Tasks that were asked for by now."""
+    running: dict[int, int] = {}
+    """Tasks that run, with the places of their members in the gang."""
+    attempts: dict[int, int] = {}
+    """Of these places."""
+    node_ids: list[str] = []
+    """Where its tasks were begun."""
+    is_cut: bool = False
+    """A task of it was ended with its member."""
+    last: float
+    """When its last task ended, or it began."""
+
+
+class StepBook:
+    """The steps that run."""
+
+    def __init__(
+        self,
+        state_store: StateStore,
+        write: Callable[[bytes, StepRow], None],
+        host_of: Callable[[str], str],
+        steady: Callable[[], float],
+    ) -> None:
+        """`write` takes the record of a step that has ended; `host_of`: see AttemptRecords."""
+        self._state_store = state_store
+        self._write = write
+        self._host_of = host_of
+        self._steady = steady
+        self._open: dict[bytes, OpenStep] = {}
+        self._touched: dict[bytes, float] = {}
+        """When something was last heard of those of which no task runs."""
+
+    # ---- what happens to steps -----------------------------------------------------------------
+
+    def begin(self, gang: Gang, step: Step) -> None:
+        """A step of a gang that is about to begin its tasks."""
+        key = _key(gang.group, step.number)
+        self._keep(OpenStep(key=key, step=step, last=step.started))
+
+    def task(self, gang: Gang, index: int, number: int, cpus: float) -> int:
+        """One more task of a step begins in the member of that place, which holds so many CPUs; the
+        task's number. Raises JobCommandError where the step is over."""
+        one = self._open.get(_key(gang.group, number))
+        if one is None or one.begun >= one.step.tasks:
+            raise JobCommandError(f"step {gang.job}.{number} is over, or has all its tasks")
+        place, step = gang.members[index], one.step
+        if one.attempts.get(index) != place.attempt:
+            one.attempts[index] = place.attempt
+            new = place.node not in one.node_ids
+            one.node_ids += [place.node] * new
+            nodes = (*step.nodes, *[self._host_of(place.node)] * new)
+            one.step = msgspec.structs.replace(step, nodes=nodes, cpus=step.cpus + cpus)
+        task, one.begun = one.begun, one.begun + 1
+        one.running[task] = index
+        self._keep(one)
+        return task
+
+    def refused(self, group: bytes, number: int, task: int, now: float) -> None:
+        """A node does not begin a task."""
+        one = self._open.get(_key(group, number))
+        if one is not None and task in one.running:
+            self._task_over(one, task, now)
+
+    def ended(self, message: StepEnded, now: float) -> None:
+        """A node says that a task has ended. Said again, or of a step that is over: nothing."""
+        one = self._open.get(_key(message.group, message.step))
+        if one is None or message.task not in one.running:
+            return
+        one.step = one.step.with_task(message.code, message.used)
+        one.is_cut |= message.is_cut
+        self._task_over(one, message.task, now)
+
+    def member_over(self, group: bytes, index: int, attempt: int, state: str, now: float) -> None:
+        """A member's attempt has ended: what its node has not told of its tasks will not come.
+        `state`: what has become of the member, where it was not its own end."""
+        for one in self._of(group):
+            left = [task for task, place in one.running.items() if place == index]
+            if left and one.attempts.get(index) == attempt:
+                one.is_cut = True
+                for task in left:
+                    self._task_over(one, task, now, state)
+
+    def gang_over(self, group: bytes, now: float) -> None:
+        """Nobody of the gang is left."""
+        for one in self._of(group):
+            one.is_cut = True
+            self._close(one, now, "")
+
+    def tick(self) -> None:
+        """Close those whose other tasks do not come."""
+        now = self._steady()
+        for key, since in list(self._touched.items()):
+            if now - since >= PATIENCE_S:
+                one = self._open[key]
+                one.is_cut = True
+                self._close(one, one.last, "")
+
+    def _task_over(self, one: OpenStep, task: int, now: float, state: str = "") -> None:
+        del one.running[task]
+        one.last = max(now, one.step.started)
+        if one.running or one.begun < one.step.tasks:
+            self._keep(one)
+        else:
+            self._close(one, one.last, state)
+
+    def _close(self, one: OpenStep, now: float, state: str) -> None:
+        del self._open[one.key]
+        self._touched.pop(one.key, None)
+        step = one.step
+        if not state and one.is_cut:
+            state = st.TERMINATED
+        elif not state:
+            state = st.FAILED if step.exit_code != 0 else at.MEMBER_COMPLETED
+        ended = max(now, step.started)
+        self._write(
+            one.key,
+            StepRow(key=one.key, step=msgspec.structs.replace(step, state=state, ended=ended)),
+        )
+        self._state_store.keep(TABLE, one.key, None)
+
+    def _keep(self, one: OpenStep) -> None:
+        self._open[one.key] = one
+        self._touched.pop(one.key, None)
+        if not one.running:
+            self._touched[one.key] = self._steady()
+        self._state_store.keep(TABLE, one.key, one)
+
+    # ---- what is known of them -----------------------------------------------------------------
+
+    def meant(self, query: AttemptQuery) -> list[Step]:
+        """Those that run and are asked for, the last that began first."""
+        found = [one.step for one in self._open.values() if is_step_meant(one.step, query)]
+        return sorted(found, key=lambda step: step.started, reverse=True)
+
+    def _of(self, group: bytes) -> list[OpenStep]:
+        return [one for key, one in self._open.items() if key.startswith(group)]
+
+    def restore(self, values: Iterable[bytes], gangs: Mapping[bytes, Gang], now: float) -> None:
+        """An earlier head has written these. Those of gangs that are gone have ended."""
+        for one in map(msgspec.msgpack.Decoder(OpenStep).decode, values):
+            self._keep(one)
+        for group in {one.key[:-4] for one in self._open.values()} - gangs.keys():
+            self.gang_over(group, now)
+
+
+def _key(group: bytes, number: int) -> bytes:
+    return group + (number & 0xFFFFFFFF).to_bytes(4, "big")

@@ -1,0 +1,166 @@
+"""What the head knows of the GPUs of its nodes: the samples sent last, and which are closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from phalanx.head.clock import Clock
+from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.outbox import Outbox
+from phalanx.model.holds import CORDON, Hold, holds_text
+from phalanx.model.rows.devices import DeviceInfo
+from phalanx.observe.device_health import BAD, WELL
+from phalanx.observe.devices import DeviceSample
+from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
+from phalanx.protocol.requests.health import Cordon, ListDevices, Uncordon
+from phalanx.protocol.requests.request import Asker
+from phalanx.resources.quantities import SCALE
+
+GPU = "GPU"
+
+
+class Devices:
+    """Of all living nodes."""
+
+    def __init__(
+        self,
+        nodes: NodeDirectory,
+        outbox: Outbox,
+        clock: Clock,
+        noted: Callable[[NodeRecord, int, Hold | None], None],
+    ) -> None:
+        """`noted`: somebody closed a GPU of a node, or (None) opened it again."""
+        self._nodes = nodes
+        self._outbox = outbox
+        self._clock = clock
+        self._noted = noted
+        self._seen: dict[str, DevicesSeen] = {}
+        self._seen_at: dict[str, float] = {}
+
+    def seen(self, node_id: str, message: DevicesSeen) -> None:
+        """A node has read its devices."""
+        if self._nodes.is_alive(node_id):
+            self._seen[node_id] = message
+            self._seen_at[node_id] = self._clock.now()
+
+    def node_gone(self, node_id: str) -> None:
+        """A node is dead."""
+        self._seen.pop(node_id, None)
+        self._seen_at.pop(node_id, None)
+
+    def node_joined(self, record: NodeRecord) -> None:
+        """A node is there, for the first time or again, and may not know what is closed."""
+        if record.cordoned:
+            self._order(record)
+
+    # ---- what somebody closes ----------------------------------------------------------------
+
+    def cordon(self, asker: Asker[bool], request: Cordon) -> bool:
+        """Answer the request."""
+        record = self._known(request.node_id, request.devices)
+        wall = self._clock.wall()
+        hold = Hold(reason=request.reason, by=request.by, since=wall)
+        if not request.devices:
+            return self._nodes.hold(record.node_id, CORDON, hold)
+        new = [number for number in request.devices if number not in record.cordoned]
+        record.cordoned = record.cordoned | dict.fromkeys(request.devices, hold)
+        self._changed(record, request.devices, hold)
+        return bool(new)
+
+    def uncordon(self, asker: Asker[bool], request: Uncordon) -> bool:
+        """Answer the request."""
+        record = self._known(request.node_id, request.devices)
+        if not request.devices:
+            return self._nodes.release(record.node_id, CORDON)
+        report = self._nodes.last_report(record.node_id)
+        bad = {one.number for one in report.unwell if one.health.state == BAD}
+        did = any(number in record.cordoned or number in bad for number in request.devices)
+        record.cordoned = {
+            number: hold
+            for number, hold in record.cordoned.items()
+            if number not in request.devices
+        }
+        self._changed(record, request.devices, None)
+        return did
+
+    def _known(self, node_id: str, devices: Sequence[int]) -> NodeRecord:
+        """Raises ValueError."""
+        self._nodes.check_alive(node_id)
+        record = self._nodes.get(node_id)
+        assert record is not None, "what is alive is known"
+        there = len(self._nodes.last_report(node_id).devices.get(GPU, ()))
+        for number in devices:
+            if not 0 <= number < there:
+                has = f"gpu0 to gpu{there - 1}" if there else "no GPU"
+                raise ValueError(f"node {node_id} has no gpu{number}: it has {has}")
+        return record
+
+    def _changed(self, record: NodeRecord, devices: Sequence[int], hold: Hold | None) -> None:
+        self._nodes.amended(record)
+        self._order(record, devices if hold is None else ())
+        for number in devices:
+            self._noted(record, number, hold)
+
+    def _order(self, record: NodeRecord, excused: Sequence[int] = ()) -> None:
+        order = CloseDevices(sorted(record.cordoned), list(excused))
+        self._outbox.order(record.node_id, order)
+
+    # ---- what people read --------------------------------------------------------------------
+
+    def busy(self, node_id: str, number: int, within_s: float) -> float | None:
+        """The part of time in which a device ran anything lately; None unless it was read within
+        so long."""
+        if self._clock.now() - self._seen_at.get(node_id, float("-inf")) > within_s:
+            return None
+        samples = self._seen[node_id].samples
+        return next((one.busy for one in samples if one.number == number), None)
+
+    def list_devices(
+        self, asker: Asker[list[DeviceInfo]], request: ListDevices
+    ) -> list[DeviceInfo]:
+        """Answer the request."""
+        asked = set(request.nodes)
+        return [
+            row
+            for record in self._nodes.living()
+            if not asked or record.node_id in asked
+            for row in self.rows(record)
+        ]
+
+    def rows(self, record: NodeRecord) -> list[DeviceInfo]:
+        """The devices of a node, for people, also of one that reads nothing of them."""
+        report = self._nodes.last_report(record.node_id)
+        seen = self._seen.get(record.node_id, DevicesSeen([]))
+        samples = {one.number: one for one in seen.samples}
+        health = {one.number: one.health for one in report.unwell}
+        rows = []
+        for number, left in enumerate(report.devices.get(GPU, [])):
+            sample = samples.get(number, DeviceSample(number=number))
+            found = health.get(number, WELL)
+            cordon = {CORDON: record.cordoned[number]} if number in record.cordoned else {}
+            said = (found.reason, holds_text(cordon), report.trouble)
+            rows.append(
+                DeviceInfo(
+                    node_id=record.node_id,
+                    number=number,
+                    state=found.state,
+                    action=found.action,
+                    reason="; ".join(one for one in said if one),
+                    is_closed=found.state == BAD or bool(cordon),
+                    left=left / SCALE,
+                    holders=seen.holders.get(number, []),
+                    uuid=sample.uuid,
+                    minor=sample.minor,
+                    model=sample.model,
+                    busy=sample.busy,
+                    memory_used=sample.memory_used,
+                    memory_total=sample.memory_total,
+                    power_w=sample.power_w,
+                    power_limit_w=sample.power_limit_w,
+                    temperature_c=sample.temperature_c,
+                    ecc_corrected=sample.ecc_corrected,
+                    ecc_uncorrected=sample.ecc_uncorrected,
+                    processes=[(p.pid, p.memory_bytes, p.holder) for p in sample.processes],
+                )
+            )
+        return rows

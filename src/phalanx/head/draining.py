@@ -1,0 +1,99 @@
+"""Nodes that are to be empty by a deadline: what still runs there then is ended, and runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.head.clock import Clock
+from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.outbox import Outbox
+from phalanx.model.holds import DRAIN, Hold
+from phalanx.model.lifecycle import DEAD
+from phalanx.protocol.cluster_messages import EndWork
+from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
+from phalanx.protocol.requests.request import Asker
+
+GRACE_S = 30.0
+"""What is asked to end at the deadline is ended by force so long after it, and again each time that
+something new runs there, as in the bundles of a placement group."""
+
+
+class Draining:
+    """All such nodes."""
+
+    def __init__(
+        self,
+        nodes: NodeDirectory,
+        outbox: Outbox,
+        clock: Clock,
+        vacate: Callable[[str], None],
+    ) -> None:
+        """`vacate`: members of gangs and jobs there are to wait again, elsewhere."""
+        self._nodes = nodes
+        self._outbox = outbox
+        self._clock = clock
+        self._vacate = vacate
+        self._deadlines = {r.node_id: r.holds[DRAIN].deadline for r in nodes.all() if _ends(r)}
+        """Of the nodes that drain with one, in seconds since the epoch."""
+        self._again_at: dict[str, float] = {}
+        """When a node that is past its deadline is ordered once more, on the head's clock."""
+
+    def drain(self, asker: Asker[bool], request: DrainNode) -> bool:
+        """Answer the request."""
+        self._nodes.check_alive(request.node_id)
+        known = self._nodes.get(request.node_id)
+        if known is not None and DRAIN in known.holds and request.within_s <= 0:
+            return False
+        wall = self._clock.wall()
+        hold = Hold(
+            reason=request.reason,
+            by=request.by,
+            since=wall,
+            deadline=wall + request.within_s if request.within_s > 0 else 0.0,
+        )
+        is_new = self._nodes.hold(request.node_id, DRAIN, hold)
+        self._forget(request.node_id)
+        if hold.deadline:
+            self._deadlines[request.node_id] = hold.deadline
+        return is_new
+
+    def undrain(self, asker: Asker[bool], request: UndrainNode) -> bool:
+        """Answer the request."""
+        did = self._nodes.release(request.node_id, DRAIN)
+        self._forget(request.node_id)
+        return did
+
+    def node_joined(self, record: NodeRecord) -> None:
+        """A node is there again, and may not have got its order."""
+        self._again_at.pop(record.node_id, None)
+        if _ends(record):
+            self._deadlines[record.node_id] = record.holds[DRAIN].deadline
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        if not self._deadlines:
+            return
+        wall = self._clock.wall()
+        for node_id, deadline in list(self._deadlines.items()):
+            if not self._nodes.is_alive(node_id):
+                self._forget(node_id)
+            elif wall >= deadline and now >= self._again_at.get(node_id, now):
+                self._empty(node_id, now)
+
+    def _empty(self, node_id: str, now: float) -> None:
+        is_first = node_id not in self._again_at
+        self._again_at[node_id] = now + GRACE_S
+        self._vacate(node_id)
+        record = self._nodes.get(node_id)
+        assert record is not None, "what is alive is known"
+        reason = f"its node drains: {record.holds[DRAIN].reason}"
+        self._outbox.order(node_id, EndWork(reason, by_force=not is_first))
+
+    def _forget(self, node_id: str) -> None:
+        self._deadlines.pop(node_id, None)
+        self._again_at.pop(node_id, None)
+
+
+def _ends(record: NodeRecord) -> bool:
+    hold = record.holds.get(DRAIN)
+    return record.state != DEAD and hold is not None and bool(hold.deadline)

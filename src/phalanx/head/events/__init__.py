@@ -1,0 +1,1 @@
+"""What happened at the head's cluster, written down for people."""

@@ -1,0 +1,100 @@
+"""What happens to queues and reservations, noted as events by what their records say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from phalanx.batch.specs import QueueSpec
+from phalanx.head.events.book import EventBook
+from phalanx.head.queues.table import QueueRecord
+from phalanx.head.reservations.record import ReservationRecord
+from phalanx.model.reservations import Reservation
+
+_UNSAID = frozenset({"name", "state", "created"})
+"""What is no change of a queue's quotas."""
+
+
+class QueueStory:
+    """Notes what is news of a queue, by what was known of it."""
+
+    def __init__(self, book: EventBook) -> None:
+        self._book = book
+        self._known: dict[str, QueueSpec] = {}
+
+    def restore(self, records: Iterable[QueueRecord]) -> None:
+        """Know again those that an earlier head knew, and those that are always there."""
+        self._known = {one.name: one.spec for one in records}
+
+    def published(self, queue: QueueRecord) -> None:
+        """A queue is new, or something about it may have changed."""
+        before, self._known[queue.name] = self._known.get(queue.name), queue.spec
+        if before is queue.spec:
+            return
+        if before is None:
+            self._book.note("queue-made", queue=queue.name, state=queue.state)
+            return
+        if (before.state or "Open") != queue.state:
+            why = queue.history[-1].reason if queue.history else ""
+            self._book.note("queue-state", queue=queue.name, state=queue.state, why=why)
+        if changes := _changes(before, queue.spec):
+            self._book.note("queue-changed", queue=queue.name, why=changes)
+
+    def forgotten(self, queue: QueueRecord) -> None:
+        """A queue is gone."""
+        self._known.pop(queue.name, None)
+        self._book.note("queue-deleted", queue=queue.name)
+
+
+class ReservationStory:
+    """Notes what is news of a reservation."""
+
+    def __init__(self, book: EventBook) -> None:
+        self._book = book
+        self._known: dict[str, tuple[Reservation, float | None]] = {}
+
+    def restore(self, records: Iterable[ReservationRecord]) -> None:
+        """Know again those that an earlier head knew."""
+        self._known = {one.name: (one.spec, one.begun) for one in records}
+
+    def kept(self, name: str, record: ReservationRecord | None) -> None:
+        """A reservation is new, may have changed, or is gone."""
+        spec, begun = self._known.pop(name, (None, None))
+        if record is None:
+            if begun is not None:
+                self._book.note("reservation-ended", name=name)
+            self._book.note("reservation-deleted", name=name)
+            return
+        self._known[name] = (record.spec, record.begun)
+        if spec is None:
+            self._book.note("reservation-made", name=name)
+        elif spec != record.spec:
+            self._book.note("reservation-changed", name=name)
+        if begun is not None and record.begun != begun:
+            self._book.note("reservation-ended", name=name)
+        if record.begun is not None and record.begun != begun:
+            self._book.note("reservation-began", name=name)
+
+
+def _changes(before: QueueSpec, now: QueueSpec) -> str:
+    """What is another, in words: "weight 1 to 3"."""
+    old, new = msgspec.structs.asdict(before), msgspec.structs.asdict(now)
+    said = [
+        f"{name} {_words(old[name])} to {_words(new[name])}"
+        for name in new
+        if name not in _UNSAID and old[name] != new[name]
+    ]
+    return ", ".join(said)
+
+
+def _words(value: object) -> str:
+    if value in (None, "", ()):
+        return "nothing"
+    if isinstance(value, tuple) and all(isinstance(x, tuple) and len(x) == 2 for x in value):
+        return " ".join(f"{name}={_amount(what)}" for name, what in value)
+    return str(value)
+
+
+def _amount(what: object) -> str:
+    return what if isinstance(what, str) else f"{what:g}"

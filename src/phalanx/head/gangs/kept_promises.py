@@ -1,0 +1,52 @@
+"""Places in time that waiting gangs were promised, in the store: the next head keeps them, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from phalanx.plan.planner import Planner
+from phalanx.plan.promised import Kept, PromiseRow
+
+TABLE = "promises"
+
+
+class KeptPromises:
+    """Writes what changed of a planner's promises."""
+
+    def __init__(
+        self, planner: Planner, keep: Callable[[str, bytes, PromiseRow | None], None]
+    ) -> None:
+        self.planner = planner
+        self._keep = keep
+        self._written: dict[str, tuple[Kept, int]] = {}
+        """What the store has, and its place in the order."""
+
+    def look(self) -> None:
+        """A cycle has run."""
+        promised, before = self.planner.promised, self._written
+        for uid in before:
+            if uid not in promised:
+                self._keep(TABLE, uid.encode(), None)
+        self._written = {}
+        last = -1
+        for uid, kept in promised.items():
+            known, place = before.get(uid, (None, -1))
+            if known is not kept or place <= last:
+                place = place if place > last else last + 1
+                self._keep(TABLE, uid.encode(), kept.row(uid, place))
+            self._written[uid] = (kept, place)
+            last = place
+
+    def drop(self) -> None:
+        """Nobody keeps promises any more."""
+        self.planner.restore(())
+        self.look()
+
+    def load(self, stored: Iterable[bytes]) -> None:
+        """Know again what an earlier head promised."""
+        rows = [msgspec.msgpack.decode(row, type=PromiseRow) for row in stored]
+        self.planner.restore(rows)
+        promised = self.planner.promised
+        self._written = {row.podgroup: (promised[row.podgroup], row.place) for row in rows}

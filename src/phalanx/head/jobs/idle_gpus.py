@@ -1,0 +1,105 @@
+"""Jobs that hold GPUs and leave them idle, by the rule of their queue: people are warned, and where
+the rule says so, the job is ended. Pure.
+
+A window counts only as far as samples of all GPUs of the job cover it: where one was not read for a
+while, or another start of the job has other GPUs, it begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from phalanx.head.events.book import EventBook
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.member_states import HELD
+from phalanx.manifests.idle_rules import IdleRule
+from phalanx.manifests.times import length_text
+
+LOOK_EVERY_S = 5.0
+COVERED_S = 30.0
+"""A device that was read no later than so long ago counts as covered."""
+
+
+class Holding(NamedTuple):
+    """A job that runs, with its GPUs as (node, number)."""
+
+    job: str
+    """NAMESPACE/NAME."""
+    queue: str
+    devices: tuple[tuple[str, int], ...]
+
+
+def holdings(gangs: Iterable[Gang]) -> Iterator[Holding]:
+    """Those of these gangs that are jobs and have GPUs."""
+    for gang in gangs:
+        devices = tuple(
+            (member.node, number)
+            for member in gang.members
+            if member.state == HELD
+            for number in member.devices.get("GPU", ())
+        )
+        if gang.job and devices:
+            yield Holding(gang.job, gang.queue, devices)
+
+
+class Idle(msgspec.Struct, eq=False):
+    """A job whose GPUs are idle since then, on the head's clock."""
+
+    holding: Holding
+    since: float
+    is_told: bool = False
+
+
+class IdleGpus:
+    """All such jobs."""
+
+    def __init__(
+        self,
+        holding: Callable[[], Iterable[Holding]],
+        rule_of: Callable[[str], IdleRule | None],
+        busy: Callable[[str, int, float], float | None],
+        book: EventBook,
+        end: Callable[[str, str], None],
+    ) -> None:
+        """`rule_of` a queue. `busy`: of a device of a node, if it was read within so long. `end` is
+        handed a job and why."""
+        self._holding = holding
+        self._rule_of = rule_of
+        self._busy = busy
+        self._book = book
+        self._end = end
+        self._idle: dict[str, Idle] = {}
+        self._look_at = 0.0
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_EVERY_S
+        before, self._idle = self._idle, {}
+        for holding in self._holding():
+            rule = self._rule_of(holding.queue)
+            if rule is None or not self._is_idle(holding, rule):
+                continue
+            known = before.get(holding.job)
+            if known is None or known.holding.devices != holding.devices:
+                known = Idle(holding, now)
+            self._idle[holding.job] = known
+            if not known.is_told and now - known.since >= rule.window_s:
+                known.is_told = True
+                self._tell(holding, rule)
+
+    def _is_idle(self, holding: Holding, rule: IdleRule) -> bool:
+        seen = [self._busy(node, number, COVERED_S) for node, number in holding.devices]
+        return bool(seen) and all(one is not None and one < rule.below for one in seen)
+
+    def _tell(self, holding: Holding, rule: IdleRule) -> None:
+        count = len(holding.devices)
+        gpus = "its GPU was" if count == 1 else f"its {count} GPUs were"
+        why = f"{gpus} busy below {100 * rule.below:g}% for {length_text(rule.window_s)}"
+        self._book.note("job-idle", job=holding.job, queue=holding.queue, why=why)
+        if rule.ends:
+            self._end(holding.job, f"{why}, after which queue {holding.queue} ends jobs")

@@ -1,0 +1,73 @@
+"""Signals that people send to members of jobs that run; the members go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from phalanx.errors import JobCommandError
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.jobs.job_gangs import JobGangs
+from phalanx.head.jobs.requests import JobRequests
+from phalanx.head.nodes import NodeDirectory
+from phalanx.head.outbox import Outbox
+from phalanx.model.jobs.records import JobRecord
+from phalanx.model.jobs.states import RUNNING
+from phalanx.protocol.bundle_messages import SignalMember
+from phalanx.protocol.requests.request import Asker
+from phalanx.protocol.requests.steps import SignalJob
+
+LARGEST = 64
+"""Number of a signal on Linux."""
+
+
+class Signals:
+    """Passes them on to the nodes of members, once each."""
+
+    def __init__(
+        self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs, requests: JobRequests
+    ) -> None:
+        self._outbox = outbox
+        self._nodes = nodes
+        self._jobs = jobs
+        self._requests = requests
+
+    def send(self, asker: Asker[int], request: SignalJob) -> int:
+        """See SignalJob."""
+        if not 1 <= request.signal <= LARGEST:
+            raise ValueError(f"a signal is a number from 1 to {LARGEST}, not {request.signal}")
+        job = self._requests.need(request.job)
+        orders = [
+            (place.node, SignalMember(gang.group, index, place.attempt, request.signal, request.to))
+            for one in self._with_elements(job)
+            for gang, index in self._running(one, request.member)
+            for place in [gang.members[index]]
+        ]
+        if not orders:
+            name = f"member {request.member} of job" if request.member else "job"
+            raise JobCommandError(f"{name} {job.uid} does not run: it is {job.state}")
+        for node_id in {node_id for node_id, _ in orders}:
+            record = self._nodes.get(node_id)
+            if record is None or not self._outbox.is_connected(record.prefix):
+                raise JobCommandError(
+                    f"a node of job {job.uid} is not connected now, and nobody was sent the signal"
+                )
+        for node_id, order in orders:
+            self._outbox.send_node(node_id, order)
+        return len(orders)
+
+    def _with_elements(self, job: JobRecord) -> list[JobRecord]:
+        """The job, or the elements of an array that live."""
+        if job.spec.array is None:
+            return [job]
+        return [
+            one
+            for one in self._jobs.all_jobs()
+            if one.spec.element is not None and one.spec.element.array == job.uid
+        ]
+
+    def _running(self, job: JobRecord, name: str) -> Iterator[tuple[Gang, int]]:
+        for member in job.members:
+            if member.state == RUNNING and name in ("", member.name):
+                found = self._jobs.place_of(job, member.group, member.index)
+                if found is not None:
+                    yield found

@@ -1,0 +1,58 @@
+"""What torch.distributed and its kin read: all variables that torchrun sets for its processes.
+
+A member stands for one process of torchrun's, and a node of the gang for one of its agents.
+"""
+
+from __future__ import annotations
+
+from phalanx.head.jobs.places import PlacedGang
+from phalanx.manifests.plugins import options
+from phalanx.protocol.bundle_messages import ERROR_FILE
+
+ONE_ROLE = "default"
+"""What torchrun calls the role of processes that are all alike."""
+
+
+def torchrun_variables(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
+    """Those of a member; of one without a rank, only where the others meet."""
+    ranks, me = gang.rendezvous, (group, index)
+    env = {"MASTER_PORT": port} if (port := _port(gang)) else {}
+    first = next((key for key in ranks.order if key in gang.places), None)
+    if first is not None:
+        env["MASTER_ADDR"] = gang.place(*first).address
+        env["WORLD_SIZE"] = str(len(ranks.order))
+    if me in ranks.local:
+        env |= _own(gang, group, index)
+    return env
+
+
+def _port(gang: PlacedGang) -> str:
+    arguments = gang.job.plugin("pytorch")
+    named = "" if arguments is None else options("pytorch", arguments)["port"]
+    return named or (str(gang.ports[0]) if gang.ports else "")
+
+
+def _own(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
+    ranks, me = gang.rendezvous, (group, index)
+    node = gang.place(*me).node
+    group_rank = str(ranks.number[node])
+    env = {
+        "RANK": str(ranks.rank[me]),
+        "LOCAL_RANK": str(ranks.local[me]),
+        "LOCAL_WORLD_SIZE": str(ranks.on_node[node]),
+        "NODE_RANK": group_rank,
+        "GROUP_RANK": group_rank,
+        "GROUP_WORLD_SIZE": str(len(ranks.on_node)),
+        "ROLE_NAME": group if len(ranks.of_group) > 1 else ONE_ROLE,
+        "ROLE_RANK": str(ranks.in_group[me]),
+        "ROLE_WORLD_SIZE": str(ranks.of_group[group]),
+        "TORCHELASTIC_RUN_ID": f"{gang.job.namespace}.{gang.job.name}",
+        "TORCHELASTIC_RESTART_COUNT": str(gang.restarts or 0),
+        "TORCHELASTIC_MAX_RESTARTS": str(gang.job.max_retry),
+        # Rank 0 hosts the store that the others meet at: nobody else does.
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+    }
+    if gang.directory:
+        env["TORCHELASTIC_ERROR_FILE"] = ERROR_FILE
+    return env

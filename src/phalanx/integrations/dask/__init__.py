@@ -1,0 +1,31 @@
+"""Dask on Phalanx: collections whose pieces stay in the object store, and Dask itself as a gang.
+
+    import phalanx.integrations.dask            # Dask knows the scheduler "phalanx" from now on
+    total = array.sum().compute(scheduler="phalanx")
+
+`enable()` makes it the default. `Cluster` starts Dask's own scheduler and workers as a gang.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dask.base import named_schedulers
+
+from phalanx.integrations.dask.graph import enable, get
+
+if TYPE_CHECKING:
+    from phalanx.integrations.dask.cluster import Cluster
+
+__all__ = ["Cluster", "enable", "get"]
+
+named_schedulers["phalanx"] = get
+
+
+def __getattr__(name: str) -> Any:
+    """`Cluster` needs the package distributed; what computes graphs does not."""
+    if name == "Cluster":
+        from phalanx.integrations.dask.cluster import Cluster
+
+        return Cluster
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,161 @@
+"""Dask's scheduler and workers as a gang, for everything that needs `distributed.Client`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from distributed.core import Status
+from distributed.deploy.spec import ProcessInterface, SpecCluster
+
+import phalanx
+from phalanx.integrations.dask.member import run_member, run_worker
+from phalanx.util.queue import Queue
+
+PORTS = 2
+"""Of Dask's scheduler: its own, and that of its page."""
+
+
+class Cluster(SpecCluster):
+    """A Dask cluster of `n_workers` with `nthreads` each, which starts whole or not at all.
+
+        with Cluster(n_workers=4, nthreads=2) as cluster, Client(cluster) as client: ...
+
+    It is a gang of one member more: rank 0 runs Dask's scheduler. Each member holds `nthreads`
+    CPUs, unless `remote_args`, options of tasks such as `{"num_gpus": 1}`, say otherwise. `queue`,
+    `priority` and `topology` are the gang's. `scale` and `adapt` add workers, each a gang of its
+    own, and end workers whose data Dask has moved. A worker whose process dies starts again.
+    `worker_options` and `scheduler_options` go to Dask's classes; with a `security` all speak TLS.
+    Whoever reaches the scheduler's port can run code, unless there is one. Waits until the gang
+    has its places. Raises RuntimeError when it cannot start, and says why.
+    """
+
+    def __init__(
+        self,
+        n_workers: int = 2,
+        nthreads: int = 1,
+        *,
+        memory_limit: str | int | float | None = "auto",
+        queue: str | None = None,
+        priority: int | None = None,
+        topology: str | None = None,
+        remote_args: Mapping[str, Any] | None = None,
+        worker_options: Mapping[str, Any] | None = None,
+        scheduler_options: Mapping[str, Any] | None = None,
+        security: Any = None,
+        **more: Any,
+    ) -> None:
+        if not phalanx.is_initialized():
+            phalanx.init()
+        secured = {} if security is None else {"security": security}
+        of_worker = {
+            "nthreads": nthreads,
+            "memory_limit": memory_limit,
+            **secured,
+            **(worker_options or {}),
+        }
+        task = {"num_cpus": nthreads, "max_retries": -1, **(remote_args or {})}
+        placed = {"queue": queue, "priority": priority, "topology": topology}
+        begun = _Begun(n_workers, task, placed, of_worker, {**secured, **(scheduler_options or {})})
+        alone = {"task": task, "placed": placed, "nthreads": nthreads, "memory_limit": memory_limit}
+        new = {"cls": _Added, "options": {**alone, "worker": of_worker}}
+        super().__init__(
+            scheduler={"cls": _Begun.interface, "options": {"begun": begun}},
+            workers={name: {"cls": _Member} for name in range(n_workers)},
+            worker=new,
+            security=security,
+            **more,
+        )
+
+
+class _Scheduler(ProcessInterface):
+    """Rank 0, and with it the gang."""
+
+    def __init__(self, begun: _Begun) -> None:
+        super().__init__()
+        self._begun = begun
+
+    async def start(self) -> None:
+        self.address = await self._begun.start()
+        await super().start()
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._begun.end)
+        await super().close()
+
+
+class _Begun:
+    """The gang that a cluster begins with."""
+
+    interface = _Scheduler
+
+    def __init__(
+        self,
+        n_workers: int,
+        task: Mapping[str, Any],
+        placed: Mapping[str, Any],
+        worker: dict[str, Any],
+        scheduler: dict[str, Any],
+    ) -> None:
+        function = phalanx.remote(**task)(run_member)
+        self._function = function.gang(n_workers + 1, ports=PORTS, **placed)
+        self._worker = worker
+        self._scheduler = scheduler
+        self._report = Queue(actor_options={"num_cpus": 0})
+        self.gang: Any = None
+
+    async def start(self) -> str:
+        """Start it; the scheduler's address, once that is there."""
+        self.gang = await asyncio.to_thread(
+            self._function.remote, self._report, self._scheduler, self._worker
+        )
+        told = asyncio.ensure_future(asyncio.to_thread(self._report.get))
+        ended = asyncio.wrap_future(self.gang[0].future())
+        ended.add_done_callback(lambda one: one.exception())  # at its end nobody asks any more
+        await asyncio.wait({told, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if not told.done():
+            ended.result()
+            raise RuntimeError("Dask's scheduler ended before it said where it is")
+        address: str = told.result()
+        return address
+
+    def end(self) -> None:
+        """End what is left of it."""
+        if self.gang is not None:
+            self.gang.cancel()
+        self._report.shutdown(force=True)
+
+
+class _Member(ProcessInterface):
+    """A worker of the first gang: that has started it, and it ends when Dask lets it go."""
+
+    def __init__(self, address: str, name: int) -> None:
+        super().__init__()
+
+
+class _Added(ProcessInterface):
+    """A worker that came later."""
+
+    def __init__(
+        self,
+        address: str,
+        task: Mapping[str, Any],
+        placed: Mapping[str, Any],
+        worker: dict[str, Any],
+        name: int,
+        **_: Any,
+    ) -> None:
+        super().__init__()
+        self._function = phalanx.remote(**task)(run_worker).gang(1, **placed)
+        self._arguments: tuple[Any, ...] = (address, name, worker)
+        self._gang: Any = None
+
+    async def start(self) -> None:
+        self._gang = await asyncio.to_thread(self._function.remote, *self._arguments)
+        await super().start()
+
+    async def close(self) -> None:
+        if self._gang is not None and self.status != Status.closed:
+            await asyncio.to_thread(self._gang.cancel)
+        await super().close()

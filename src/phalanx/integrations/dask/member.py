@@ -1,0 +1,55 @@
+"""What the members of Dask's gang run: rank 0 its scheduler, the others a worker each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from distributed import Scheduler, Worker
+
+import phalanx
+from phalanx.util.queue import Queue
+
+
+def run_member(report: Queue, scheduler: dict[str, Any], worker: dict[str, Any]) -> None:
+    """A member of the gang that Dask's cluster begins with, until it is closed. Rank 0 puts into
+    `report` where the scheduler is; that is at the gang's first port, its page at the second."""
+    _be_quiet()
+    gang = phalanx.get_runtime_context().gang
+    assert gang is not None
+    if gang.rank:
+        run_worker(f"{_protocol(worker)}://{gang.address}:{gang.ports[0]}", gang.rank - 1, worker)
+        return
+
+    async def serve() -> None:
+        async with Scheduler(
+            host=gang.address,
+            port=gang.ports[0],
+            dashboard_address=f"{gang.address}:{gang.ports[1]}",
+            **{"protocol": _protocol(scheduler), **scheduler},
+        ) as started:
+            await asyncio.to_thread(report.put, started.address)
+            await started.finished()
+
+    asyncio.run(serve())
+
+
+def run_worker(address: str, name: int, options: dict[str, Any]) -> None:
+    """A worker of the scheduler at `address`, until one of the two ends it."""
+    _be_quiet()
+
+    async def serve() -> None:
+        async with Worker(address, name=name, **options) as started:
+            await started.finished()
+
+    asyncio.run(serve())
+
+
+def _protocol(options: dict[str, Any]) -> str:
+    return "tls" if options.get("security") is not None else "tcp"
+
+
+def _be_quiet() -> None:
+    """What members print is shown to the driver: only what is wrong."""
+    logging.getLogger("distributed").setLevel(logging.WARNING)

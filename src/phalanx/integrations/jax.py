@@ -1,0 +1,45 @@
+"""JAX's processes as members of a gang: importing this is enough for `initialize()` to find them.
+
+import jax, phalanx.integrations.jax
+jax.distributed.initialize()
+"""
+
+from __future__ import annotations
+
+import os
+
+from jax._src import clusters
+
+
+class PhalanxCluster(clusters.ClusterEnv):
+    """See ClusterEnv. It registers itself with JAX."""
+
+    name: str = "phalanx"
+
+    @classmethod
+    def is_env_present(cls) -> bool:
+        """Whether this process is a member of a gang."""
+        return "PHALANX_JOB" in os.environ and "RANK" in os.environ
+
+    @classmethod
+    def get_coordinator_address(
+        cls, timeout_secs: int | None = None, override_coordinator_port: str | None = None
+    ) -> str:
+        """Where rank 0 listens."""
+        port = override_coordinator_port or os.environ["MASTER_PORT"]
+        return f"{os.environ['MASTER_ADDR']}:{port}"
+
+    @classmethod
+    def get_process_count(cls) -> int:
+        """How many members the gang has."""
+        return int(os.environ["WORLD_SIZE"])
+
+    @classmethod
+    def get_process_id(cls) -> int:
+        """This member's rank."""
+        return int(os.environ["RANK"])
+
+    @classmethod
+    def get_local_process_id(cls) -> int | None:
+        """None: a member sees only the devices that it holds, and they are all its own."""
+        return None

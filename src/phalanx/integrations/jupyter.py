@@ -1,0 +1,110 @@
+"""The cell magic `%%phalanx`: a cell that runs as a task, or as a gang.
+
+    %load_ext phalanx.integrations.jupyter
+
+    %%phalanx --gpus 1 --get losses
+    losses = train(data)
+
+The cell runs with copies of the notebook's names that it reads. What it binds comes back by
+`--get`, and the value of its last line is shown. `--gang 4` runs it in four members at once; what
+comes back is then a list, by rank.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, magics_class
+
+import phalanx
+from phalanx.errors import PhalanxError
+from phalanx.integrations.cells import LAST, cell_source, run_cell, sent_names
+from phalanx.util.notebooks import in_notebook, notebook_output
+
+LOOK_EVERY_S = 0.5
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"%%phalanx: {message}. {self.format_usage().strip()}")
+
+
+def options(line: str) -> argparse.Namespace:
+    """What stands behind `%%phalanx`. Raises UsageError."""
+    parser = _Parser(prog="%%phalanx", add_help=False)
+    parser.add_argument("--gang", type=int, metavar="MEMBERS")
+    parser.add_argument("--cpus", type=float, default=1.0)
+    parser.add_argument("--gpus", type=float, default=0.0)
+    parser.add_argument("--queue")
+    parser.add_argument("--get", nargs="+", default=[], metavar="NAME")
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"%%phalanx: {error}") from None
+    return parser.parse_args(words)
+
+
+@magics_class
+class PhalanxMagics(Magics):
+    """See the top."""
+
+    @cell_magic
+    def phalanx(self, line: str, cell: str) -> Any:
+        """Run this cell as a task or a gang: %%phalanx [--gang N] [--cpus N] [--gpus N]
+        [--queue QUEUE] [--get NAME ...]"""
+        asked = options(line)
+        source, named = cell_source(cell)
+        given = sent_names(named, self.shell.user_ns)
+        if not phalanx.is_initialized():
+            phalanx.init()
+        remote = phalanx.remote(num_cpus=asked.cpus, num_gpus=asked.gpus)(run_cell)
+        if asked.gang is None:
+            work: Any = remote.remote(source, given, asked.get)
+        else:
+            work = remote.gang(asked.gang, queue=asked.queue).remote(source, given, asked.get)
+        found = self._results(work)
+        for name in asked.get:
+            values = [one[name] for one in found]
+            self.shell.user_ns[name] = values[0] if asked.gang is None else values
+        last = [one.get(LAST) for one in found]
+        if all(value is None for value in last):
+            return None
+        return last[0] if asked.gang is None else last
+
+    def _results(self, work: Any) -> list[dict[str, Any]]:
+        """Wait, and say why while nothing begins. Ctrl-C ends the work, too."""
+        refs = list(work) if isinstance(work, list) else [work]
+        show: Callable[[str], None] | None = None
+        try:
+            while True:
+                ready, _ = phalanx.wait(refs, num_returns=len(refs), timeout=LOOK_EVERY_S)
+                if len(ready) == len(refs):
+                    break
+                if in_notebook():
+                    show = show or notebook_output()
+                    show(_waiting(work))
+            if show is not None:
+                show("")
+            return list(phalanx.get(refs))
+        except KeyboardInterrupt:
+            for ref in refs:
+                phalanx.cancel(ref)
+            raise
+
+
+def _waiting(work: Any) -> str:
+    if isinstance(work, list):
+        return work._repr_html_() if hasattr(work, "_repr_html_") else ""
+    try:
+        return phalanx.explain(work)._repr_html_()
+    except PhalanxError:
+        return ""  # it runs, or has ended
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext phalanx.integrations.jupyter` calls."""
+    shell.register_magics(PhalanxMagics)

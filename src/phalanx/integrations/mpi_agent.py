@@ -1,0 +1,50 @@
+"""What `mpirun` calls instead of ssh: AGENT HOST COMMAND ... runs the command on that host, in the
+place of the member that stands for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from phalanx.integrations.mpi import HOSTS
+
+WITH_VALUES = frozenset({"-l", "-p", "-i", "-o", "-F"})
+"""Options of ssh that are followed by a value; none of them means anything here."""
+
+
+def read_call(words: Sequence[str]) -> tuple[str, str]:
+    """(host, command as a text for a shell), as ssh reads its arguments. Raises ValueError."""
+    left = list(words)
+    while left and left[0].startswith("-"):
+        del left[: 2 if left[0] in WITH_VALUES else 1]
+    if len(left) < 2:
+        raise ValueError(f"it is called with HOST COMMAND, not with {list(words)}")
+    return left[0], " ".join(left[1:])
+
+
+def member_of(host: str, listed: str) -> str:
+    """The member that stands for a host, by a list with a line `HOST MEMBER` for each. Raises
+    ValueError for another host."""
+    members = dict(line.split() for line in listed.splitlines())
+    if host not in members:
+        raise ValueError(f"{host} is no host of this job; there are: {', '.join(members)}")
+    return members[host]
+
+
+def main() -> int:
+    """Becomes `phalanx shell`; the exit code where it cannot."""
+    try:
+        host, command = read_call(sys.argv[1:])
+        member = member_of(host, Path(os.environ[HOSTS]).read_text())
+    except (ValueError, KeyError, OSError) as error:
+        print(f"phalanx.integrations.mpi_agent: {error}", file=sys.stderr)
+        return 255
+    job = f"{os.environ['PHALANX_NAMESPACE']}/{os.environ['PHALANX_JOB']}.{member}"
+    step = [sys.executable, "-m", "phalanx", "shell", job, "--no-pty", "--", "sh", "-c", command]
+    return os.execv(sys.executable, step)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""Prefect's task runner whose task runs are tasks here.
+
+    @flow(task_runner=PhalanxTaskRunner(remote_args={"num_cpus": 2}))
+
+What one task run hands to another goes by the object store, and a task run waits in the scheduler,
+not in a worker, for those that it needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import uuid
+from collections.abc import Generator, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from prefect.client.orchestration import get_client
+from prefect.context import serialize_context
+from prefect.futures import PrefectConcurrentFuture, PrefectFuture
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Crashed
+from prefect.task_engine import run_task_async, run_task_sync
+from prefect.task_runners import TaskRunner
+from prefect.utilities.annotations import BaseAnnotation, quote
+from prefect.utilities.collections import visit_collection
+from prefect.utilities.engine import collect_task_run_inputs_sync
+
+import phalanx
+
+_options: ContextVar[Mapping[str, Any]] = ContextVar("phalanx_options_of_prefect_tasks")
+
+
+@contextmanager
+def remote_options(**options: Any) -> Generator[None, None, None]:
+    """Options of the tasks submitted within, such as `num_gpus=1`, beside those around it."""
+    token = _options.set({**_options.get({}), **options})
+    try:
+        yield
+    finally:
+        _options.reset(token)
+
+
+class PhalanxFuture(PrefectConcurrentFuture):
+    """The future of a task run; `ref` is the reference to its final state."""
+
+    def __init__(self, task_run_id: uuid.UUID, ref: phalanx.ObjectRef[Any]) -> None:
+        state: Future[Any] = Future()
+        ref.future().add_done_callback(lambda ended: state.set_result(_state_of(ended)))
+        super().__init__(task_run_id=task_run_id, wrapped_future=state)
+        self.ref = ref
+
+
+class PhalanxTaskRunner(TaskRunner):
+    """See TaskRunner. `remote_args` are options of all tasks, `init` arguments of `phalanx.init`,
+    which is called unless the program has done so; what it started ends with the flow."""
+
+    def __init__(
+        self, remote_args: Mapping[str, Any] | None = None, init: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        self.remote_args = dict(remote_args or {})
+        self.init = dict(init or {})
+        self._has_started_session = False
+        self._server: _Server | None = None
+
+    def duplicate(self) -> PhalanxTaskRunner:
+        """See TaskRunner."""
+        return type(self)(self.remote_args, self.init)
+
+    def __enter__(self) -> PhalanxTaskRunner:
+        super().__enter__()
+        if not phalanx.is_initialized():
+            phalanx.init(**self.init)
+            self._has_started_session = True
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._has_started_session:
+            phalanx.shutdown()
+            self._has_started_session = False
+        super().__exit__(*error)
+
+    def submit(
+        self,
+        task: Any,
+        parameters: dict[str, Any],
+        wait_for: Iterable[PrefectFuture[Any]] | None = None,
+        dependencies: dict[str, set[Any]] | None = None,
+    ) -> PhalanxFuture:
+        """See TaskRunner. Raises RuntimeError before the runner is entered."""
+        if not self._started:
+            raise RuntimeError("Task runner is not started")
+        task_run_id = uuid.uuid4()
+        inputs = {name: collect_task_run_inputs_sync(value) for name, value in parameters.items()}
+        about = {"task": task, "task_run_id": task_run_id, "task_inputs": inputs}
+        needed: list[phalanx.ObjectRef[Any]] = []
+        arguments = {
+            "task": task,
+            "task_run_id": task_run_id,
+            "parameters": _packed(parameters, needed),
+            "wait_for": None if wait_for is None else _packed(list(wait_for), needed),
+            "dependencies": dependencies if dependencies is not None else inputs,
+            "context": serialize_context(asset_ctx_kwargs={**about, "copy_to_child_ctx": True}),
+        }
+        if self._server is None and not PREFECT_API_URL.value():
+            url = str(get_client(sync_client=True).api_url).rstrip("/")
+            self._server = _Server(platform.node(), url)
+        options = {"name": task.name, **self.remote_args, **_options.get({})}
+        ref = _run.options(**options).remote(arguments, self._server, *needed)
+        return PhalanxFuture(task_run_id, ref)
+
+
+class _Server(NamedTuple):
+    """The temporary server of a flow whose program names none."""
+
+    machine: str
+    url: str
+
+
+class _Needed:
+    """Stands in arguments for the state of another task run, by its place."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+class _Annotated:
+    """Stands for an annotation, such as `allow_failure(...)`: a pickle of Prefect's own wraps its
+    value once more."""
+
+    def __init__(self, kind: type[BaseAnnotation], value: Any) -> None:
+        self.kind = kind
+        self.value = value
+
+
+def _packed(value: Any, needed: list[phalanx.ObjectRef[Any]]) -> Any:
+    """`value` with a place in `needed` for each future of ours."""
+
+    def exchange(part: Any) -> Any:
+        if isinstance(part, BaseAnnotation):
+            inner = part.unwrap()
+            return _Annotated(
+                type(part), inner if isinstance(part, quote) else _packed(inner, needed)
+            )
+        if not isinstance(part, PhalanxFuture):
+            return part
+        needed.append(part.ref)
+        return _Needed(len(needed) - 1)
+
+    return visit_collection(value, visit_fn=exchange, return_data=True)
+
+
+def _unpacked(value: Any, states: tuple[Any, ...]) -> Any:
+    """What was packed, with the states of the task runs that it needs."""
+
+    def exchange(part: Any) -> Any:
+        if isinstance(part, _Annotated):
+            return part.kind(_unpacked(part.value, states))
+        return states[part.place] if isinstance(part, _Needed) else part
+
+    return visit_collection(value, visit_fn=exchange, return_data=True)
+
+
+@phalanx.remote
+def _run(arguments: dict[str, Any], server: _Server | None, *states: Any) -> Any:
+    """A task run: its final state. Where it cannot reach the server of its flow, Prefect has each
+    worker start one."""
+    if server is not None and server.machine == platform.node():
+        settings = arguments["context"]["settings_context"]["settings"]  # those that are set
+        settings.setdefault("api", {})["url"] = server.url
+    for name in ("parameters", "wait_for"):
+        arguments[name] = _unpacked(arguments[name], states)
+    if arguments["task"].isasync:
+        return asyncio.run(run_task_async(**arguments, return_type="state"))
+    return run_task_sync(**arguments, return_type="state")
+
+
+def _state_of(ended: Future[Any]) -> Any:
+    """The state that a task run came to; Crashed where its worker did not live to say."""
+    error = ended.exception()
+    return ended.result() if error is None else Crashed(message=f"{type(error).__name__}: {error}")

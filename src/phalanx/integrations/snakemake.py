@@ -1,0 +1,118 @@
+"""Snakemake's executor `phalanx`: each of its jobs, or groups of jobs, is a job here.
+
+    snakemake --executor phalanx --jobs 100 --phalanx-queue lab
+
+`threads`, `mem_mb`, `runtime` (minutes), `gpu` and `phalanx_queue` of a rule are what its job asks
+for. Snakemake finds this by the module `snakemake_executor_plugin_phalanx`. All nodes have to share
+the directory of the workflow.
+"""
+
+import os
+import re
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
+
+import phalanx
+from phalanx.errors import JobCommandError, JobNotFoundError, PhalanxError
+from phalanx.model.jobs import states as st
+
+LOGS = Path(".snakemake", "phalanx")
+"""What failed jobs printed, below the workflow's directory."""
+
+common_settings = CommonSettings(
+    non_local_exec=True,
+    implies_no_shared_fs=False,
+    job_deploy_sources=False,
+    pass_envvar_declarations_to_cmd=False,
+)
+
+
+@dataclass
+class ExecutorSettings(ExecutorSettingsBase):
+    """Options of the command line, as `--phalanx-address`."""
+
+    address: str = field(
+        default="", metadata={"help": "The cluster; by default the one that `init` finds."}
+    )
+    queue: str = field(
+        default="", metadata={"help": "Of jobs whose rule has no resource `phalanx_queue`."}
+    )
+
+
+class Executor(RemoteExecutor):
+    """See RemoteExecutor."""
+
+    def __post_init__(self) -> None:
+        """See RemoteExecutor."""
+        given = self.workflow.executor_settings or ExecutorSettings()
+        self._queue = given.queue or None
+        if not phalanx.is_initialized():
+            phalanx.init(address=given.address or None)
+
+    def run_job(self, job: Any) -> None:
+        """See RemoteExecutor. A job that no cluster of these nodes could hold has failed."""
+        info = SubmittedJobInfo(job=job)
+        try:
+            info.external_jobid = phalanx.submit(self._job(job)).name
+        except (PhalanxError, ValueError) as error:
+            self.report_job_error(info, msg=f"{error} ")
+        else:
+            self.report_job_submission(info)
+
+    def _job(self, job: Any) -> phalanx.Job:
+        asked = job.resources
+        memory, minutes = asked.get("mem_mb"), asked.get("runtime")
+        stem = re.sub(r"[^a-z0-9]+", "-", str(job.name).lower())[:24].strip("-")
+        return phalanx.Job(
+            self.format_job_exec(job),
+            name=f"smk-{stem or 'job'}-{os.urandom(4).hex()}",
+            num_cpus=max(job.threads, 1),
+            num_gpus=asked.get("gpu", 0),
+            memory=None if not memory else float(memory) * 1e6,
+            time=None if not minutes else f"{float(minutes) * 60:.0f}s",
+            queue=asked.get("phalanx_queue") or self._queue,
+            working_dir=os.getcwd(),
+            env=self.envvars(),
+        )
+
+    async def check_active_jobs(
+        self, active_jobs: list[SubmittedJobInfo]
+    ) -> AsyncGenerator[SubmittedJobInfo, None]:
+        """See RemoteExecutor."""
+        rows = {row.name: row for row in phalanx.jobs()} if active_jobs else {}
+        for info in active_jobs:
+            row = rows.get(info.external_jobid)
+            if row is not None and row.state not in st.FINISHED:
+                yield info
+            elif row is not None and row.state == st.COMPLETED:
+                self.report_job_success(info)
+            else:
+                why = "it is not known any more" if row is None else f"{row.state}: {row.reason}"
+                logs = [str(path) for path in [_kept_log(info.external_jobid)] if path]
+                self.report_job_error(info, msg=f"{info.external_jobid}: {why} ", aux_logs=logs)
+
+    def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
+        """See RemoteExecutor."""
+        for info in active_jobs:
+            try:
+                phalanx.JobHandle(info.external_jobid).cancel()
+            except (JobCommandError, JobNotFoundError):
+                continue  # it is over
+
+
+def _kept_log(name: str) -> Path | None:
+    """What a job has printed, as a file; None where nothing is left of it."""
+    try:
+        printed = phalanx.JobHandle(name).logs()
+    except PhalanxError:
+        return None
+    LOGS.mkdir(parents=True, exist_ok=True)
+    path = LOGS / f"{name}.log"
+    path.write_text(printed)
+    return path

@@ -1,0 +1,212 @@
+"""JSON Schema of manifests, for editors: what the reader asks for, learnt by letting it read.
+
+Each kind is read from fields that are not there, and that write down what they were asked for: a
+text, a number, a list of mappings. So the schema knows each field that the reader knows, and no
+other, and there is no second list of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from phalanx.manifests.fields import Fields, Path
+from phalanx.manifests.findings import Report
+from phalanx.manifests.plugins import OPTIONS
+from phalanx.manifests.quantities import HOUSE
+from phalanx.manifests.reading import GROUPS, read_object
+from phalanx.manifests.text import Text
+
+T = TypeVar("T")
+DRAFT = "http://json-schema.org/draft-07/schema#"
+_ANY: dict[str, Any] = {}
+_LOOSE = {"type": ["string", "number", "boolean"]}
+"""Text, and what YAML makes of text that nobody has quoted."""
+_AMOUNT = {"type": ["string", "number"]}
+
+
+class _Mapping:
+    """The fields of a mapping that were asked for."""
+
+    def __init__(self) -> None:
+        self.properties: dict[str, Any] = {}
+        self.is_open = False
+        """Whether it was looked through: then any name may stand in it."""
+
+    def add(self, key: str, kind: Any) -> None:
+        """`key` was asked for; the first who knows more than that it is there says of what kind."""
+        found = self.properties.get(key, _ANY)
+        if found == _ANY:
+            self.properties[key] = kind
+        elif isinstance(found, _Mapping):
+            found.is_open = found.is_open or kind != _ANY
+
+    def below(self, key: str, as_list: bool) -> _Mapping:
+        """The mapping at `key`, or each of the list there."""
+        found = self.properties.get(key)
+        inner = found[0] if isinstance(found, list) and found else found
+        if not isinstance(inner, _Mapping):
+            inner = _Mapping()
+            inner.is_open = found is not None and found != _ANY
+            self.properties[key] = [inner] if as_list else inner
+        return inner
+
+    def schema(self) -> dict[str, Any]:
+        """As JSON Schema."""
+        return {
+            "type": "object",
+            "properties": {key: _schema(kind) for key, kind in sorted(self.properties.items())},
+            "additionalProperties": self.is_open,
+        }
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    if isinstance(kind, list):
+        return {"type": "array", "items": kind[0].schema()}
+    found: dict[str, Any] = kind.schema() if isinstance(kind, _Mapping) else kind
+    return found
+
+
+class _Names(dict[str, Any]):
+    """What stands in a mapping that is not there: who looks through it takes any name."""
+
+    def __init__(self, mapping: _Mapping, is_given: bool) -> None:
+        super().__init__()
+        self._mapping = mapping
+        self._is_given = is_given
+
+    def __iter__(self) -> Iterator[str]:
+        self._mapping.is_open = True
+        return iter(())
+
+    def keys(self) -> Any:
+        self._mapping.is_open = True
+        return super().keys()
+
+    def __contains__(self, key: object) -> bool:
+        return self._is_given
+
+
+class _Asked(Fields):
+    """Fields that are not there. `is_given`: what they say to who asks whether one is."""
+
+    def __init__(
+        self, mapping: _Mapping, is_given: bool, said: dict[str, str], path: Path = ()
+    ) -> None:
+        super().__init__(Text({}, None), path, {}, Report())
+        self._mapping = mapping
+        self._is_given = is_given
+        self._said = said
+        self.known = _Names(mapping, is_given)
+
+    def error(self, key: str | Path, code: str, reason: str) -> None:
+        """See Fields."""
+
+    def warn(self, key: str | Path, code: str, reason: str) -> None:
+        """See Fields."""
+
+    def unused(self, key: str, why: str) -> None:
+        """See Fields."""
+        self._mapping.add(key, {"description": f"Has no meaning here: {why}"})
+
+    def warn_unknown(self) -> None:
+        """See Fields."""
+
+    def has(self, key: str) -> bool:
+        """See Fields."""
+        return self._is_given
+
+    def raw(self, key: str) -> Any:
+        """See Fields."""
+        self._mapping.add(key, _ANY)
+        return None
+
+    def text(self, key: str, default: str = "") -> str:
+        """See Fields."""
+        self._mapping.add(key, {"type": "string"})
+        return self._said.get(key, default)
+
+    def choice(self, key: str, allowed: tuple[T, ...], default: T) -> T:
+        """See Fields."""
+        self._mapping.add(key, {"enum": list(allowed)})
+        return default
+
+    def optional_whole(self, key: str) -> int | None:
+        """See Fields."""
+        self._mapping.add(key, {"type": "integer"})
+        return None
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """See Fields."""
+        self._mapping.add(key, {"type": "boolean"})
+        return default
+
+    def loose_text(self, key: str) -> str:
+        """See Fields."""
+        self._mapping.add(key, _LOOSE)
+        return ""
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """See Fields."""
+        self._mapping.add(key, {"type": "array", "items": _LOOSE})
+        return ()
+
+    def pairs(self, key: str) -> tuple[tuple[str, str], ...]:
+        """See Fields."""
+        self._mapping.add(key, {"type": "object", "additionalProperties": _LOOSE})
+        return ()
+
+    def amounts(self, key: str, names: dict[str, str] = HOUSE) -> tuple[tuple[str, float], ...]:
+        """See Fields."""
+        self._mapping.add(key, {"type": "object", "additionalProperties": _AMOUNT})
+        return ()
+
+    def fields(self, key: str) -> Fields:
+        """See Fields."""
+        inner = self._mapping.below(key, as_list=False)
+        return _Asked(inner, self._is_given, {}, (*self.path, key))
+
+    def items(self, key: str) -> list[Fields]:
+        """See Fields."""
+        inner = self._mapping.below(key, as_list=True)
+        return [_Asked(inner, self._is_given, {}, (*self.path, key, 0))]
+
+
+def manifest_schema() -> dict[str, Any]:
+    """The JSON Schema of a document of a manifest file."""
+    kinds = {"enum": sorted(GROUPS)}
+    return {
+        "$schema": DRAFT,
+        "title": "Manifests that Phalanx reads",
+        "type": "object",
+        "required": ["kind"],
+        "properties": {"kind": kinds},
+        "allOf": [
+            {"if": {"properties": {"kind": {"const": kind}}}, "then": _of_kind(kind)}
+            for kind in sorted(GROUPS)
+        ],
+    }
+
+
+def _of_kind(kind: str) -> dict[str, Any]:
+    top = _Mapping()
+    said = {"kind": kind, "apiVersion": GROUPS[kind][0]}
+    for is_given in (False, True):
+        # A reader that goes on with what it was told is given may find that it is not there.
+        with contextlib.suppress(TypeError, AttributeError, KeyError, IndexError, ValueError):
+            read_object(_Asked(top, is_given, said))
+    schema = top.schema()
+    _name_plugins(schema)
+    return schema
+
+
+def _name_plugins(schema: dict[str, Any]) -> None:
+    """Where a job's plugins stand, only those that there are."""
+    for key, inner in schema.get("properties", {}).items():
+        if key == "plugins":
+            arguments = {"type": "array", "items": _LOOSE}
+            inner["properties"] = dict.fromkeys(sorted(OPTIONS), arguments)
+            inner["additionalProperties"] = False
+        elif isinstance(inner, dict):
+            _name_plugins(inner)

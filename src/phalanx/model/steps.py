@@ -1,0 +1,83 @@
+"""What is written down of each step of a job: programs that were run in its places, all at once.
+
+Amounts are in whole resources, times in seconds, moments in seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from phalanx.model.attempts import AttemptRow, Used, UsedRow
+
+RUNNING: Final = "Running"
+
+
+class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
+    """One step, as one `srun` or `phalanx step` makes it: a task is one of its programs."""
+
+    job: str
+    """The job's name; that of an element of an array is `NAME[7]`."""
+    namespace: str
+    submitted: float
+    """When its job was: names are given again."""
+    number: int
+    """From 0 on; no two steps of a job have the same one, also where the job starts again."""
+    name: str
+    user: str
+    queue: str
+    command: str
+    tasks: int
+    state: str = RUNNING
+    """That, or one of `model.attempts.STATES`; Terminated: its member ended before it did."""
+    exit_code: int | None = None
+    """The largest of its tasks'; None: no task's is known."""
+    nodes: tuple[str, ...] = ()
+    """The host name of each, which several may share."""
+    cpus: float = 0.0
+    """Held by the members in which its tasks ran: steps share what their job has."""
+    started: float
+    ended: float | None = None
+    cpu_s: float = 0.0
+    memory_max: float = 0.0
+    """Bytes of the task that used most; 0: not known."""
+    memory_sum: float = 0.0
+    """The mean of each task that was measured, all together."""
+    measured: int = 0
+    """Tasks whose memory was looked at while they ran."""
+
+    def elapsed_s(self, now: float) -> float:
+        """How long it ran, until now where it still does."""
+        return max((now if self.ended is None else self.ended) - self.started, 0.0)
+
+    @property
+    def memory_mean(self) -> float | None:
+        """Bytes of a task; None: not known."""
+        return self.memory_sum / self.measured if self.measured else None
+
+    def with_task(self, code: int | None, used: Used | None) -> Step:
+        """The same with one more task that has ended."""
+        if used is None:
+            used = Used()
+        is_measured = used.samples > 0
+        codes = [one for one in (self.exit_code, code) if one is not None]
+        return msgspec.structs.replace(
+            self,
+            exit_code=max(codes, default=None),
+            cpu_s=self.cpu_s + used.cpu_s,
+            memory_max=max(self.memory_max, used.memory_max),
+            memory_sum=self.memory_sum + used.memory_mean * is_measured,
+            measured=self.measured + is_measured,
+        )
+
+
+class StepRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=2):
+    """A record of a step that has ended, by a key that the same step always has."""
+
+    key: bytes
+    step: Step
+
+
+LedgerRow = AttemptRow | UsedRow | StepRow
+"""What the history is handed."""

@@ -1,0 +1,64 @@
+"""Commands that may use so much memory, and which of them use more."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.node.member_effects import MemoryMeter
+
+LOOK_AT_MEMORY_EVERY_S = 0.5
+
+
+class _Limited(msgspec.Struct, eq=False):
+    limit_bytes: int
+    pid: int = 0
+    """0 until it has begun."""
+
+
+class MemoryLimits:
+    """All commands of a node that have a limit, by the ids of their processes."""
+
+    def __init__(self, meter: MemoryMeter) -> None:
+        self._meter = meter
+        self._limited: dict[bytes, _Limited] = {}
+        self._look_at = 0.0
+
+    def limit(self, process: bytes, limit_bytes: int) -> None:
+        """A command is about to be started; 0: it has no limit."""
+        if limit_bytes:
+            self._limited[process] = _Limited(limit_bytes)
+
+    def began(self, process: bytes, pid: int) -> None:
+        """It runs under this pid."""
+        limited = self._limited.get(process)
+        if limited is not None:
+            limited.pid = pid
+
+    def exited(self, process: bytes) -> None:
+        """It has ended."""
+        self._limited.pop(process, None)
+
+    def above(self, now: float) -> list[tuple[bytes, str]]:
+        """Those that use more than they may, with why they are ended; measured now and then."""
+        if not self._limited or now < self._look_at:
+            return []
+        self._look_at = now + LOOK_AT_MEMORY_EVERY_S
+        begun = {process: one for process, one in self._limited.items() if one.pid}
+        above = self._meter.above({one.pid: one.limit_bytes for one in begun.values()})
+        return [
+            (process, _why(above[one.pid], one.limit_bytes))
+            for process, one in begun.items()
+            if one.pid in above
+        ]
+
+
+def _why(used: int, limit: int) -> str:
+    return f"it used {_text(used)} of memory, above its limit of {_text(limit)}"
+
+
+def _text(size: float) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} GiB"

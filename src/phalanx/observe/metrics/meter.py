@@ -1,0 +1,109 @@
+"""Counts, in bounded memory: numbers by metric and label values. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+
+from phalanx.observe.metrics.catalogue import CATALOGUE
+from phalanx.observe.metrics.definitions import (
+    COUNTER,
+    HISTOGRAM,
+    OTHER,
+    Definition,
+    Numbers,
+    Sample,
+    fits,
+)
+
+
+class Family:
+    """One metric, by its label values."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self.samples: dict[tuple[str, ...], Sample] = {}
+
+    def sample(self, labels: tuple[str, ...]) -> Sample:
+        """The one with these label values. When there are many, the last value of a new one is
+        OTHER, and when there are twice as many, all are."""
+        found = self.samples.get(labels)
+        if found is not None:
+            return found
+        definition = self.definition
+        assert len(labels) == len(definition.labels), (labels, definition)
+        if labels and len(self.samples) >= definition.most:
+            is_flooded = len(self.samples) >= 2 * definition.most
+            folded = (OTHER,) * len(labels) if is_flooded else (*labels[:-1], OTHER)
+            if folded != labels:
+                return self.sample(folded)
+        counts = [0.0] * (len(definition.bounds) + 1) if definition.kind == HISTOGRAM else None
+        made = self.samples[labels] = Sample(labels, 0.0, counts)
+        return made
+
+
+class Meter:
+    """The numbers of one process, or of several together."""
+
+    def __init__(self, catalogue: Mapping[str, Definition] = CATALOGUE) -> None:
+        self._catalogue = catalogue
+        self.families: dict[str, Family] = {}
+        """By name, as far as there are any numbers."""
+
+    def _family(self, name: str) -> Family:
+        family = self.families.get(name)
+        if family is None:
+            family = self.families[name] = Family(self._catalogue[name])
+        return family
+
+    def add(self, name: str, *labels: str, by: float = 1.0) -> None:
+        """A counter goes up."""
+        self._family(name).sample(labels).value += by
+
+    def set(self, name: str, value: float, *labels: str) -> None:
+        """A gauge is this now; or a counter that somebody else counts."""
+        self._family(name).sample(labels).value = value
+
+    def observe(self, name: str, value: float, *labels: str, times: float = 1) -> None:
+        """A histogram counts a value, or `times` that are like it."""
+        family = self._family(name)
+        sample = family.sample(labels)
+        assert sample.counts is not None, name
+        sample.counts[bisect_left(family.definition.bounds, value)] += times
+        sample.value += value * times
+
+    def take_in(self, numbers: Numbers) -> None:
+        """What another process has counted since it said so last, or is now, of a metric of the
+        catalogue. What cannot be is passed over."""
+        if numbers.name in self._catalogue:
+            family = self._family(numbers.name)
+            for one in numbers.samples:
+                merge(family, one)
+
+    def clear(self, name: str) -> None:
+        """Forget a gauge's values: those that are set next are all that there are."""
+        self.families.pop(name, None)
+
+    def numbers(self) -> list[Numbers]:
+        """All of it: what is counted later changes what this gives."""
+        return [Numbers(name, list(one.samples.values())) for name, one in self.families.items()]
+
+    def drain(self) -> list[Numbers]:
+        """What was counted since the last call, and gauges that were set; all is forgotten."""
+        found = self.numbers()
+        self.families.clear()
+        return found
+
+
+def merge(family: Family, more: Sample, *, adds_gauges: bool = False) -> None:
+    """Add what another counted of a counter or histogram; a gauge is as the other says, unless it
+    is one of several whose sum is told. What is no sample of this metric is passed over."""
+    if not fits(family.definition, more):
+        return
+    sample = family.sample(more.labels)
+    if adds_gauges or family.definition.kind in (COUNTER, HISTOGRAM):
+        sample.value += more.value
+    else:
+        sample.value = more.value
+    if sample.counts is not None and more.counts is not None:
+        sample.counts = [a + b for a, b in zip(sample.counts, more.counts, strict=True)]

@@ -1,0 +1,75 @@
+"""What is free on a node and yet of no use: nothing that is asked for fits into the rest. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+Shape = Mapping[str, float]
+"""What one member, task, actor or bundle asks for, by resource."""
+WHOLE = 10_000
+"""Units of a device that nobody uses a part of."""
+_ROUNDING = 1e-9
+
+
+class Free(NamedTuple):
+    """What is left of one node: amounts by resource; and of each numbered device, in units of
+    1/10000 of one."""
+
+    amounts: Mapping[str, float]
+    devices: Mapping[str, Sequence[int]]
+
+
+def stranded(free: Free, shapes: Iterable[Shape]) -> dict[str, float]:
+    """Of each resource that some shapes ask for: all that is free of it, where not one of those
+    fits into this node. What no shape asks for is not stranded."""
+    asked: dict[str, bool] = {}
+    for shape in shapes:
+        is_room = fits(free, shape)
+        for name in shape:
+            asked[name] = asked.get(name, False) or is_room
+    return {
+        name: amount
+        for name, is_of_use in asked.items()
+        if not is_of_use and (amount := free.amounts.get(name, 0.0)) > _ROUNDING
+    }
+
+
+def fits(free: Free, shape: Shape) -> bool:
+    """Whether there is room for one of it. A part of a device comes from one device, and a number
+    of them are devices of which nobody uses a part."""
+    for name, amount in shape.items():
+        if free.amounts.get(name, 0.0) + _ROUNDING < amount:
+            return False
+        left = free.devices.get(name)
+        if left is None:
+            continue
+        if amount < 1:
+            if max(left, default=0) < round(amount * WHOLE):
+                return False
+        elif sum(units >= WHOLE for units in left) < amount:
+            return False
+    return True
+
+
+def smallest(shapes: Iterable[Shape]) -> list[Shape]:
+    """Those that decide: of shapes of the same resources one that is larger in all of them fits
+    nowhere where the other does not."""
+    of_names: dict[frozenset[str], list[Shape]] = {}
+    for shape in shapes:
+        asked = {name: amount for name, amount in shape.items() if amount > 0}
+        kept = of_names.setdefault(frozenset(asked), [])
+        if any(all(one[name] <= amount for name, amount in asked.items()) for one in kept):
+            continue
+        kept[:] = [one for one in kept if any(one[name] < amount for name, amount in asked.items())]
+        kept.append(asked)
+    return [shape for names, kept in of_names.items() if names for shape in kept]
+
+
+def stranded_in_all(of_nodes: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """By resource, over all nodes."""
+    found: dict[str, float] = {}
+    for amounts in of_nodes.values():
+        for name, amount in amounts.items():
+            found[name] = found.get(name, 0.0) + amount
+    return found

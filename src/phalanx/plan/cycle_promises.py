@@ -1,0 +1,44 @@
+"""What a plan says to the cycle that it was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from phalanx.batch.amounts import Counts, Vector
+from phalanx.batch.jobs import Job
+from phalanx.plan.draft import Draft
+from phalanx.plan.lines import Lines
+from phalanx.plan.reading import OF_LICENSE
+from phalanx.plan.timetable import Taking
+
+
+class CyclePromises:
+    """See Promises."""
+
+    def __init__(self, draft: Draft, others: Iterable[Job]) -> None:
+        """`others` were not planned, and cannot start now."""
+        self._table = draft.table
+        self.held_back: dict[str, float | None] = {}
+        self.places: dict[str, dict[int, Counts]] = {}
+        for entry in draft.entries:
+            if entry.taking.first:
+                self.held_back[entry.job.uid] = draft.picture.grid.at(entry.taking.first)
+            else:
+                self.places[entry.job.uid] = dict(_by_class(entry.taking, draft.picture.lines))
+        self.held_back |= dict.fromkeys([job.uid for job in (*draft.unknown, *others)])
+
+    def spare(self, length_s: float | None) -> Vector:
+        """See Promises."""
+        return self._table.spare(length_s)
+
+
+def _by_class(taking: Taking, lines: Lines) -> Iterator[tuple[int, Counts]]:
+    for part, (at, counts) in zip(taking.demand.parts, taking.places, strict=True):
+        if part.eq_class == OF_LICENSE:
+            continue
+        column = np.zeros(len(lines) - lines.extra, dtype=np.int64)
+        for node, count in lines.loads(at, counts):
+            column[node] += count
+        yield part.eq_class, column

@@ -1,0 +1,204 @@
+"""A plan as it grows: podgroups one after another, each at the earliest time that has room for it.
+
+Each has room until its end beside all that run and all that were planned before it, so whoever
+starts earlier than somebody ahead of it delays nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from phalanx.batch.jobs import Job
+from phalanx.plan.foreseen import Foreseen
+from phalanx.plan.promised import Kept
+from phalanx.plan.reading import Picture, to_start
+from phalanx.plan.timetable import Demand, Taking, Timetable
+
+
+class Entry:
+    """A podgroup that waits, and the room that was found for it, or `kept` from before."""
+
+    __slots__ = ("job", "kept", "past_runs", "taking")
+
+    def __init__(self, job: Job, taking: Taking, past_runs: int, kept: Kept | None = None) -> None:
+        self.job = job
+        self.taking = taking
+        self.past_runs = past_runs
+        self.kept = kept
+
+
+class Draft:
+    """A plan as it grows, over one session."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.session = picture.session
+        self.picture = picture
+        self.table: Timetable = self.picture.timetable()
+        self.entries: list[Entry] = []
+        self.unknown: list[Job] = []
+        self._has_moved = False
+        """Somebody that was kept a place has an earlier one now."""
+        self._found: dict[tuple[object, ...], _Found] = {}
+        self._at = self.picture.lines.index
+
+    def add(
+        self,
+        jobs: Sequence[Job],
+        kept: Mapping[str, Kept],
+        foreseen: Foreseen | None = None,
+        *,
+        improves: bool,
+    ) -> None:
+        """Plan these, in this order, after all that were; none later than it is `kept` places,
+        unless somebody new is ahead of it, and earlier only where this `improves` on that. Nobody
+        looks for earlier places where an earlier plan has `foreseen` all that is free now."""
+        demands = [(job, *self._demand(job)) for job in jobs]
+        held = self._hold(demands, kept)
+        if foreseen is not None and not foreseen.covers(self.picture, self.table):
+            foreseen = None
+        for job, demand, past_runs in demands:
+            if demand is None:
+                continue
+            before = held.get(job.uid)
+            if before is not None and (
+                not improves or (foreseen is not None and foreseen.had(job.uid, demand))
+            ):
+                self.entries.append(Entry(job, before, past_runs, kept[job.uid]))
+                continue
+            taking = self._earliest(demand) if before is None else self._earlier(before)
+            if taking is None:
+                self.unknown.append(job)
+                continue
+            self.table.take(taking)
+            stays = before is not None and taking is before
+            self._has_moved |= before is not None and not stays
+            self.entries.append(Entry(job, taking, past_runs, kept[job.uid] if stays else None))
+
+    def _hold(
+        self, demands: Iterable[tuple[Job, Demand | None, int]], kept: Mapping[str, Kept]
+    ) -> dict[str, Taking]:
+        """Takes the places that are kept still, of all until the first that has none."""
+        names = self.session.cluster.dims.names
+        held: dict[str, Taking] = {}
+        for job, demand, _ in demands:
+            if job.uid not in kept:
+                break
+            if demand is not None:
+                taking = kept[job.uid].again(self.table, demand, self._at, names)
+                if taking is not None:
+                    held[job.uid] = taking
+        if self.table.take_all(list(held.values())):
+            return held
+        free: dict[str, Taking] = {}
+        for uid, taking in held.items():
+            if self.table.is_free(taking):
+                self.table.take(taking)
+                free[uid] = taking
+        return free
+
+    def _demand(self, job: Job) -> tuple[Demand | None, int]:
+        length = self.picture.length(job.spec)
+        return self.picture.demand(job, length), length.past_runs
+
+    def _earlier(self, before: Taking) -> Taking:
+        """Gives the room back; an earlier one if there is, or the same."""
+        self.table.give_back(before)
+        taking = self._earliest(before.demand, before.first) if before.first else None
+        if taking is None:
+            return before
+        self._found.clear()  # what was given back may be what somebody did not find
+        return taking
+
+    def alone(self, jobs: Iterable[Job]) -> dict[str, float]:
+        """When each of these could start if nobody else waited, by podgroup. Takes nothing."""
+        found = ((job, self._demand(job)[0]) for job in jobs)
+        takings = ((job, self._earliest(d)) for job, d in found if d is not None)
+        grid = self.picture.grid
+        return {job.uid: grid.at(taking.first) for job, taking in takings if taking is not None}
+
+    def with_room_now(self, jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
+        """Of these, those for whom there may be room now, and the others: for them there is not,
+        whatever the nodes and quotas."""
+        room: dict[int, int] = {}
+        may: list[Job] = []
+        cannot: list[Job] = []
+        for job in jobs:
+            eq_class = job.eq_class
+            if eq_class is None:
+                may.append(job)
+                continue
+            count = room.get(eq_class.index)
+            if count is None:
+                count = self.table.room_now(eq_class.vector, eq_class.asked)
+                room[eq_class.index] = count
+            (may if count and count >= to_start(job) else cannot).append(job)
+        return may, cannot
+
+    def start_now(self, jobs: Iterable[Job]) -> list[Job]:
+        """Of these, in this order, plan those that can start now beside all that was planned.
+        The others."""
+        waiting: list[Job] = []
+        hopeless: set[object] = set()
+        for job in jobs:
+            kind = self.picture.kind(job)
+            if kind in hopeless:
+                waiting.append(job)
+                continue
+            demand, past_runs = self._demand(job)
+            if demand is None:
+                continue
+            taking = self._earliest(demand, 1)
+            if taking is None:
+                waiting.append(job)
+                if kind is not None:
+                    hopeless.add(kind)
+            else:
+                self.table.take(taking)
+                self.entries.append(Entry(job, taking, past_runs))
+        return waiting
+
+    def foreseen(self) -> Foreseen | None:
+        """For the next plan; None where somebody's move may have left room to somebody ahead."""
+        if self._has_moved:
+            return None
+        demands = {entry.job.uid: entry.taking.demand for entry in self.entries}
+        return Foreseen(self.picture, self.table, demands)
+
+    def _earliest(self, demand: Demand, end: int | None = None) -> Taking | None:
+        """As the timetable says. Room only ever shrinks while a plan grows: nobody asks again for
+        a time at which less was not to be had."""
+        key = (demand.quotas, *((part.eq_class, id(part.nodes)) for part in demand.parts))
+        found = self._found.setdefault(key, _Found())
+        counts = tuple(part.count for part in demand.parts)
+        begin = found.begin(counts, demand.length_s)
+        never = len(self.table.grid) if end is None else end
+        if begin >= never:
+            return None
+        taking = self.table.earliest(demand, begin, end)
+        found.add(counts, demand.length_s, never if taking is None else taking.first)
+        return taking
+
+
+class _Found:
+    """When there was room for demands of one kind: how many tasks, how long, and when."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[int, ...], float], int] = {}
+
+    def begin(self, counts: tuple[int, ...], length_s: float | None) -> int:
+        """No such demand has room before this time."""
+        long = float("inf") if length_s is None else length_s
+        found = self._known.get((counts, long))
+        if found is not None:
+            return found
+        return max(
+            (
+                at
+                for (least, shorter), at in self._known.items()
+                if shorter <= long and all(a <= b for a, b in zip(least, counts, strict=True))
+            ),
+            default=0,
+        )
+
+    def add(self, counts: tuple[int, ...], length_s: float | None, at: int) -> None:
+        self._known[counts, float("inf") if length_s is None else length_s] = at

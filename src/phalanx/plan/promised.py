@@ -1,0 +1,125 @@
+"""Places in time that were promised: they are kept from plan to plan, and over restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from phalanx.plan.grid import Grid
+from phalanx.plan.timetable import Demand, Taking, Timetable
+
+
+class PromisedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """Equal tasks of a promise: how many, what each asks for by resource, and on which nodes, so
+    many on each."""
+
+    count: int
+    request: dict[str, float]
+    nodes: list[str]
+    counts: list[int]
+
+
+class PromiseRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A promise, as it is stored."""
+
+    podgroup: str
+    place: int
+    """Promises are made in the order of these."""
+    at_s: float
+    parts: list[PromisedPart]
+
+
+class Kept:
+    """A place in time that a podgroup was promised: nodes by name, as others may come and go."""
+
+    __slots__ = ("_counts", "_names", "_nodes", "_wanted", "at_s")
+
+    def __init__(
+        self, at_s: float, wanted: list[tuple[int, bytes]], nodes: list[list[str]],
+        counts: list[np.ndarray], names: Sequence[str],
+    ) -> None:  # fmt: skip
+        """`wanted`: of each part how many tasks, and what each asks for of `names`, resources."""
+        self.at_s = at_s
+        self._wanted = wanted
+        self._nodes = nodes
+        self._counts = counts
+        self._names = names
+
+    @classmethod
+    def of(cls, taking: Taking, grid: Grid, lines: Sequence[str], names: Sequence[str]) -> Kept:
+        """What was found: `lines` are the names of nodes, `names` those of resources."""
+        return cls(
+            grid.at(taking.first),
+            _wanted(taking.demand),
+            [[lines[node] for node in nodes.tolist()] for nodes, _ in taking.places],
+            [counts for _, counts in taking.places],
+            names,
+        )
+
+    @classmethod
+    def read(cls, row: PromiseRow) -> Kept:
+        """What was stored."""
+        names = sorted({name for part in row.parts for name in part.request})
+        return cls(
+            row.at_s,
+            [(p.count, _bytes([p.request.get(name, 0.0) for name in names])) for p in row.parts],
+            [part.nodes for part in row.parts],
+            [np.array(part.counts, dtype=np.int64) for part in row.parts],
+            names,
+        )
+
+    def row(self, podgroup: str, place: int) -> PromiseRow:
+        """To be stored."""
+        parts = [
+            PromisedPart(
+                count=count,
+                request={
+                    name: amount
+                    for name, amount in zip(
+                        self._names, np.frombuffer(request).tolist(), strict=True
+                    )
+                    if amount
+                },
+                nodes=nodes,
+                counts=counts.tolist(),
+            )
+            for (count, request), nodes, counts in zip(
+                self._wanted, self._nodes, self._counts, strict=True
+            )
+        ]
+        return PromiseRow(podgroup=podgroup, place=place, at_s=self.at_s, parts=parts)
+
+    def again(
+        self, table: Timetable, demand: Demand, at: Mapping[str, int], names: Sequence[str]
+    ) -> Taking | None:
+        """The same place in a later timetable, free or not; None if it can be no more, or asks for
+        else."""
+        if names is not self._names and list(names) != list(self._names):
+            self._read_anew(names)
+        if _wanted(demand) != self._wanted:
+            return None
+        if not all(name in at for nodes in self._nodes for name in nodes):
+            return None
+        indexes = [np.array([at[name] for name in nodes], dtype=np.intp) for nodes in self._nodes]
+        return table.standing(demand, self.at_s, tuple(zip(indexes, self._counts, strict=True)))
+
+    def _read_anew(self, names: Sequence[str]) -> None:
+        """There are other resources, or in another order."""
+        known = [
+            dict(zip(self._names, np.frombuffer(r).tolist(), strict=True)) for _, r in self._wanted
+        ]
+        self._wanted = [
+            (count, _bytes([amounts.get(name, 0.0) for name in names]))
+            for (count, _), amounts in zip(self._wanted, known, strict=True)
+        ]
+        self._names = names
+
+
+def _wanted(demand: Demand) -> list[tuple[int, bytes]]:
+    return [(part.count, part.request.tobytes()) for part in demand.parts]
+
+
+def _bytes(amounts: list[float]) -> bytes:
+    return np.array(amounts, dtype=np.float64).tobytes()

@@ -1,0 +1,19 @@
+"""What the control store answers about what happened in its cluster."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from phalanx.observe.events import EventPage, EventQuery
+from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
+
+
+class ListEvents(Request[EventPage]):
+    """What happened to jobs, gangs, nodes, queues and the head itself. Raises ValueError for a
+    question that is none."""
+
+    kind: ClassVar[int] = 31
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    query: EventQuery

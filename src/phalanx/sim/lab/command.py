@@ -1,0 +1,105 @@
+"""What `phalanx simulate --lab` prints: a table of kinds of work, and the day in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.sim.lab.day import Day
+from phalanx.sim.lab.estimates import SLACK_S
+from phalanx.sim.lab.giving_way import SHORT_S, GaveWay
+from phalanx.sim.lab.outcome import KindFigures, Outcome, outcome
+from phalanx.sim.lab.people import Size
+
+HEADERS = (
+    "KIND", "JOBS", "STARTS", "WAIT P50", "P90", "P99", "GPU-HOURS", "TOLD", "BY THEN", "LATE P90",
+)  # fmt: skip
+_PAIRS = 6
+"""So many pairs of kinds are named, of those where one gave way to the other."""
+
+
+def run(
+    size: Size, seed: int, promised: int, restarts: int, progress: Callable[[float, float], None]
+) -> Outcome:
+    """Simulate the day. Raises ValueError for a lab that is none."""
+    for name, value, least, most in (
+        ("--users", size.users, 1, 10_000),
+        ("--machines", size.nodes, 4, 1_000),
+        ("--hours", size.hours, 1, 168),
+    ):
+        if not least <= value <= most:
+            raise ValueError(f"{name} {value:g}: allowed is {least} to {most:,}")
+    day = Day(size, seed, promised=promised, restarts=restarts)
+    day.run(progress)
+    return outcome(day)
+
+
+def rows(found: Outcome) -> list[list[str]]:
+    """The table's rows."""
+    return [_row(one) for one in found.kinds]
+
+
+def _row(one: KindFigures) -> list[str]:
+    told = ["-", "-", "-"]
+    if one.expected is not None:
+        held = one.expected
+        told = [f"{held.count}", f"{held.by_then_pct:.0f} %", _length(held.late_p90_s)]
+    waits = [_length(s) for s in (one.wait_p50_s, one.wait_p90_s, one.wait_p99_s)]
+    return [one.kind, f"{one.jobs}", f"{one.starts}", *waits, f"{one.gpu_hours:,.0f}", *told]
+
+
+def sentences(found: Outcome) -> list[str]:
+    """What stands below the table."""
+    states = ", ".join(f"{count} {state}" for state, count in found.states.items())
+    said = [
+        f"GPUs were in use for {found.busy_pct:.1f} % of the day, {found.busiest_pct:.1f} % in the "
+        f"best hour. All was over after {found.hours:g} hours.",
+        f"Jobs: {states}. {found.elements:,} elements of arrays, {found.attempts:,} attempts in "
+        f"the history, of which {found.gave_way.count:,} gave way to others. {found.gave_up} "
+        "people gave up waiting.",
+    ]
+    if found.gave_way.count:
+        said.append(_of_giving_way(found.gave_way))
+    if found.expected is not None:
+        held = found.expected
+        said.append(
+            f"Of {held.count} starts that were foretold, half of them {_length(held.lead_p50_s)} "
+            f"or less ahead, {held.by_then_pct:.1f} % came by then (within {SLACK_S:g} s); half "
+            f"of all came {_length(held.early_p50_s)} early or more, and one in ten more than "
+            f"{_length(held.late_p90_s)} late. Of {found.nobody_knew} nobody could say it when "
+            "they began to wait."
+        )
+    if sum(found.learnt):
+        before, between, after = found.learnt
+        said.append(
+            f"Where run times were learnt, {between} of {sum(found.learnt)} starts came between "
+            f"their two times, {before} before and {after} after."
+        )
+    if found.heads > 1:
+        said.append(
+            f"The head died {found.heads - 1} times, while {found.promises_met} promises stood."
+        )
+    said += [f"Refused: {text}" for text in found.refused]
+    said.append(
+        "\n".join(("Lost:", *found.lost))
+        if found.lost
+        else "No job, element, record or promise was lost."
+    )
+    said.append(f"History {found.digest}.")
+    return said
+
+
+def _of_giving_way(found: GaveWay) -> str:
+    job, often = found.most
+    named = [f"{one.count} {one.kind} to {one.to} ({one.action})" for one in found.pairs[:_PAIRS]]
+    return (
+        f"Who gave way were {found.jobs} jobs and elements, {job} most often ({often} times); "
+        f"{found.short} attempts had run for less than {SHORT_S:g} s. Most often: "
+        f"{', '.join(named)}."
+    )
+
+
+def _length(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f}s"
+    minutes = round(seconds / 60)
+    return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"

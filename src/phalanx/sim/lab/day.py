@@ -1,0 +1,180 @@
+"""Runs a lab's day: people submit, machines work, the head decides; and at times the head dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from phalanx.errors import PhalanxError
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.jobs.arrays import split_element
+from phalanx.model.jobs.records import JobRecord
+from phalanx.protocol.bundle_messages import StartMember
+from phalanx.protocol.requests.gangs import SetRules, ShowPlan
+from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, Manifest
+from phalanx.protocol.requests.queues import CreateQueue
+from phalanx.protocol.requests.reservations import Reserve, SetLicense
+from phalanx.sim.chaos.kernel import Kernel
+from phalanx.sim.lab.books import GpuBook
+from phalanx.sim.lab.estimates import Estimates
+from phalanx.sim.lab.head import MIDNIGHT, LabHead, Store
+from phalanx.sim.lab.machine import Machine
+from phalanx.sim.lab.people import HOUR_S, Size, machines, queues
+from phalanx.sim.lab.rules import rules
+from phalanx.sim.lab.work import LICENSE, LICENSES, Submission, draw_day, reservations
+
+AWAY_S = 20.0
+"""A head that died is there again after so long."""
+_FIRST_CYCLE_S = 0.5
+"""By then a new head has decided; nobody who waited for it has asked for anything yet."""
+_LOOK_S = 600.0
+"""So often somebody looks when what waits is expected to start."""
+_LONGEST_HOURS = 96.0
+"""What has not ended so long after the last submission is left."""
+assert len(b"no0000") == PREFIX_BYTES
+
+
+class Day:
+    """One day of one lab. Same arguments, same history."""
+
+    def __init__(self, size: Size, seed: int, *, promised: int = 0, restarts: int = 0) -> None:
+        """`promised`: of so many of each queue places are kept in time; 0: of none. `restarts`:
+        the head dies so often, at times drawn from the seed."""
+        self.size = size
+        self.kernel = kernel = Kernel(f"lab {seed}")
+        self.work = draw_day(size, seed)
+        self.store = Store()
+        self.gpus = GpuBook(kernel, size.gpus)
+        self.estimates = Estimates(MIDNIGHT)
+        self.of_job = {one.spec.uid: one for one in self.work}
+        self.gave_up: set[str] = set()
+        self.refused: list[str] = []
+        self.promises_met = 0
+        """So many had a promise when a head died."""
+        self.broken: list[str] = []
+        """Promises that the next head did not keep."""
+        self.heads = 0
+        self._left: dict[tuple[str, str], float] = {}
+        """Work left of members that were interrupted and keep what they did."""
+        self.machines = [
+            Machine(number, total, kernel, self) for number, total in enumerate(machines(size))
+        ]
+        self.head: LabHead | None = None
+        self._start_head()
+        self._prepare(promised)
+        for one in self.work:
+            kernel.at(one.at_s, partial(self._submit, one))
+        kernel.after(_LOOK_S, self._look)
+        draw = kernel.rng("restarts")
+        for _ in range(restarts):
+            kernel.at(draw.uniform(0.05, 0.95) * size.hours * HOUR_S, self._head_dies)
+
+    def run(self, progress: Callable[[float, float], None]) -> None:
+        """Until all that was submitted is over. `progress` gets hours done, and in all."""
+        hours, last = 0.0, self.size.hours
+        while hours < last or (self._lives() and hours < last + _LONGEST_HOURS):
+            hours += 0.5
+            self.kernel.run(hours * HOUR_S)
+            progress(min(hours, last), last)
+
+    def records(self) -> list[JobRecord]:
+        """All jobs, as the head knows them."""
+        assert self.head is not None
+        return list(self.head.control.gang_scheduler.jobs.table.all())
+
+    def _lives(self) -> bool:
+        return self.head is None or any(not job.is_finished for job in self.records())
+
+    # ---- the head ----------------------------------------------------------------------------
+
+    def _start_head(self) -> None:
+        self.heads += 1
+        self.kernel.log("head", f"starts, life {self.heads}")
+        self.head = LabHead(self.kernel, self.store, self.machines)
+
+    def _head_dies(self) -> None:
+        if self.head is not None:
+            self.kernel.log("head", "dies")
+            self.head.die()
+            self.head = None
+            before = self.store.promises()
+            self.kernel.after(AWAY_S, self._start_head)
+            self.kernel.after(AWAY_S + _FIRST_CYCLE_S, partial(self._compare, before))
+
+    def _compare(self, before: dict[str, float]) -> None:
+        """Who was promised a time by the last head has no later one from this one."""
+        after = self.store.promises()
+        self.promises_met += len(before)
+        for uid, at_s in before.items():
+            now_s = after.get(uid)
+            if now_s is None and uid not in self.estimates.started:
+                self.broken.append(f"{uid} was promised a place, and the next head forgot it")
+            elif now_s is not None and now_s > max(at_s, MIDNIGHT + self.kernel.now):
+                self.broken.append(f"{uid} starts {now_s - at_s:g} s later with the next head")
+
+    def _prepare(self, promised: int) -> None:
+        """Queues, licences and reservations; the machines have joined."""
+        self.kernel.run(0.0)
+        assert self.head is not None
+        if promised:
+            self.head.ask(SetRules(rules(promised), "lab.yaml"))
+        for name, fields in queues(self.size):
+            self.head.ask(CreateQueue(name, fields))
+        self.head.ask(SetLicense(LICENSE, LICENSES))
+        for spec in reservations(self.size):
+            self.head.ask(Reserve(spec))
+
+    # ---- people ------------------------------------------------------------------------------
+
+    def _submit(self, one: Submission) -> None:
+        if self.head is None:  # the command asks again until there is one
+            self.kernel.after(AWAY_S, partial(self._submit, one))
+            return
+        manifest = Manifest("Job", msgspec.msgpack.encode(one.spec))
+        try:
+            self.head.ask(ApplyManifests([manifest], one.spec.uid.encode()))
+        except PhalanxError as error:
+            self.refused.append(f"{one.spec.name}: {error}")
+            return
+        self.kernel.log(one.spec.user, f"submits {one.spec.name}")
+        if one.patience_s is not None:
+            self.kernel.after(one.patience_s, partial(self._give_up, one))
+
+    def _give_up(self, one: Submission) -> None:
+        if one.spec.uid not in self.estimates.started and self.head is not None:
+            self.gave_up.add(one.spec.uid)
+            self.head.ask(CommandJob(one.spec.uid, "cancel"))
+
+    def _look(self) -> None:
+        self.kernel.after(_LOOK_S, self._look)
+        if self.head is not None:
+            self.estimates.look(self.head.ask(ShowPlan()))
+
+    # ---- what members do (Programs) ----------------------------------------------------------
+
+    def begins(self, order: StartMember) -> float:
+        """See Programs."""
+        self.estimates.began(order.job, self.kernel.now)
+        work, position = self._work_of(order)
+        self.gpus.change(work.kind, _gpus(work), 1)
+        return self._left.get((order.job, order.name), work.runs_s[position])
+
+    def ends(self, order: StartMember, ran_s: float, code: int) -> None:
+        """See Programs."""
+        work, position = self._work_of(order)
+        self.gpus.change(work.kind, _gpus(work), -1)
+        if work.keeps and code:
+            member = (order.job, order.name)
+            left_s = self._left.get(member, work.runs_s[position]) - ran_s
+            self._left[member] = max(left_s, 1.0)
+
+    def _work_of(self, order: StartMember) -> tuple[Submission, int]:
+        found = split_element(order.job)
+        array, index = found if found is not None else (order.job, "0")
+        return self.of_job[array], int(index)
+
+
+def _gpus(work: Submission) -> float:
+    return work.spec.groups[0].template.needs.get("GPU", 0.0)

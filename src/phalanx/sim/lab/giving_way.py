@@ -1,0 +1,66 @@
+"""Who gave way to whom on a day, how often the same did, and after how short a time."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from phalanx.model.attempts import PREEMPTED, Attempt
+
+SHORT_S = 60.0
+"""Who ran for less had hardly begun."""
+_SAID = re.compile(r"its place went to [^/]*/(\S+) \((\S+)\)")
+_NOBODY = "nobody"
+
+
+class Giving(msgspec.Struct, frozen=True, kw_only=True):
+    """Attempts of one kind of work that gave way to one other kind, by one action."""
+
+    action: str
+    kind: str
+    to: str
+    count: int
+
+
+class GaveWay(msgspec.Struct, frozen=True, kw_only=True):
+    """All attempts that gave way. Members of a gang count each."""
+
+    count: int
+    pairs: tuple[Giving, ...]
+    """The most frequent first."""
+    short: int
+    """So many had run for less than `SHORT_S`."""
+    jobs: int
+    """Jobs and elements of which at least one did."""
+    most: tuple[str, int]
+    """The member that did most often, and how often."""
+
+
+def gave_way(attempts: Iterable[Attempt], kinds: Mapping[str, str]) -> GaveWay:
+    """What the history says of it. `kinds`: the kind of work that each job is, by its name."""
+    found = [one for one in attempts if one.state == PREEMPTED]
+    pairs: Counter[tuple[str, str, str]] = Counter()
+    for one in found:
+        said = _SAID.match(one.reason)
+        to, action = said.groups() if said else (_NOBODY, "")
+        pairs[action, _kind(one.job, kinds), _kind(to, kinds)] += 1
+    members = Counter(f"{one.job}/{one.member}" for one in found)
+    return GaveWay(
+        count=len(found),
+        pairs=tuple(
+            Giving(action=action, kind=kind, to=to, count=count)
+            for (action, kind, to), count in sorted(
+                pairs.items(), key=lambda pair: (-pair[1], pair[0])
+            )
+        ),
+        short=sum(one.elapsed_s < SHORT_S for one in found),
+        jobs=len({one.job for one in found}),
+        most=min(members.items(), key=lambda pair: (-pair[1], pair[0]), default=("", 0)),
+    )
+
+
+def _kind(job: str, kinds: Mapping[str, str]) -> str:
+    return kinds.get(job.partition("[")[0], job)

@@ -1,0 +1,188 @@
+"""A simulated machine: a node's own machines for bundles and members, and programs that take time.
+
+What a node decides of bundles and members is production code (`node`), and so is its way to the
+head, which says again what was not confirmed. Programs, connections and files are simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from phalanx.model.exit_codes import KILLED, SIGNALLED
+from phalanx.node.bundle_table import BundleTable
+from phalanx.node.control_link import RemoteControl
+from phalanx.node.dispatch import MessageTable
+from phalanx.node.group_places import GroupPlaces
+from phalanx.node.groups import NodeGroups
+from phalanx.node.job_members import JobMembers
+from phalanx.node.usage import NoUsageMeter
+from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
+from phalanx.protocol.cluster_messages import (
+    Acked,
+    ForwardedReply,
+    Join,
+    Joined,
+    NodeReport,
+    ViewRow,
+)
+from phalanx.resources.instances import NodeResources
+from phalanx.sim.chaos.kernel import Kernel
+from phalanx.sim.chaos.members import NoJobFiles, NoMemoryMeter
+
+STOPS_S = 4.0
+"""A program that hears SIGTERM ends so much later."""
+_TERMINATED = SIGNALLED + 15
+
+
+class Programs(Protocol):
+    """What the commands of members do."""
+
+    def begins(self, order: StartMember) -> float:
+        """A member's command begins; for how long it runs, in seconds."""
+        ...
+
+    def ends(self, order: StartMember, ran_s: float, code: int) -> None:
+        """It has ended, after so long."""
+        ...
+
+
+class Wire:
+    """A machine's connection to the head. See Peer."""
+
+    tag = "head"
+    peer = b""
+
+    def __init__(self, say: Callable[[Any], None]) -> None:
+        self.post = self.send = say
+
+
+class _Leases:
+    """See groups.Leases: nothing runs here outside of bundles."""
+
+    is_draining = False
+
+    def dispatch_in(self, room: bytes | None, now: float) -> None:
+        """See Leases."""
+
+    def end_claim(self, group: bytes) -> None:
+        """See Leases."""
+
+
+class Machine:
+    """One node of the lab."""
+
+    def __init__(
+        self, number: int, total: dict[str, float], kernel: Kernel, programs: Programs
+    ) -> None:
+        self.name = f"node{number:03d}"
+        self.prefix = f"no{number:04d}".encode()
+        self.node_id = self.prefix.hex().ljust(56, "0")
+        self.resources = NodeResources(total)
+        self._kernel = kernel
+        self._programs = programs
+        self._running: dict[bytes, tuple[StartMember, float]] = {}
+        """The order of each program that runs, and when it began."""
+        self._unique = 0
+        self._epoch = 0
+        self._wire: Wire | None = None
+        self._control = RemoteControl()
+        self._bundles = BundleTable(self.resources)
+        places = GroupPlaces(self.node_id, self._bundles)
+        self.members = JobMembers(
+            self._clock, self._bundles, self._control, self, NoJobFiles(), NoMemoryMeter(),
+            self._make_unique, NoUsageMeter(), self._note,
+        )  # fmt: skip
+        self._groups = NodeGroups(
+            self.prefix, self._clock, self._bundles, places, _Leases(), (self.members,),
+            self._control, lambda: None, self._report, lambda port: True,
+        )  # fmt: skip
+        self._table = table = MessageTable()
+        self._groups.handle_in(table)
+        self.members.handle_in(table)
+        table.on(Joined, self._joined)
+        table.on(Acked, self._control.acked)
+        table.on(ForwardedReply, self._control.replied)
+
+    # ---- the head ----------------------------------------------------------------------------
+
+    def join(self, wire: Wire) -> None:
+        """There is a head, for the first time or again."""
+        self._wire = wire
+        row = ViewRow(
+            node_id=self.node_id,
+            prefix=self.prefix,
+            host=self.name,
+            port=1,
+            state="ALIVE",
+            total=self.resources.total(),
+            available=self.resources.available(),
+            labels={},
+            devices=self.resources.devices_left(),
+        )
+        wire.post(Join(row, self.name, self._epoch, {}, self._bundles.inventory()))
+
+    def _joined(self, message: Joined) -> None:
+        assert self._wire is not None
+        self._epoch = message.epoch
+        self._control.connected(self._wire)
+
+    def head_gone(self) -> None:
+        """The head's process has died."""
+        self._wire = None
+        self._control.disconnected()
+
+    def hears(self, message: Any) -> None:
+        """The head says something; what is for machines with other work is passed over."""
+        self._table.handle(message)
+
+    def tick(self) -> None:
+        """Time has passed."""
+        now = self._clock()
+        self._groups.tick(now)
+        self.members.tick(now)
+        if self._bundles.tick(now):
+            self._report()
+        self._groups.settle()
+
+    def _report(self) -> None:
+        free, devices = self.resources.available(), self.resources.devices_left()
+        self._control.report(NodeReport(available=free, devices=devices))
+
+    def _clock(self) -> float:
+        return self._kernel.now
+
+    def _note(self, text: str, *, level: str = "", job: str = "") -> None:
+        self._kernel.log(self.name, f"{job} {text}")
+
+    def _make_unique(self, size: int) -> bytes:
+        self._unique += 1
+        return self._unique.to_bytes(size, "big")
+
+    # ---- CommandEffects ----------------------------------------------------------------------
+
+    def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
+        """See CommandEffects."""
+        self._running[process] = (order, self._kernel.now)
+        self._kernel.after(self._programs.begins(order), partial(self._ends, process, 0))
+
+    def terminate(self, process: bytes) -> None:
+        """See CommandEffects."""
+        self._kernel.after(STOPS_S, partial(self._ends, process, _TERMINATED))
+
+    def kill(self, process: bytes) -> None:
+        """See CommandEffects."""
+        self._kernel.after(0.0, partial(self._ends, process, KILLED))
+
+    def signal(self, process: bytes, number: int, to: Receivers) -> None:
+        """See CommandEffects. Programs here save what they did when they end."""
+
+    def _ends(self, process: bytes, code: int) -> None:
+        found = self._running.pop(process, None)
+        if found is None:
+            return
+        order, began = found
+        self._programs.ends(order, self._kernel.now - began, code)
+        self.members.exited(process, code, "")
+        self._groups.settle()

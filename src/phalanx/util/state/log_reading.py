@@ -1,0 +1,34 @@
+"""Reading the log of a daemon or worker to its end, and on from there as it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from phalanx.observe.log_lines import LogPiece, LogRecord
+from phalanx.protocol.requests.logs import ReadProcessLog
+
+
+class LogReading:
+    """How far a log was read. One part of it at a time is in memory."""
+
+    def __init__(self, ask: Callable[[ReadProcessLog], LogPiece], node: str, worker: str) -> None:
+        """`node` and `worker`: as ReadProcessLog has them."""
+        self._ask = ask
+        self._node = node
+        self._worker = worker
+        self._file = self._offset = 0
+
+    def parts(self) -> Iterator[list[bytes]]:
+        """The lines that were not given yet, without their ends, up to where the log ends now."""
+        while True:
+            piece = self._ask(ReadProcessLog(self._node, self._worker, self._file, self._offset))
+            self._file, self._offset = piece.file, piece.offset
+            yield piece.data.splitlines()
+            if piece.is_end:
+                return
+
+
+def time_of(record: LogRecord) -> float:
+    """When it was written, in seconds since the epoch."""
+    return datetime.fromisoformat(record.time.replace("Z", "+00:00")).timestamp()

@@ -1,0 +1,57 @@
+"""The future of a call that runs as a task."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from phalanx.api.objects import cancel, withdraw
+from phalanx.errors import TaskCancelledError, WorkerCrashedError
+
+
+class LostProcessError(BrokenProcessPool, WorkerCrashedError):
+    """The process that ran the call ended, as often as the call may be tried. Other calls of the
+    executor are not concerned: it goes on, in other processes."""
+
+
+class TaskFuture(Future[Any]):
+    """The future of a task. Unlike a thread's, it can be cancelled while the task runs."""
+
+    ref: Any = None
+    """The task's reference, from its start to its end."""
+    _is_withdrawn = False
+
+    def cancel(self) -> bool:
+        """Drop the task if it has not begun, interrupt it if it runs; False when it is done."""
+        if self.cancelled():
+            return True
+        ref = self.ref
+        if not super().cancel():
+            return False
+        self.set_running_or_notify_cancel()
+        if ref is not None:
+            cancel(ref)
+        return True
+
+    def withdraw(self) -> bool:
+        """Cancel the task unless a worker has it. Whether that was so."""
+        ref = self.ref
+        if ref is None:
+            return self.cancel()
+        self._is_withdrawn = True
+        if withdraw(ref):
+            return self.cancel()
+        self._is_withdrawn = False
+        return False
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """What came of the task: an error of its own, of the cluster, or of who withdrew it."""
+        if self._is_withdrawn and isinstance(exception, TaskCancelledError):
+            self.cancel()
+            return
+        if isinstance(exception, WorkerCrashedError) and not isinstance(
+            exception, TaskCancelledError
+        ):
+            exception = LostProcessError(str(exception))
+        super().set_exception(exception)

@@ -1,0 +1,77 @@
+"""What pages tell of what happened."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.dashboard.pages import events
+from phalanx.dashboard.pages.lists import ROWS
+
+from .test_app import run, served
+from .world import EVENTS, EVIL, NOW, Head, description, event, job, node, picture
+
+
+def numbers(words):
+    return [one.number for one in events.events(picture(), words).listed.rows]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ({}, [8, 7, 6, 5, 4, 3, 2, 1]),
+        ({"kind": "preempted"}, [5]),
+        ({"kind": "no such kind", "since": "no such time"}, [8, 7, 6, 5, 4, 3, 2, 1]),
+        ({"job": "default/runs"}, [5, 4, 3, 2]),
+        ({"job": "next"}, [5]),
+        ({"user": EVIL}, [6, 3, 2]),
+        ({"node": node(1).node_id}, [5, 4, 3, 1]),
+        ({"node": EVIL}, [8, 4]),
+        ({"queue": "lab", "q": "PREEMPTED next"}, [5]),
+        ({"since": "1h"}, [8, 7, 6, 5, 4, 3, 2, 1]),
+        ({"q": "nothing of that kind"}, []),
+        ({"page": "99"}, [8, 7, 6, 5, 4, 3, 2, 1]),
+    ],
+)
+def test_events_are_filtered_newest_first(words, found):
+    assert numbers(words) == found
+
+
+def test_a_page_of_many_says_how_many_there_are():
+    many = picture(events=[event(n, "submitted", job=f"default/j{n}") for n in range(2 * ROWS + 1)])
+    first = events.events(many, {}).listed
+    assert (len(first.rows), first.matched, first.pages) == (ROWS, 101, 3)
+    assert [one.number for one in events.events(many, {"page": "3"}).listed.rows] == [0]
+    old = picture(events=[event(-5000, "submitted", job="default/a"), *EVENTS])
+    assert events.events(old, {"since": "1h"}).listed.matched == len(EVENTS)
+
+
+def test_the_command_that_prints_the_same_is_safe_in_a_shell():
+    assert events.command({"kind": "placed", "q": "x"}) == "phalanx events --kind placed"
+    assert events.command({"job": "a; rm -rf /"}) == "phalanx events --job 'a; rm -rf /'"
+
+
+def test_a_job_tells_who_got_its_places_and_whose_it_got():
+    steps = events.steps_of(picture(), description(job("runs", submitted=NOW - 60)))
+    assert [(one.what, one.other) for one in steps] == [
+        ("Pending", ""), ("preempted", "default/next"), ("placing", f"default/{EVIL}"),
+        ("placed", ""),
+    ]  # fmt: skip
+
+
+def test_pages_link_to_who_took_and_change_while_they_are_open():
+    async def look():
+        head = Head()
+        async with served(head) as (client, dashboard):
+            text = (await client.get("/jobs/default/runs")).text
+            assert 'href="/jobs/default/next"' in text and "for <a" in text
+            assert "What happened here" in (await client.get(f"/nodes/{node(1).node_id}")).text
+            before = (await client.get("/events")).text
+            assert "<code>phalanx events</code>" in before
+            assert 'id="event-8"' in before and 'id="event-9"' not in before
+            head.picture = picture(
+                events=[*EVENTS, event(9, "ended", job="default/runs", state="Failed")]
+            )
+            await dashboard.watch._look()
+            assert 'id="event-9"' in (await client.get("/events")).text
+
+    run(look())

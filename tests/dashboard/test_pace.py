@@ -1,0 +1,25 @@
+"""Questions take a small part of the head's time, and one slow answer has no page stand still."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.dashboard.pace import MOST_S, REMEMBERED, Pace
+
+
+@pytest.mark.parametrize(
+    ("answers", "pause_s"),
+    [
+        ([], 0.0),
+        ([0.2], 10.0),
+        ([0.02, 8.6], 1.0),
+        ([8.6, 0.02], 1.0),
+        ([0.02] + [0.2] * REMEMBERED, 10.0),
+        ([9.0] * REMEMBERED, MOST_S),
+    ],
+)
+def test_the_shortest_of_the_last_answers_is_what_a_question_costs(answers, pause_s):
+    pace = Pace()
+    for took_s in answers:
+        pace.heard(took_s)
+    assert pace.pause_s == pytest.approx(pause_s)

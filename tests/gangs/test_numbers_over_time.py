@@ -1,0 +1,60 @@
+"""What a cluster's numbers were over time, as its head kept them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from phalanx.head.numbers import MAX_SERIES, NumbersOverTime
+from phalanx.protocol.requests.series import GetSeries
+
+from .nodes_world import World
+from .test_cycle_log import put
+
+ASKER: Any = None
+"""Nobody: the answer is returned at once."""
+
+
+def means(world: World, after: float = 0.0) -> dict[tuple[str, str], list[float]]:
+    """The points of the finest steps."""
+    told = world.ask(GetSeries(after))
+    return {(one.what, one.of): [mean for _, mean in one.points[0]] for one in told.numbers}
+
+
+def test_the_head_counts_what_nodes_give_what_jobs_do_and_what_queues_hold():
+    world = World()
+    world.add("n1", 4.0)
+    put(world, "runs", cpus=3.0)
+    put(world, "waits", cpus=2.0)
+    for _ in range(12):
+        world.now += 10.0
+        world.shell.on_tick(world.now)
+    found = means(world)
+    assert found["total", "CPU"][-1] == 4.0
+    assert (found["jobs", "running"][-1], found["jobs", "waiting"][-1]) == (1.0, 1.0)
+    assert found["queue default", "CPU"][-1] == 3.0
+    assert len(found["total", "CPU"]) > 10
+    recent = means(world, world.ask(GetSeries()).at - 1.0)
+    assert all(len(points) <= 2 for points in recent.values()), "only what is new"
+
+
+def test_a_number_too_many_takes_the_place_of_one_of_a_queue_that_is_gone_or_none():
+    world = World()
+    world.add("n1", 4.0)
+    put(world, "runs")
+    scheduler = world.shell.gang_scheduler
+    (queue,) = (row for row in scheduler.gang_requests.queue_rows() if row.name == "default")
+    queues = [structs.replace(queue, name=f"q{n}") for n in range(MAX_SERIES)]
+    numbers = NumbersOverTime(world.shell.clock, world.shell.nodes, list, lambda: queues)
+    numbers.tick(world.now)
+
+    def known() -> set[str]:
+        return {one.what for one in numbers.tell(ASKER, GetSeries()).numbers}
+
+    full = known()
+    assert len(full) < MAX_SERIES and "queue q1" in full and f"queue q{MAX_SERIES - 1}" not in full
+    queues[0] = structs.replace(queue, name="late")
+    world.now += 1_000_000.0
+    numbers.tick(world.now)
+    assert "queue late" in known() and "queue q0" not in known()

@@ -1,0 +1,38 @@
+"""Reasons are worked out anew each time while that is cheap, and kept for a while when not."""
+
+from __future__ import annotations
+
+from tests.head.making import TestClock
+
+from phalanx.head.gangs.kept_reasons import PAUSE, SHORT_S, KeptReasons
+
+
+class Head:
+    """Works answers out, each in `took_s`."""
+
+    def __init__(self, took_s: float) -> None:
+        self.now, self.took_s, self.count = 100.0, took_s, 0
+        self.reasons = KeptReasons(TestClock(lambda: self.now), self.work_out)
+
+    def work_out(self) -> dict[str, str]:
+        self.now += self.took_s
+        self.count += 1
+        return {"a": f"reason {self.count}"}
+
+    def asked(self) -> str:
+        return self.reasons.get()["a"]
+
+
+def test_a_cheap_answer_is_always_new():
+    head = Head(SHORT_S / 2)
+    assert [head.asked() for _ in range(3)] == ["reason 1", "reason 2", "reason 3"]
+
+
+def test_a_dear_answer_is_good_for_so_long_that_all_who_ask_take_a_tenth_of_the_time():
+    head = Head(1.0)
+    assert head.asked() == "reason 1"
+    head.now += PAUSE - 0.1
+    assert head.asked() == "reason 1"
+    head.now += 0.1
+    assert head.asked() == "reason 2"
+    assert head.count == 2

@@ -1,0 +1,124 @@
+"""Dask on Phalanx: graphs whose pieces stay in the store, and Dask's own cluster as a gang."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.bag
+import distributed
+import numpy as np
+import pandas as pd
+import pytest
+from dask.callbacks import Callback
+from dask.utils_test import GetFunctionTestMixin
+from tests.polling import eventually
+
+import phalanx
+from phalanx.integrations.dask import Cluster, enable, get
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "integrations"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session() -> Iterator[None]:
+    phalanx.shutdown()
+    phalanx.init("local", num_cpus=3, resources={"scanner": 1})
+    yield
+    phalanx.shutdown()
+
+
+class TestGet(GetFunctionTestMixin):  # type: ignore[misc]  # untyped
+    """Dask's own tests of what computes graphs."""
+
+    get = staticmethod(get)
+
+
+def test_pieces_go_from_task_to_task_and_not_through_the_caller() -> None:
+    driver = os.getpid()
+
+    def arrive() -> Piece:
+        assert os.getpid() != driver, "it came through the caller"
+        return Piece()
+
+    class Piece:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return arrive, ()
+
+    made = dask.delayed(lambda: Piece())()
+    seen = dask.delayed(lambda piece: type(piece).__name__)(made)
+    assert seen.compute(scheduler="phalanx") == "Piece"
+
+
+def test_it_can_be_the_default_and_options_of_tasks_are_given_by_annotations() -> None:
+    def resources() -> dict[str, float]:
+        return phalanx.get_runtime_context().get_assigned_resources()
+
+    with enable():
+        with dask.annotate(phalanx={"resources": {"scanner": 1}}):
+            scanning = dask.delayed(resources)()
+        assert dask.compute(scanning, optimize_graph=False)[0]["scanner"] == 1
+    assert dask.delayed(resources)().compute(scheduler=get, remote_args={"num_cpus": 2}) == {
+        "CPU": 2.0
+    }
+
+
+def test_results_may_be_written_to() -> None:
+    numbers = dask.delayed(np.arange)(5.0).compute(scheduler="phalanx")
+    numbers[0] = 7
+    frame = dask.delayed(pd.DataFrame)({"a": [1.0, 2.0]}).compute(scheduler="phalanx")
+    frame.loc[0, "a"] = 7
+    assert (numbers[0], frame["a"].sum()) == (7, 9)
+
+
+def test_errors_are_the_users_own() -> None:
+    with pytest.raises(ZeroDivisionError):
+        dask.delayed(divmod)(1, 0).compute(scheduler="phalanx")
+
+
+def test_callbacks_are_called() -> None:
+    keys: list[object] = []
+    with Callback(posttask=lambda key, *_: keys.append(key)):
+        dask.delayed(abs)(-1, dask_key_name="one").compute(scheduler="phalanx")
+    assert keys == ["one"]
+
+
+def test_what_is_persisted_can_stay_in_the_store() -> None:
+    bag = dask.bag.from_sequence(range(10), npartitions=2).map(lambda value: value * value)
+    kept = bag.persist(scheduler="phalanx", keep=True)
+    assert all(isinstance(node.args[0], phalanx.ObjectRef) for node in dict(kept.dask).values())
+    assert kept.sum().compute(scheduler="phalanx") == 285
+    assert kept.compute(scheduler="phalanx") == [value * value for value in range(10)]
+
+
+def test_a_cluster_is_a_gang_that_grows_and_shrinks() -> None:
+    with Cluster(1) as cluster, distributed.Client(cluster) as client:
+        assert client.submit(os.getpid).result(60) != os.getpid()
+        assert cluster.dashboard_link.startswith("http://127.0.0.1:")
+        cluster.scale(2)
+        client.wait_for_workers(2, timeout=60)
+        assert phalanx.available_resources().get("CPU", 0) == 0
+        cluster.scale(1)
+        eventually(lambda: len(client.scheduler_info()["workers"]) == 1)
+        eventually(lambda: phalanx.available_resources().get("CPU", 0) == 1)
+        assert client.submit(pow, 2, 3).result(60) == 8
+    eventually(lambda: phalanx.available_resources().get("CPU", 0) == 3)
+
+
+def test_a_cluster_that_never_fits_says_so() -> None:
+    with pytest.raises(RuntimeError, match="could never"):
+        Cluster(8)
+
+
+@pytest.mark.parametrize("name", ["dask_collections.py", "dask_cluster.py"])
+def test_the_examples_run(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), "local"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("1000 rolls")

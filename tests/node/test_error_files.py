@@ -1,0 +1,35 @@
+"""What is told of the files in which members say why they failed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from phalanx.node.error_files import TOLD_CHARACTERS, told_in
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({"message": {"message": "ValueError: bad", "extraInfo": {}}}, "ValueError: bad"),
+        ({"message": "RuntimeError: worse"}, "RuntimeError: worse"),
+        ({"message": {"message": "E: two\n  lines \x1b[31mred"}}, "E: two lines [31mred"),
+        ({"message": {"message": {"message": "too deep"}}}, ""),
+        ({"message": 3}, ""),
+        ({}, ""),
+        (["message"], ""),
+    ],
+)
+def test_the_message_of_a_file(found, told):
+    assert told_in(json.dumps(found).encode()) == told
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[" * 100_000])
+def test_what_is_no_such_file_says_nothing(data):
+    assert told_in(data) == ""
+
+
+def test_a_long_message_is_cut():
+    told = told_in(json.dumps({"message": "x" * 1000}).encode())
+    assert (len(told), told[-3:]) == (TOLD_CHARACTERS, "...")

@@ -1,0 +1,30 @@
+"""What a node hears of itself and of others when it asks for the view."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from phalanx.node import planning
+from phalanx.node.planning import ViewRefresh
+from phalanx.protocol.cluster_messages import View, ViewRow
+from phalanx.protocol.requests.cluster import ViewChanges
+
+ME, OTHER = b"node-a", b"node-b"
+
+
+def row(prefix: bytes, state: str) -> ViewRow:
+    return ViewRow(prefix.hex(), prefix, "10.0.0.1", 7, state, {}, {}, labels={})
+
+
+def test_an_answer_says_nothing_of_the_node_that_asks(monkeypatch):
+    """The head makes an answer, writes what it rests on, and sends it: what it has sent meanwhile
+    of this node, that it drains no more for instance, would be undone."""
+    asked: list[Any] = []
+    views: list[View] = []
+    monkeypatch.setattr(planning, "ask", lambda control, node, request, then: asked.append(then))
+    control: Any = SimpleNamespace(is_connected=True)
+    refresh = ViewRefresh(ME + bytes(10), control, views.append)
+    assert refresh.is_awaited(1.0)
+    asked.pop()(lambda: ViewChanges(7, [row(ME, "DRAINING"), row(OTHER, "ALIVE")]))
+    assert [[one.prefix for one in view.rows] for view in views] == [[OTHER]]

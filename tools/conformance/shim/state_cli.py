@@ -1,0 +1,51 @@
+"""The commands of `ray` for listings as objects of click, which tests call: ours.
+
+They write warnings to standard error; Ray's tests expect Python's, and get both. And they ask the
+cluster that the test uses, which Ray's find by a file.
+"""
+
+import contextlib
+import functools
+import io
+import sys
+import warnings
+
+import ray
+import typer.main
+
+from phalanx.cli.ray_command import app
+
+
+def conf_cluster():
+    """How this program's cluster, or its own session, is found."""
+    return ray.get_runtime_context().gcs_address if ray.is_initialized() else ""
+
+
+_commands = typer.main.get_command(app).commands
+
+
+def _warning(command):
+    run = command.callback
+
+    @functools.wraps(run)
+    def callback(*args, **kwargs):
+        said = io.StringIO()
+        if kwargs.get("address") in (None, "auto") and conf_cluster():
+            kwargs["address"] = conf_cluster()
+        try:
+            with contextlib.redirect_stderr(said):
+                return run(*args, **kwargs)
+        finally:
+            sys.stderr.write(said.getvalue())
+            for line in said.getvalue().splitlines():
+                if line.startswith("warning: "):
+                    warnings.warn(line, stacklevel=2)
+
+    command.callback = callback
+    return command
+
+
+ray_list = _warning(_commands["list"])
+ray_get = _warning(_commands["get"])
+logs_state_cli_group = _warning(_commands["logs"])
+summary_state_cli_group = _warning(_commands["summary"])

@@ -1,0 +1,184 @@
+"""Runs the test suites that other programs ship, over Phalanx: what passes, and why not the rest.
+
+    python tools/integrations/run.py [HOST ...] [--newest]
+
+Each file of `hosts` names a program, the version that was tested, and pytest's arguments for the
+suite in its package. It is installed into an environment of its own below `.venv-hosts`, and
+nothing of it is copied. The exit code is 1 when a test fails that the file does not explain, or
+when a suite has no tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+VENVS = ROOT / ".venv-hosts"
+"""Parsl's suite leaves out all files that have "integration" in their path."""
+LIMIT_S = 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """One program, and how its suite is run."""
+
+    name: str
+    package: str = ""
+    """Without one the suite is a part of the interpreter: `python_has` names its module, which
+    some installations of Python leave out, and `pinned` is a version of Python."""
+    python_has: str = ""
+    pinned: str
+    """The version that the table in docs/integrations.md has beside the newest."""
+    arguments: list[str]
+    """Pytest's; `{suites}` stands for our directory of suites, `{site}` for where hosts lie."""
+    also: list[str] = field(default_factory=list)
+    """What its suite needs beside it, in pip's words."""
+    env: dict[str, str] = field(default_factory=dict)
+    known: dict[str, str] = field(default_factory=dict)
+    """Why a test does not pass, by a part of its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a suite."""
+
+    version: str
+    passed: int
+    total: int
+    skipped: int
+    failed: list[str]
+
+
+def read_host(path: Path) -> Host:
+    """A host's file; `{suites}` is our directory. Raises TypeError for a key that is none."""
+    return Host(**yaml.safe_load(path.read_text().replace("{suites}", str(HERE / "suites"))))
+
+
+def interpreter(host: Host, is_newest: bool) -> str:
+    """The Python for a suite: this one, or one of those on the PATH that has the suite. Raises
+    LookupError when there is none."""
+    if not host.python_has:
+        return sys.executable
+    names = [f"python3.{minor}" for minor in range(19, 9, -1)]
+    for name in names if is_newest else [f"python{host.pinned}"]:
+        asking = f"import sys, {host.python_has}; print(sys.executable)"
+        try:
+            found = subprocess.run([name, "-c", asking], capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return found.stdout.strip()
+    wanted = "version" if is_newest else host.pinned
+    raise LookupError(
+        f"Python {wanted} with the module {host.python_has} is on the PATH (Debian has it in "
+        "libpython3-testsuite)"
+    )
+
+
+def environment(host: Host, is_newest: bool) -> Path:
+    """The Python of a virtual environment with the host, its suite's needs and Phalanx."""
+    name = f"{host.name}-newest" if is_newest else f"{host.name}-{host.pinned}"
+    directory = VENVS / name
+    python = directory / "bin" / "python"
+    if not python.exists():
+        subprocess.run([interpreter(host, is_newest), "-m", "venv", str(directory)], check=True)
+    wanted = [host.package if is_newest else f"{host.package}=={host.pinned}"]
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    eager = ["--upgrade"] if is_newest else []
+    packages = [*wanted, *host.also] if host.package else host.also
+    subprocess.run([*pip, *eager, *packages, "-e", str(ROOT)], check=True)
+    return python
+
+
+def run(host: Host, is_newest: bool) -> Outcome:
+    """Install and run a suite."""
+    python = environment(host, is_newest)
+    asking = f"from importlib.metadata import version; print(version({host.package!r}))"
+    if not host.package:
+        asking = "import platform; print(platform.python_version())"
+    version = subprocess.check_output([str(python), "-c", asking], text=True).strip()
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        site = subprocess.check_output([str(python), "-c", where], text=True).strip()
+        command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["-c", str(HERE / "suites" / "pytest.ini"), f"--junitxml={report}"]
+        command += [word.replace("{site}", site) for word in host.arguments]
+        path = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        env = {**os.environ, "HOME": scratch, "TMPDIR": scratch, "PATH": path, **host.env}
+        for name in ("PHALANX_ADDRESS", "XDG_RUNTIME_DIR"):
+            env.pop(name, None)
+        try:
+            subprocess.run(command, env=env, cwd=scratch, check=False, timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            print(f"{host.name}: it did not end within {LIMIT_S} s")
+        return _outcome(version, report)
+
+
+def _outcome(version: str, report: Path) -> Outcome:
+    cases = list(ET.parse(report).getroot().iter("testcase")) if report.exists() else []
+    if not cases:
+        return Outcome(version=version, passed=0, total=0, skipped=0, failed=["no test ran"])
+    bad = [one for one in cases if one.find("failure") is not None or one.find("error") is not None]
+    skipped = [one for one in cases if one.find("skipped") is not None]
+    failed = sorted({f"{one.get('classname', '')}::{one.get('name', '')}" for one in bad})
+    passed = len(cases) - len(bad) - len(skipped)
+    return Outcome(
+        version=version,
+        passed=passed,
+        total=passed + len(failed),
+        skipped=len(skipped),
+        failed=failed,
+    )
+
+
+def heed_interrupts() -> None:
+    """Have suites begin as in a terminal: what a shell starts in the background ignores SIGINT, and
+    so does all that it starts, such as the jobs that submitit's tests cancel by that signal."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def main() -> int:
+    """See the top."""
+    heed_interrupts()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("hosts", nargs="*", help="names of files in hosts; by default all")
+    parser.add_argument("--newest", action="store_true", help="the newest version, not the pinned")
+    chosen = parser.parse_args()
+    files = sorted((HERE / "hosts").glob("*.yaml"))
+    known = [file.stem for file in files]
+    for name in chosen.hosts:
+        if name not in known:
+            parser.error(f"there is no host {name!r}; there are: {', '.join(known)}")
+    code, rows = 0, []
+    for file in files:
+        if chosen.hosts and file.stem not in chosen.hosts:
+            continue
+        host = read_host(file)
+        try:
+            found = run(host, chosen.newest)
+        except LookupError as missing:
+            rows.append(f"| {host.name} | – | not run: no {missing} |")
+            continue
+        rows.append(f"| {host.name} | {found.version} | {found.passed} of {found.total} |")
+        for test in found.failed:
+            why = next((why for part, why in host.known.items() if part in test), None)
+            print(f"{host.name}: {test}: {why or 'NOT EXPLAINED'}")
+            code = code if why else 1
+    print("\n| host | version | passed |\n|---|---|---|")
+    print("\n".join(rows))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

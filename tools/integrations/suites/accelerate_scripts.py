@@ -1,0 +1,54 @@
+"""accelerate's shipped scripts as gangs, on one node and on two with two processes each."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from lines import GANG, lines
+
+PART = str(Path(__file__).with_name("accelerate_part.py"))
+ON_CPUS = ("-e", "ACCELERATE_USE_CPU=true", "-e", "OMP_NUM_THREADS=1")
+OF_TWO = ("test_split_between_processes_tensor",)
+"""It expects two processes."""
+OF_GPUS = (
+    "test_can_join_uneven_inputs",
+    "test_join_can_override_even_batches",
+    "test_join_can_override_for_mixed_type_dataloaders",
+    "test_join_raises_warning_for_iterable_when_overriding_even_batches",
+)
+"""accelerate joins uneven inputs on GPUs alone: elsewhere it warns of that, and waits for ever."""
+COUNT = """
+from accelerate import Accelerator
+state = Accelerator().state
+print(f"index {state.process_index} of {state.num_processes}", flush=True)
+"""
+LAUNCH = (
+    f"{sys.executable} -m accelerate.commands.launch --multi_gpu --num_machines=$WORLD_SIZE "
+    "--machine_rank=$RANK --main_process_ip=$MASTER_ADDR --main_process_port=$MASTER_PORT "
+    "--num_processes=4 --mixed_precision=no --dynamo_backend=no "
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "size", "left_out"),
+    [
+        ("test_script", 2, ()),
+        ("test_script", 4, OF_TWO),
+        ("test_sync", 2, ()),
+        ("test_sync", 4, ()),
+        ("test_ops", 2, ()),
+        ("test_ops", 4, ()),
+        ("test_distributed_data_loop", 2, OF_GPUS),
+    ],
+)
+def test_a_shipped_script(two_nodes, script, size, left_out):
+    run = [sys.executable, PART, script, *left_out]
+    found = lines(*GANG, str(size), *ON_CPUS, "--", *run, of=script)
+    assert found == [f"{script}: process {rank} of {size}" for rank in range(size)]
+
+
+def test_its_launcher_starts_two_processes_in_each_member(two_nodes, tmp_path):
+    script = tmp_path / "count.py"
+    script.write_text(COUNT)
+    found = lines(*GANG, "2", *ON_CPUS, "--", "sh", "-c", f"{LAUNCH}{script}", of="index")
+    assert found == [f"index {rank} of 4" for rank in range(4)]

@@ -1,0 +1,11 @@
+"""Dask's own tests of what computes graphs, over ours."""
+
+from __future__ import annotations
+
+from dask.utils_test import GetFunctionTestMixin
+
+from phalanx.integrations.dask import get
+
+
+class TestGet(GetFunctionTestMixin):  # type: ignore[misc]  # untyped
+    get = staticmethod(get)

@@ -1,0 +1,13 @@
+"""Optuna's own tests of storages, over the journal that our example keeps its study in."""
+
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.testing.pytest_storages import StorageTestCase
+
+
+class TestJournal(StorageTestCase):
+    @pytest.fixture
+    def storage(self, tmp_path):
+        path = str(tmp_path / "journal.log")
+        return JournalStorage(JournalFileBackend(path, lock_obj=JournalFileOpenLock(path)))
