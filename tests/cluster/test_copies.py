@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import numpy as np
+from tests.polling import eventually
 
 import phalanx
-from tests.polling import eventually
 
 SIZE = 300_000
 

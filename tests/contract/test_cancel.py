@@ -282,6 +282,29 @@ def test_a_running_async_call_is_cancelled(ray, get, tally, eventually, cancelle
     assert get(actor.ping.remote()) == "pong"
 
 
+def test_an_async_call_that_catches_its_cancellation_gives_no_value(
+    ray, get, tally, eventually, cancelled
+):
+    @ray.remote
+    class Holder:
+        async def hold(self):
+            tally.add()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return "ended early"
+
+        async def ping(self):
+            return "pong"
+
+    actor = Holder.remote()
+    ref = actor.hold.remote()
+    eventually(lambda: tally.count() == 1)
+    ray.cancel(ref)
+    cancelled(ref)
+    assert get(actor.ping.remote()) == "pong"
+
+
 def test_a_running_sync_call_sees_that_it_is_cancelled(ray, tally, eventually, cancelled, get):
     @ray.remote
     class Watcher:

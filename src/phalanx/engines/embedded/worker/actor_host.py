@@ -431,8 +431,7 @@ class ActorHost:
             # A reference can be awaited, too: a method that returns one gives it away.
             if inspect.isawaitable(result) and not isinstance(result, ObjectRef):
                 result = await result
-            if context.leaves:  # user code has caught what exit_actor raised
-                raise WorkerExit
+            _check_end(context)
             if inspect.isasyncgen(result):
                 message = await self._results.stream_async(
                     connection, call, result, context, started
@@ -493,6 +492,14 @@ def _result_of(construction: Coroutine[Any, Any, bool]) -> bool:
     except StopIteration as end:
         return bool(end.value)
     raise RuntimeError("only an async actor's constructor can wait")
+
+
+def _check_end(context: TaskContext) -> None:
+    """Raise where user code has caught what was to end its call: nobody wants the result."""
+    if context.leaves:
+        raise WorkerExit
+    if context.is_cancelled:
+        raise asyncio.CancelledError
 
 
 def _parts(entry: Entry) -> tuple[Connection, Call]:
