@@ -15,12 +15,18 @@ from .head_world import World
 from .nodes_world import StoredWorld
 
 
-def test_two_queues_that_each_want_more_than_their_half_do_not_take_turns():
+def world_of_two_queues(members=1, cpus=4):
+    """Four CPUs, queues a and b, and a gang `first` of a's that has begun."""
     world = World(cpus=4)
     world.queue("a")
     world.queue("b")
-    world.gang("first", "a", members=2, cpus=2)
+    world.gang("first", "a", members=members, cpus=cpus)
     world.rounds(5)
+    return world
+
+
+def test_two_queues_that_each_want_more_than_their_half_do_not_take_turns():
+    world = world_of_two_queues(members=2, cpus=2)
     world.gang("second", "b", members=2, cpus=2)
     world.rounds()
     assert (world.running(), world.preempted) == (["first"], [])
@@ -39,22 +45,14 @@ def test_who_is_evicted_waits_until_the_other_has_started():
 
 @pytest.mark.parametrize("mine", [1, 2])
 def test_a_queue_keeps_what_it_deserves(mine):
-    world = World(cpus=4)
-    world.queue("a")
-    world.queue("b")
-    world.gang("first", "a", members=1, cpus=mine)
-    world.rounds(5)
+    world = world_of_two_queues(cpus=mine)
     world.gang("second", "b", members=1, cpus=4)
     world.rounds()
     assert (world.running(), world.preempted) == (["first"], [])
 
 
 def test_what_was_lent_is_taken_back():
-    world = World(cpus=4)
-    world.queue("a")
-    world.queue("b")
-    world.gang("first", "a", members=1, cpus=4)
-    world.rounds(5)
+    world = world_of_two_queues()
     world.gang("second", "b", members=1, cpus=2)
     world.rounds()
     assert (world.running(), world.preempted) == (["second"], ["first"])
@@ -130,11 +128,7 @@ def promised(world):
 
 def test_a_promise_that_others_of_its_queue_have_taken_is_none_any_more():
     """Else its queue would have its turn before all others for as long as it waits."""
-    world = World(cpus=4)
-    world.queue("a")
-    world.queue("b")
-    world.gang("first", "a", members=1, cpus=4)
-    world.rounds(5)
+    world = world_of_two_queues()
     world.gang("second", "b", members=1, cpus=2)
     world.now += 1.0
     world.shell.on_round(world.now)
@@ -146,11 +140,7 @@ def test_a_promise_that_others_of_its_queue_have_taken_is_none_any_more():
 
 
 def test_a_promise_stands_until_the_room_is_free():
-    world = World(cpus=4)
-    world.queue("a")
-    world.queue("b")
-    world.gang("first", "a", members=1, cpus=4)
-    world.rounds(5)
+    world = world_of_two_queues()
     world.gang("second", "b", members=1, cpus=2)
     for _ in range(3):
         world.now += 1.0
@@ -179,11 +169,7 @@ def test_the_next_head_withdraws_a_promise_that_is_not_kept():
 
 
 def test_a_promise_goes_with_its_gang_and_leaves_the_next_one_of_its_name_alone():
-    world = World(cpus=4)
-    world.queue("a")
-    world.queue("b")
-    world.gang("first", "a", members=1, cpus=4)
-    world.rounds(5)
+    world = world_of_two_queues()
     command = Process(command=("true",), requests=(("CPU", 2.0),))
     group = TaskGroup(name="a", replicas=1, template=Template(processes=(command,)))
     job = JobSpec(name="second", queue="b", groups=(group,))
