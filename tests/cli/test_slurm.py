@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,14 @@ srun -n 1 -J apart -o step-%s-%t.out echo apart
 srun sh -c 'exit $SLURM_PROCID'
 echo code $?
 exit 5
+"""
+
+
+ALONE = """\
+#!/bin/bash
+#SBATCH --ntasks=2 --output=alone.out
+srun -l sh -c 'echo $SLURM_PROCID'
+squeue -h -j $SLURM_JOB_ID -o %T
 """
 
 
@@ -99,6 +108,18 @@ def test_steps_that_run_and_their_numbers(slurm):
         ]
     )[0]
     assert rows == [f"{job}|COMPLETED", f"{job}.0|COMPLETED", f"{job}.1|COMPLETED"]
+
+
+def test_a_script_finds_srun_where_nobody_put_it_up(slurm):
+    home = Path(slurm.machine.home)
+    (home / "alone.sh").write_text(ALONE)
+    command = (sys.executable, "-m", "phalanx", "sbatch", "--wait", "alone.sh")
+    bare = {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        command, env=slurm.machine.env | bare, cwd=home, timeout=PATIENCE_S, check=False
+    )
+    *steps, state = (home / "alone.out").read_text().splitlines()
+    assert (sorted(steps), state, done.returncode) == (["0: 0", "1: 1"], "RUNNING", 0)
 
 
 WARNED = """\

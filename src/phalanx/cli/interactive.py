@@ -25,6 +25,7 @@ from phalanx.cli.allocation import (
 )
 from phalanx.cli.attached import Program, follow
 from phalanx.cli.forwarding import serve_port
+from phalanx.cli.new_names import NewName
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
@@ -189,7 +190,7 @@ def alloc(
     gpus: Annotated[float, typer.Option(min=0, help="GPUs of each member.")] = 0,
     memory: Annotated[str | None, typer.Option(help="Memory of each member, like 4Gi.")] = None,
     queue: Annotated[str, typer.Option("--queue", "-q", help="That it waits in.")] = "default",
-    name: Annotated[str | None, typer.Option("--name", "-n", help="What to call it.")] = None,
+    name: NewName = None,
     limit: Annotated[
         str | None, typer.Option("--time", "-t", help="How long it may be held: 2h30m, 90.")
     ] = None,

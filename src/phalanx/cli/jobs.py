@@ -23,6 +23,7 @@ from phalanx.cli.job_view import (
     job_text,
     jobs_text,
 )
+from phalanx.cli.new_names import NewName
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
@@ -133,7 +134,7 @@ def run(
     ] = None,
     queue: Queue = "default",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
-    name: Annotated[str | None, typer.Option("--name", "-n", help="What to call it.")] = None,
+    name: NewName = None,
     retries: Annotated[int, typer.Option(min=0, help="Restarts after failures.")] = 0,
     limit: Annotated[
         str | None,
@@ -146,7 +147,7 @@ def run(
     signal: Annotated[
         str | None,
         typer.Option(
-            help="[B:]NAME[@SECONDS] before the end, as USR1@300, and when its place is taken; "
+            help="[B:]NAME\\[@SECONDS] before the end, as USR1@300, and when its place is taken; "
             "B: only the shell."
         ),
     ] = None,
@@ -160,7 +161,7 @@ def run(
     ] = False,
     after: Annotated[
         str | None,
-        typer.Option(help="Not before other jobs: afterok:A:B, afterany:C, after:D+10, ..."),
+        typer.Option(help="Not before other jobs: afterok:17:18, afterany:19, after:20+10, ..."),
     ] = None,
     array: Annotated[
         str | None, typer.Option(help="Once for each index: 0-99, 0-99%10 (ten at once), 1,3,5-9.")

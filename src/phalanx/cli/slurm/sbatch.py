@@ -22,7 +22,21 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.requests.jobs import GetJob
 
-_STARTER = """\
+BESIDE = (
+    *("srun", "sbatch", "squeue", "scancel", "scontrol", "sinfo"),
+    *("sacct", "salloc", "seff", "sprio", "sshare"),
+)
+"""What a script finds where no Slurm's command is on its node."""
+_STARTER = f"""\
+if ! command -v srun >/dev/null; then
+  b="$PHALANX_FILES/slurm_commands"; mkdir -p "$b" || exit 1
+  for c in {" ".join(BESIDE)}; do
+    printf '#!%s\\nfrom phalanx.cli.slurm.main import main\\nmain("%s")\\n' \\
+      "$PHALANX_PYTHON" "$c" >"$b/$c" && chmod 700 "$b/$c" || exit 1
+  done
+  export PATH="$PATH:$b"
+fi
+""" + """\
 f="$PHALANX_FILES/slurm_script"; chmod 700 "$f" || exit 1
 h=$(hostname -s 2>/dev/null || hostname)
 a=${PHALANX_ARRAY_INDEX-}
@@ -41,7 +55,7 @@ if [ "$err" = "$out" ]; then exec 2>&1; else exec 2>>"$err" || exit 1; fi
 exec <"$in" || exit 1
 exec "$f" "$@"
 """
-"""Opens the script's files on the node, then becomes the script."""
+"""Opens the script's files on the node, then becomes the script, which finds Slurm's commands."""
 HOLDER = ("sleep", "infinity")
 
 

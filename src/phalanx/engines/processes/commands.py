@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
@@ -21,6 +22,8 @@ _INHERITED = {
 NAMED = "PHALANX_JOB_ENV"
 """A variable of the node: names of others that commands get too, with commas between them; one
 that ends with a star stands for all that begin so."""
+PYTHON = "PHALANX_PYTHON"
+"""The variable by which a command finds the Python that has this package on its node."""
 
 
 def inherited(variables: Mapping[str, str]) -> dict[str, str]:
@@ -62,7 +65,8 @@ def exec_command(argv: Sequence[str], variables: Mapping[str, str], directory: s
     try:
         os.chdir(directory)
         try:
-            os.execvpe(argv[0], list(argv), {**inherited(os.environ), **variables})
+            node = inherited(os.environ) | {PYTHON: sys.executable}
+            os.execvpe(argv[0], list(argv), {**node, **variables})
         except FileNotFoundError:
             code = NOT_FOUND
             _say(f"phalanx: there is no command {argv[0]}\n")

@@ -1,0 +1,24 @@
+"""What commands say of themselves."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+from rich.text import Text
+
+from phalanx.cli.commands import app
+
+
+def texts(command, path="phalanx"):
+    """(where it stands, text) of a command, its options, and all commands below it."""
+    yield path, command.help or ""
+    for parameter in command.params:
+        yield f"{path} {parameter.name}", getattr(parameter, "help", None) or ""
+    for name, below in getattr(command, "commands", {}).items():
+        yield from texts(below, f"{path} {name}")
+
+
+@pytest.mark.parametrize(("where", "text"), list(texts(typer.main.get_command(app))))
+def test_help_is_shown_as_it_is_written(where, text):
+    """To what prints help a word between two colons may be a picture, one in brackets a colour."""
+    assert Text.from_markup(text, emoji=True).plain == text.replace("\\[", "[")
