@@ -140,8 +140,10 @@ def test_srun_outlives_the_signal_that_is_meant_for_its_tasks(slurm):
 HEARS = """\
 #!/bin/sh
 trap 'touch batch' USR2
-srun sh -c 'trap "touch step" USR1; touch runs-$SLURM_NODEID
-    until [ -e end ]; do sleep 0.1 || :; done'
+srun sh -c '
+  trap "touch step" USR1; touch runs-$SLURM_NODEID
+  until [ -e end ]; do sleep 0.1 || :; done
+'
 """
 
 

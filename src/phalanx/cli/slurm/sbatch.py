@@ -27,7 +27,7 @@ BESIDE = (
     *("sacct", "salloc", "seff", "sprio", "sshare"),
 )
 """What a script finds where no Slurm's command is on its node."""
-_STARTER = f"""\
+_PUT_UP = f"""\
 if ! command -v srun >/dev/null; then
   b="$PHALANX_FILES/slurm_commands"; mkdir -p "$b" || exit 1
   for c in {" ".join(BESIDE)}; do
@@ -36,7 +36,8 @@ if ! command -v srun >/dev/null; then
   done
   export PATH="$PATH:$b"
 fi
-""" + """\
+"""
+_STARTER = """\
 f="$PHALANX_FILES/slurm_script"; chmod 700 "$f" || exit 1
 h=$(hostname -s 2>/dev/null || hostname)
 a=${PHALANX_ARRAY_INDEX-}
@@ -55,7 +56,7 @@ if [ "$err" = "$out" ]; then exec 2>&1; else exec 2>>"$err" || exit 1; fi
 exec <"$in" || exit 1
 exec "$f" "$@"
 """
-"""Opens the script's files on the node, then becomes the script, which finds Slurm's commands."""
+"""Opens the script's files on the node, then becomes the script."""
 HOLDER = ("sleep", "infinity")
 
 
@@ -104,7 +105,7 @@ def _spec(
         number,
         asked,
         shape,
-        ("sh", "-c", _STARTER, "sbatch", *output_files(number, asked), *arguments),
+        ("sh", "-c", _PUT_UP + _STARTER, "sbatch", *output_files(number, asked), *arguments),
         HOLDER,
         exported(asked, os.environ),
         (f"--script={script}",),
