@@ -52,3 +52,28 @@ def test_strategies_of_their_own_keep_their_class():
     wanted = task(value(b"there-", 2**20), key=spread)
     locality.place(wanted, number_of=lambda key: 1)
     assert wanted.key is spread
+
+
+def test_a_node_that_has_read_an_argument_has_a_copy_of_it():
+    locality = Locality(ME, EventRing(), is_here=lambda name: False, wall=lambda: 0.0)
+    read, large = value(b"there-", 2**20), value(b"other-", 2**18)
+    locality.has_read(task(read).inputs, b"other-worker----")
+    wanted = task(read, large)
+    locality.place(wanted, number_of=lambda key: 1)
+    assert wanted.key.near == b"other-"  # both lie there
+    locality.node_died(b"other-")
+    wanted = task(read, large)
+    locality.place(wanted, number_of=lambda key: 1)
+    assert wanted.key.near == b"there-"
+
+
+def test_copies_are_forgotten_where_too_many_are_known(monkeypatch):
+    monkeypatch.setattr("phalanx.owner.tasks.locality.COPIES_KNOWN", 1)
+    locality = Locality(ME, EventRing(), is_here=lambda name: False, wall=lambda: 0.0)
+    first, second = value(b"there-", 2**20), value(b"third-", 2**20)
+    for one in (first, second):
+        locality.has_read(task(one).inputs, b"other-worker----")
+    for one, near in ((first, b"there-"), (second, b"other-")):
+        wanted = task(one, value(b"other-", 1))
+        locality.place(wanted, number_of=lambda key: 1)
+        assert wanted.key.near == near

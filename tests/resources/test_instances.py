@@ -116,6 +116,24 @@ def test_totals_that_cannot_be() -> None:
         NodeResources({"CPU": -1})
 
 
+class Counted(str):
+    """A name that counts how often names are compared for their order."""
+
+    compared = 0
+
+    def __lt__(self, other: str) -> bool:
+        Counted.compared += 1
+        return str.__lt__(self, other)
+
+
+def test_a_node_of_a_thousand_resources_is_not_sorted_for_each_of_them() -> None:
+    names = [Counted(f"r{number:04}") for number in range(1000)]
+    node = NodeResources(dict.fromkeys(names, 1))
+    assert Counted.compared < 20 * len(names)
+    node.set_total("CPU", 1)
+    assert list(node.total())[:2] == ["CPU", "r0000"]
+
+
 def test_a_blocked_task_resumes_at_once_and_the_debt_is_reported_as_nothing() -> None:
     node = NodeResources({"CPU": 2})
     blocked = node.acquire(resources("2 CPU"))

@@ -248,8 +248,9 @@ class NodeResources:
         if not units:
             self._total.pop(name, None)
             return
+        last = next(reversed(self._total), "")
         self._total[name] = units
-        if not before:
+        if not before and name < last:
             self._total = dict(sorted(self._total.items()))
 
     def _retire(self, name: str) -> None:

@@ -1,7 +1,8 @@
 """Where a task's large arguments lie, so that the task runs near them.
 
 The name of a value's file says on which node it was written, so its owner needs to ask nobody. A
-copy on this node makes the value one of this node, too.
+copy on this node makes the value one of this node, too; and a node that ran a task of ours with the
+value as an argument has a copy since, until it drops that for want of memory.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from phalanx.owner.tasks.records import ClassKey, PendingTask
 from phalanx.policies.locality import best_holder
 from phalanx.protocol.messages import SHARED, Value
 
+COPIES_KNOWN = 4096
+"""Values of which it is known where copies lie; for one more the oldest is forgotten."""
+
 
 class Locality:
     """Gives tasks with large arguments on other nodes a scheduling class that says so, and records
@@ -46,6 +50,8 @@ class Locality:
         self._wall = wall
         self._keys: dict[tuple[ClassKey, str, int], ClassKey] = {}
         self._dead: set[str] = set()
+        self._copies: dict[str, set[str]] = {}
+        """By file's name: other nodes than the writer's that have read it."""
 
     @property
     def is_used(self) -> bool:
@@ -65,9 +71,9 @@ class Locality:
             for name in [value.data.decode()]
         ]
         bytes_on: dict[str, int] = {}
-        for _, size, node in objects:
-            if node not in self._dead:
-                bytes_on[node] = bytes_on.get(node, 0) + size
+        for name, size, node in objects:
+            for holder in {node, *self._copies.get(name, ())} - self._dead:
+                bytes_on[holder] = bytes_on.get(holder, 0) + size
         if bytes_on.keys() <= {self._node}:
             return
         near = best_holder(bytes_on, self._node)
@@ -83,6 +89,20 @@ class Locality:
                 near="" if near == self._node else near,
             )
         )
+
+    def has_read(self, inputs: Iterable[ObjectRef[Any]], reader: bytes) -> None:
+        """A process has run a task with these inputs."""
+        node = reader[:PREFIX_BYTES].hex()
+        for ref in inputs:
+            value = ref._value
+            if type(value) is not Value or value.kind != SHARED:
+                continue
+            name = value.data.decode()
+            if node in (self._node, prefix_of_name(name).hex()):
+                continue
+            self._copies.setdefault(name, set()).add(node)
+            if len(self._copies) > COPIES_KNOWN:
+                del self._copies[next(iter(self._copies))]
 
     def node_died(self, prefix: bytes) -> None:
         """Nothing runs on this node any more, whose processes' ids begin with `prefix`."""

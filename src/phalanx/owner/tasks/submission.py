@@ -313,6 +313,8 @@ class Submission:
         function.observe(message.ended - message.started)
         function.failed = False
         self._record(task, FINISHED, message, connection.peer)
+        if task.inputs:
+            self._locality.has_read(task.inputs, connection.peer)
         self._results.deliver(task, template.returns, message, connection.peer)
 
     def _finish(self, connection: Connection, number: int, now: float) -> PendingTask | None:
