@@ -286,6 +286,15 @@ def test_an_idle_worker_goes_back_soon_while_tasks_of_another_class_wait():
     assert script.run("f; after 0.01") == "want 1; send 1:1; want 1; return 1"
 
 
+@pytest.mark.parametrize(("resource", "goes_back"), [("R", True), ("GPU", False)])
+def test_an_idle_worker_that_holds_a_resource_of_the_users_own_goes_back_soon(resource, goes_back):
+    """Who looks what is free sees it so, as on Ray. What a worker has loaded onto a GPU is worth
+    waiting for a next task."""
+    script = Script(msgspec.structs.replace(KEY, resources=(("CPU", 1.0), (resource, 1.0))))
+    done = script.run("f; grant 1; done 1; after 0.03")
+    assert done == "want 1; send 1:1" + ("; return 1" if goes_back else "")
+
+
 def test_run_times_are_believed_at_once_when_bad():
     record = FunctionRecord(b"f", "f", b"")
     means = []

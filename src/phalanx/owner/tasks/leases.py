@@ -23,7 +23,8 @@ AHEAD_TASKS = 400
 IDLE_RETURN_S = 0.3
 IDLE_WANTED_S = 0.02
 """An idle worker goes back sooner while other tasks wait, which might have its resources: its node
-is asked for none of those while it seems full, and so never says that the lease is due."""
+is asked for none of those while it seems full, and so never says that the lease is due. One that
+holds a resource of the user's own always does, so that who looks finds it free, as on Ray."""
 SLOW_HEAD_S = 0.02
 WORTH_A_WORKER_S = 0.001
 FEWER_MATTER_FROM = 16
@@ -387,8 +388,9 @@ class TaskMachine:
         if self.resting:
             self._wake_rested(now)
         is_waiting = any(each.queue and each.announced for each in self.classes.values())
-        rest_s = IDLE_WANTED_S if is_waiting else IDLE_RETURN_S
         for scheduling_class in list(self.classes.values()):
+            soon = is_waiting or scheduling_class.key.is_special
+            rest_s = IDLE_WANTED_S if soon else IDLE_RETURN_S
             for worker in list(scheduling_class.idle):
                 if not worker.inflight and now - worker.idle_since > rest_s:
                     self._give_back(worker)

@@ -44,6 +44,9 @@ class FunctionRecord:
             self.mean_s = mean + _WEIGHT * (seconds - mean)
 
 
+_USUAL = frozenset({"CPU", "GPU", "memory"})
+
+
 class ClassKey(msgspec.Struct, frozen=True):
     """What tasks have in common that may use each other's workers."""
 
@@ -64,6 +67,11 @@ class ClassKey(msgspec.Struct, frozen=True):
     other nodes go back once nothing is queued, as the next task may be able to run there."""
     retriable: bool = True
     """Whether they run again when their worker dies: the node ends such workers first."""
+
+    @property
+    def is_special(self) -> bool:
+        """Whether it asks for a resource of the user's own."""
+        return any(name not in _USUAL for name, _ in self.resources)
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
