@@ -56,9 +56,9 @@ conformance-libraries: $(RAY_STAMP) ## tests of Ray's libraries, from RAY_TESTS=
 	@$(RAY_VENV)/bin/python tools/conformance/libraries.py --ray $(RAY_TESTS) \
 	  --library $(or $(LIBRARY),tune) --out conformance-libraries.json
 
-conformance: setup ## Ray's own tests, from RAY_TESTS=DIR with Ray's python/ray/tests (an hour; MORE=1: 258 further ones)
+conformance: setup ## Ray's own tests, from RAY_TESTS=DIR with Ray's python/ray/tests (an hour; MORE=1: 258 further ones; FLAGS="--jobs 2")
 	@$(BIN)/python tools/conformance/run.py --tests-dir $(RAY_TESTS) --out conformance.json \
-	  $(if $(MORE),--list tools/conformance/tests_extended.txt)
+	  $(if $(MORE),--list tools/conformance/tests_extended.txt) $(FLAGS)
 
 integrations: setup ## test suites of other programs over Phalanx (HOSTS="hydra submitit", NEWEST=1; docs/integrations.md)
 	@$(BIN)/python tools/integrations/run.py $(if $(NEWEST),--newest) $(HOSTS)

@@ -152,3 +152,34 @@ def test_a_list_of_refs_is_one_result(ray):
         [1, -1],
         [2, -2],
     ]
+
+
+class Keyed(ActorPool):
+    """A pool that derives from ours as Flower's does: results are asked for by a name."""
+
+    def submit_as(self, name, fn, value):
+        actor = self._idle_actors.pop()
+        ref = fn(actor, value)
+        self._future_to_actor[ref] = (self._next_task_index, actor, name)
+        self._next_task_index += 1
+
+    def take(self, name):
+        for ref, (_, actor, whose) in list(self._future_to_actor.items()):
+            if whose == name:
+                del self._future_to_actor[ref]
+                self._return_actor(actor)
+                return ref
+        raise KeyError(name)
+
+
+def test_pools_that_derive_from_it_know_its_fields(actors):
+    pool = Keyed(actors)
+    for name, value in (("a", 1), ("b", 2)):
+        pool.submit_as(name, double, value)
+    pool.submit(double, 3)  # waits: no actor is idle
+    assert pool.has_next()
+    assert not pool._idle_actors
+    assert phalanx.get(pool.take("b")) == 4
+    assert pool.get_next_unordered() == 6  # an actor came back
+    assert phalanx.get(pool.take("a")) == 2
+    assert not pool.has_next()

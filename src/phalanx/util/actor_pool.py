@@ -19,14 +19,16 @@ class ActorPool:
 
     `fn(actor, value)` makes the call and returns its ref; the actor counts as busy until then.
     An actor that died is left out from then on, and its caller gets the ActorDiedError.
+    Pools that derive from this one, Flower's among them, know its fields and `_return_actor`.
     """
 
     def __init__(self, actors: Iterable[Any]) -> None:
-        self._idle: list[Any] = list(actors)
+        self._idle_actors: list[Any] = list(actors)
         self._pending_submits: deque[tuple[Submit[Any], Any]] = deque()
-        self._in_flight: dict[int, tuple[Any, Any]] = {}  # number of the task: what fn gave, actor
-        self._submitted = 0
-        self._next_in_order = 0
+        self._future_to_actor: dict[Any, Any] = {}  # what fn gave: number of the task, actor
+        self._index_to_future: dict[int, Any] = {}
+        self._next_task_index = 0
+        self._next_return_index = 0
 
     def map(self, fn: Submit[V], values: Iterable[V]) -> Iterator[Any]:
         """The results of all values, in their order.
@@ -47,35 +49,37 @@ class ActorPool:
 
     def submit(self, fn: Submit[V], value: V) -> None:
         """Start the call on a free actor, or keep it until one is free."""
-        if not self._idle:
+        if not self._idle_actors:
             self._pending_submits.append((fn, value))
             return
-        actor = self._idle.pop()
+        actor = self._idle_actors.pop()
         try:
             answer = fn(actor, value)
         except BaseException:
-            self._idle.append(actor)
+            self._idle_actors.append(actor)
             raise
-        self._in_flight[self._submitted] = (answer, actor)
-        self._submitted += 1
+        self._future_to_actor[_key(answer)] = (self._next_task_index, actor)
+        self._index_to_future[self._next_task_index] = answer
+        self._next_task_index += 1
 
     def has_next(self) -> bool:
         """Whether a result is still to come."""
-        return bool(self._in_flight)
+        return bool(self._future_to_actor)
 
     def has_free(self) -> bool:
         """Whether an actor is idle and nothing waits for it."""
-        return bool(self._idle) and not self._pending_submits
+        return bool(self._idle_actors) and not self._pending_submits
 
     def pop_idle(self) -> Any | None:
         """Take an idle actor out of the pool; None when none is free."""
-        return self._idle.pop() if self.has_free() else None
+        return self._idle_actors.pop() if self.has_free() else None
 
     def push(self, actor: Any) -> None:
         """Add an actor. Raises ValueError when the pool has it already."""
-        if actor in self._idle or any(actor == busy for _, busy in self._in_flight.values()):
+        busy = (entry[1] for entry in self._future_to_actor.values())
+        if actor in self._idle_actors or any(actor == each for each in busy):
             raise ValueError(f"{actor!r} belongs to this ActorPool already")
-        self._release(actor)
+        self._return_actor(actor)
 
     def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
         """The next result in the order of submission, waiting at most `timeout` seconds.
@@ -86,9 +90,9 @@ class ActorPool:
         """
         if not self.has_next():
             raise StopIteration("no result is pending in this ActorPool")
-        if self._next_in_order not in self._in_flight:
+        number = self._next_return_index
+        if number not in self._index_to_future:
             raise ValueError("get_next cannot follow get_next_unordered: the order is broken")
-        number = self._next_in_order
         if timeout is not None and not self._is_ready(number, timeout):
             self._time_out(number, timeout, forget=ignore_if_timedout)
         return self._take(number)
@@ -102,10 +106,11 @@ class ActorPool:
         """
         if not self.has_next():
             raise StopIteration("no result is pending in this ActorPool")
-        numbers = {_first_ref(answer): number for number, (answer, _) in self._in_flight.items()}
+        futures = self._index_to_future
+        numbers = {_first_ref(answer): number for number, answer in futures.items()}
         ready, _ = wait(list(numbers), num_returns=1, timeout=timeout)
         if not ready:
-            self._time_out(next(iter(self._in_flight)), timeout, forget=ignore_if_timedout)
+            self._time_out(next(iter(futures)), timeout, forget=ignore_if_timedout)
         return self._take(numbers[ready[0]])
 
     def _drain(self, take: Callable[[], Any]) -> Iterator[Any]:
@@ -114,12 +119,11 @@ class ActorPool:
 
     def _drop_earlier(self) -> None:
         """What waits is still started: it was promised to run, only its result is not wanted."""
-        while self._in_flight:
-            self._forget(next(iter(self._in_flight)))
+        while self._index_to_future:
+            self._forget(next(iter(self._index_to_future)))
 
     def _is_ready(self, number: int, timeout_s: float) -> bool:
-        answer, _ = self._in_flight[number]
-        ready, _ = wait([_first_ref(answer)], num_returns=1, timeout=timeout_s)
+        ready, _ = wait([_first_ref(self._index_to_future[number])], num_returns=1, timeout=timeout_s)
         return bool(ready)
 
     def _time_out(self, number: int, timeout_s: float | None, *, forget: bool) -> None:
@@ -139,18 +143,19 @@ class ActorPool:
             raise
         finally:
             if is_alive:
-                self._release(actor)
+                self._return_actor(actor)
 
     def _forget(self, number: int) -> None:
         _, actor = self._pop(number)
-        self._release(actor)
+        self._return_actor(actor)
 
     def _pop(self, number: int) -> tuple[Any, Any]:
-        self._next_in_order = max(self._next_in_order, number + 1)
-        return self._in_flight.pop(number)
+        self._next_return_index = max(self._next_return_index, number + 1)
+        answer = self._index_to_future.pop(number)
+        return answer, self._future_to_actor.pop(_key(answer))[1]
 
-    def _release(self, actor: Any) -> None:
-        self._idle.append(actor)
+    def _return_actor(self, actor: Any) -> None:
+        self._idle_actors.append(actor)
         if self._pending_submits:
             self.submit(*self._pending_submits.popleft())
 
@@ -158,3 +163,7 @@ class ActorPool:
 def _first_ref(answer: Any) -> Any:
     """All refs of one call are ready together, so the first speaks for them."""
     return answer[0] if isinstance(answer, (list, tuple)) else answer
+
+
+def _key(answer: Any) -> Any:
+    return tuple(answer) if isinstance(answer, list) else answer
