@@ -11,7 +11,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner plan batch policies resources scheduling)
 TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node plan policies protocol resources scheduling sim)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run integrations test test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
+.PHONY: help setup redis run integrations test test-gpu test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,9 @@ run: setup ## the main job: search and train on real digits, with a live display
 
 test: setup redis ## all quick tests (under ten minutes on two cores)
 	@$(BIN)/python -m pytest -n 2 -m 'not slow' --ignore tests/ray_engine --ignore tests/browser
+
+test-gpu: setup ## what needs a real GPU: its driver, and jobs, tasks and actors on it (a minute; skipped without one)
+	@$(BIN)/python -m pytest -rs tests/gpu
 
 test-ray: $(RAY_STAMP) ## the engine on Ray, and the API's contract there (RAY=2.49.2: that version)
 	@$(RAY_VENV)/bin/python -m pytest -m 'not slow' tests/ray_engine

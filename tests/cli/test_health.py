@@ -53,10 +53,14 @@ def test_from_well_to_bad_and_back(machine: Any, devices: Devices, tmp_path: Pat
     # A job's process on a device is shown with its job, and the device with the job's member.
     machine.done("run", "-d", "--gpus", "1", "--name", "train", "--", *SLEEP)
     pid = eventually(lambda: _pid_of(" ".join(SLEEP)))
-    devices.write({"processes": [[pid, 7]]}, {})
+    devices.write({"processes": [[pid, 2 << 30], [1, None]]}, {})
     shown = eventually(lambda: [one for one in gpus(machine) if one["processes"]])
-    assert shown[0]["processes"] == [[pid, 7, "train worker-0"]]
+    assert shown[0]["processes"] == [[pid, 2 << 30, "train worker-0"], [1, None, ""]]
     assert shown[0]["holders"] == ["train worker-0"]
+    listed = machine.done("devices")
+    assert f"{pid} train worker-0, 2.0 GiB; 1 of no job here" in listed
+    assert "1 on GPUs of no job here" in machine.done("top", "--once")
+    assert json.loads(machine.done("devices", name, "--json"))["devices"] == gpus(machine)
 
     # The other goes bad: it alone leaves the pool.
     devices.write({}, {"xids": [79]})

@@ -278,3 +278,26 @@ def test_explain_names_the_node_that_holds_the_arguments():
         "most bytes of its arguments lie on node b, which is asked first",
         "2 nodes with at most 0 CPU free, 1 asked",
     ]
+
+
+@pytest.mark.parametrize(
+    ("known", "asks", "said"),
+    [
+        ((), 2.0, "has free 1 CPU of 2 asked"),
+        ((), 5.0, "has 4 CPU of 5 asked"),
+        ((ME,), 2.0, "has free 1 CPU of 2 asked"),
+    ],
+)
+def test_explain_on_the_only_node_says_what_that_lacks(known, asks, said):
+    """In a cluster of one node, which hears of no other, and in time may hear of itself."""
+    spilling = Node(*known).spilling
+    waiting = Demands()
+    wanted = demand(1, cpus=asks)
+    fields = {name: getattr(wanted, name) for name in ("owner", "place", "hold", "count")}
+    waiting.want(0.0, 0, scheduling_class=1, strategy=wanted.strategy, **fields)
+    resources = NodeResources({"CPU": 4})
+    resources.acquire(ResourceSet.from_mapping({"CPU": 3}))
+    asker: Any = SimpleNamespace(process=wanted.owner)
+    waits = WaitingTasks(waiting, spilling, resources, lambda: 0.0)
+    explained = waits.explain(asker, ExplainTask(scheduling_class=1, name="f"))
+    assert [one.sentence for one in explained.reasons] == [f"this node, the only one, {said}"]

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from phalanx.engines.embedded.worker.devices import DeviceEnvironment
+from phalanx.engines.processes.visible_devices import CUDA, of_command
 from phalanx.engines.runtime_context import visible_ids
 
 
@@ -29,6 +30,22 @@ def test_ids_are_those_that_the_node_was_shown(monkeypatch, preset, numbers, ids
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     DeviceEnvironment().show({"GPU": numbers}, 1)
     assert visible_ids("GPU", {"GPU": numbers}) == ids
+
+
+@pytest.mark.parametrize(
+    ("shown", "held", "sees"),
+    [
+        (None, "1", "1"),
+        ("", "0", "0"),
+        ("4,7", "1", "7"),
+        ("GPU-6a0f, GPU-77c1", "1,0", "GPU-77c1,GPU-6a0f"),
+        ("4,7", "", ""),
+        ("4", "GPU-6a0f", "GPU-6a0f"),
+    ],
+)
+def test_commands_see_devices_by_the_names_that_the_node_was_shown(shown, held, sees):
+    assert of_command({CUDA: held, "A": "b"}, shown) == {CUDA: sees, "A": "b"}
+    assert of_command({"A": "b"}, shown) == {"A": "b"}
 
 
 @pytest.fixture

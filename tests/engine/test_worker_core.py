@@ -8,6 +8,7 @@ import pytest
 from tests.present import present
 
 from phalanx.protocol.messages import Consumed, Lease, Leaving, Returned, Task
+from phalanx.protocol.node_messages import WorkerLeaving
 from phalanx.worker.context import TaskContext
 from phalanx.worker.core import SPENT, Definition, WorkerCore
 
@@ -35,9 +36,8 @@ class Worker:
         self.moved = []
         unused: Any = None
         effects: Any = self  # of a worker that runs no actor and no other job
-        self.core = WorkerCore(
-            ME, Connection(), unused, effects, clock=lambda: 0.0, wall=lambda: 0.0
-        )
+        self.node = Connection()
+        self.core = WorkerCore(ME, self.node, unused, effects, clock=lambda: 0.0, wall=lambda: 0.0)
 
     def wake(self):
         pass
@@ -93,6 +93,7 @@ def test_who_sends_tasks_to_a_process_that_is_about_to_end_hears_so(worker):
     definition = Definition("f", b"", max_calls=1)
     assert worker.core.ended(first, definition, 0.1)
     assert (first.sent, worker.core.stopping) == ([Leaving()], SPENT)
+    assert worker.node.sent == [WorkerLeaving(SPENT)]
     worker.comes(late, 2)
     worker.comes(late, 3)
     worker.core.refuse_tasks()

@@ -326,6 +326,24 @@ def test_who_waits_for_gpus_is_told_which_nobody_gets() -> None:
     assert told("c") == []
 
 
+def test_who_waits_for_the_only_gpus_is_not_told_that_there_are_none() -> None:
+    world = Cluster()
+    world.did(CreateQueue("q", QueueFields()))
+    for prefix in NODES.values():
+        total = {"CPU": 4.0}
+        world.hear(prefix, NodeReport(available=total, devices={"GPU": [0]}, total=total))
+    world.did(Cordon(A, [0], "a fan", "ann@desk"))
+    world.did(CreateGang(b"g".ljust(18), "g", "q", [{"GPU": 1.0}], min_members=1))
+    world.rounds()
+    explanations = world.control.gang_scheduler.explanations
+    found = explanations.explain(b"g".ljust(18).hex())
+    said = "1 GPU gets nothing new: host/gpu0 is cordoned by ann@desk: a fan"
+    assert found.main == said
+    assert [one.change for one in found.because] == ["phalanx uncordon host/gpu0, if it is well"]
+    assert "even empty" not in str(found)
+    assert [one.reason for one in explanations.reasons().values()] == [said]
+
+
 def test_what_needs_a_device_that_is_closed_for_now_waits_and_is_not_refused() -> None:
     world = Cluster()
     world.did(CreateQueue("q", QueueFields()))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from phalanx.node.device_holders import DeviceHolders, Holder
-from phalanx.node.devices import AGAIN_AFTER_S, HANGS_AFTER_S, DeviceWatch
+from phalanx.node.devices import AGAIN_AFTER_S, HANGS_AFTER_S, LOOK_EVERY_S, DeviceWatch
 from phalanx.observe.device_health import BAD
 from phalanx.observe.devices import DeviceProcess, DeviceSample
 from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
@@ -144,6 +144,38 @@ def test_a_reader_that_ends_says_why() -> None:
     assert world.begun == 1
     world.watch.tick(AGAIN_AFTER_S)
     assert world.begun == 2
+
+
+def test_a_reader_that_was_ended_after_a_while_is_begun_again_at_once() -> None:
+    world = World()
+    world.watch.tick(0.0)
+    world.see(busy=0.5)
+    world.now = AGAIN_AFTER_S + 1
+    world.watch.ended("the process that reads its GPUs ended")
+    world.watch.tick(world.now)
+    assert world.begun == 2
+    world.watch.ended("the process that reads its GPUs ended")
+    world.watch.tick(world.now + 1)
+    assert world.begun == 2
+
+
+def test_what_is_not_read_any_more_is_not_shown_as_if_it_were_and_its_holders_are() -> None:
+    world = World()
+    world.watch.tick(0.0)
+    world.see(busy=0.5)
+    world.watch.ended("the process that reads its GPUs ended")
+    world.watch.tick(1.0)
+    world.watch.tick(2.0)
+    held = {0: ["train-worker-0"], 1: ["train-worker-0"]}
+    assert world.sent[1:] == [DevicesSeen([], held)]
+    world.watch.tick(1.0 + LOOK_EVERY_S)
+    assert len(world.sent) == 3
+
+
+def test_errors_that_programs_make_are_noted_and_the_device_stays() -> None:
+    world = World()
+    world.see(xids=(31,))
+    assert (world.gpus(), world.notes) == (4, ["GPU 3: a program on it made the error Xid 31"])
 
 
 def test_samples_travel_with_the_holders_of_processes_and_devices() -> None:

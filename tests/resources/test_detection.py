@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from phalanx.engines.detection import (
+    Detected,
+    DetectedGpu,
     cpu_count,
     detect,
     detect_gpus,
@@ -92,6 +94,11 @@ def test_bridged_pairs(tmp_path: Path) -> None:
     assert wiring.numa == (0, 0, 1, 1)
     assert (wiring.weights[0][1], wiring.weights[2][3], wiring.weights[0][2]) == (250, 50, 10)
     assert not driver.is_open
+
+
+def test_one_device_has_no_wiring(tmp_path: Path) -> None:
+    gpus, wiring = detect_gpus(FakeDriver([[]]), root=tmp_path)
+    assert (len(gpus), wiring) == (1, None)
 
 
 def test_links_to_a_switch_reach_everyone(tmp_path: Path) -> None:
@@ -188,6 +195,16 @@ def test_this_very_machine() -> None:
     found = detect()
     assert found.cpus >= 1
     assert (found.topology is None) or found.topology.device_count == len(found.gpus)
+
+
+def test_a_node_is_labelled_with_the_model_of_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = DetectedGpu(number=0, model="H100", product="NVIDIA H100 80GB HBM3")
+    found = Detected(cpus=1, memory_bytes=1 << 30, gpus=(gpu,))
+    monkeypatch.setattr("phalanx.engines.detection.detect", lambda: found)
+    labels = node_amounts().labels
+    assert labels["ray.io/accelerator-type"] == "H100"
+    assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
+    assert "ray.io/accelerator-type" not in node_amounts(num_gpus=0).labels
 
 
 def test_devices_of_one_type_only_say_which_accelerators_they_are() -> None:

@@ -1,6 +1,7 @@
 """What every reader of devices does: NVML through a driver made up for the test, and a file.
 
-No test here has seen a real GPU: the values are ones that a driver may give.
+The values are ones that a driver may give; `test_recorded_drivers.py` has what real ones gave, and
+`tests/gpu` asks a real one.
 """
 
 from __future__ import annotations
@@ -103,8 +104,19 @@ class NvmlMachine:
     def nvmlDeviceGetMinorNumber(self, at: int) -> Any:
         return self._of(at, "minor")
 
-    def nvmlDeviceGetMemoryInfo(self, at: int) -> SimpleNamespace:
-        return SimpleNamespace(used=self._of(at, "memory_used"), total=self._of(at, "memory_total"))
+    nvmlMemory_v2 = 0x2000028
+    reserved = 3
+    """Bytes of each device that the driver keeps; before 510 they count as used."""
+    is_old = False
+
+    def nvmlDeviceGetMemoryInfo(self, at: int, version: int | None = None) -> SimpleNamespace:
+        used, total = self._of(at, "memory_used"), self._of(at, "memory_total")
+        if version is None:
+            return SimpleNamespace(used=used + self.reserved, total=total)
+        assert version == self.nvmlMemory_v2
+        if self.is_old:
+            raise self.NVMLError(13)
+        return SimpleNamespace(used=used, total=total, reserved=self.reserved)
 
     def nvmlDeviceGetUtilizationRates(self, at: int) -> SimpleNamespace:
         return SimpleNamespace(gpu=int(self._of(at, "busy") * 100))
@@ -183,6 +195,14 @@ def test_what_a_device_tells(machine: Machine) -> None:
     assert (first.number, first.uuid, first.memory_used, first.memory_total) == (0, "GPU-0", 5, 9)
     assert (second.number, second.uuid, second.busy) == (1, "GPU-1", 0.25)
     assert not (first.error or first.is_lost or first.xids)
+
+
+def test_an_old_driver_counts_what_it_keeps_as_used() -> None:
+    driver = NvmlMachine()
+    driver.is_old = True
+    driver.set(0, memory_used=5, memory_total=9)
+    driver.set(1, memory_used=5, memory_total=9)
+    assert [sample.memory_used for sample in driver.reader().read()] == [8, 8]
 
 
 def test_what_it_does_not_tell_is_none(machine: Machine) -> None:

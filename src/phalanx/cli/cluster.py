@@ -133,15 +133,20 @@ def set_resource(
 
 
 def find_node(address: str | None, beginning: str) -> str:
-    """The id of the only living node whose id begins so; a dead one only when it is in full."""
-    known = {row.node_id: row.state for row in ask(address, GetStatus()).nodes}
+    """The id of the only living node whose id begins so, or else whose machine is called so; a dead
+    one only when its id is there in full."""
+    known = {row.node_id: row for row in ask(address, GetStatus()).nodes}
     if beginning in known:
         return beginning
-    alive = [one for one, state in known.items() if state != DEAD and one.startswith(beginning)]
+    living = [row for row in known.values() if row.state != DEAD]
+    alive = [row.node_id for row in living if row.node_id.startswith(beginning)]
+    alive = alive or [row.node_id for row in living if row.hostname == beginning]
     if not alive:
         fail(
-            f"No living node's id begins with {beginning!r}: `phalanx nodes` lists them.", NOT_FOUND
+            f"No living node's id begins with {beginning!r}, and no machine is called so: "
+            "`phalanx nodes` lists them.",
+            NOT_FOUND,
         )
     if len(alive) > 1:
-        fail(f"{len(alive)} nodes begin with {beginning!r}: {', '.join(alive)}.", USAGE)
+        fail(f"{len(alive)} nodes are meant by {beginning!r}: {', '.join(alive)}.", USAGE)
     return alive[0]

@@ -28,6 +28,7 @@ from phalanx.cli.cluster import drain, nodes, set_resource, status, undrain
 from phalanx.cli.cordons import cordon, uncordon
 from phalanx.cli.dashboard import dashboard
 from phalanx.cli.debug import debug
+from phalanx.cli.devices import devices
 from phalanx.cli.events import events
 from phalanx.cli.health import health_
 from phalanx.cli.logs import logs
@@ -139,7 +140,7 @@ def explain(
         say(str(answer))
 
 
-for command in (start, stop, status, nodes, drain, undrain, cordon, uncordon):
+for command in (start, stop, status, nodes, devices, drain, undrain, cordon, uncordon):
     app.command()(command)
 app.command()(reservations.reserve)
 app.command()(reservations.unreserve)

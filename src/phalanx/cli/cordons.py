@@ -15,7 +15,8 @@ from phalanx.protocol.requests.health import Cordon, Uncordon
 
 _DEVICE = re.compile(r"gpu(\d{1,6})")
 Place = Annotated[
-    str, typer.Argument(help="A node's id, or how that begins; NODE/gpu3 is a GPU of it.")
+    str,
+    typer.Argument(help="A node's id, how that begins, or its host; NODE/gpu3 is a GPU of it."),
 ]
 
 

@@ -12,7 +12,7 @@ from phalanx.cli.top_picture import TopPicture
 from phalanx.model.lifecycle import ALIVE
 from phalanx.model.readable import age, amount, size
 from phalanx.model.rows.cluster import NodeInfo
-from phalanx.model.rows.devices import DeviceInfo
+from phalanx.model.rows.devices import STRANGER, DeviceInfo
 from phalanx.model.rows.work import JobInfo, QueueInfo
 from phalanx.observe.device_health import BAD, SUSPECT
 from phalanx.observe.usage import is_silent, sums
@@ -152,6 +152,8 @@ def _node_line(row: NodeInfo, devices: Sequence[DeviceInfo], signs: Signs) -> Te
     for device in devices:
         line.append(*_sign(device, signs))
     line.append(f"  {_measured(devices)}" if devices else "-")
+    if strangers := sum(device.strangers for device in devices):
+        line.append(f"  {strangers} on GPUs {STRANGER}", style="yellow")
     if row.reason:
         line.append(f"  {safe(row.reason)}", style="yellow")
     return line

@@ -43,7 +43,7 @@ class DetectedGpu:
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """`topology` is given in the order of `gpus`; None without GPUs or where it is not known."""
+    """`topology` is given in the order of `gpus`; None below two GPUs or where it is not known."""
 
     cpus: int
     memory_bytes: int
@@ -150,8 +150,8 @@ def gpu_model(name: str) -> str:
 
 
 def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
-    if not handles:
-        return None
+    if len(handles) < 2:
+        return None  # there is nothing to choose between
     buses = [_text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower() for handle in handles]
     links = [_nvlinks(nvml, handle) for handle in handles]
     count = len(handles)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from phalanx.engines.declared_topology import read_topology
+
+if TYPE_CHECKING:
+    from phalanx.engines.detection import DetectedGpu
 
 
 class NodeAmounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +34,7 @@ _ONE_TYPE = {"neuron_cores": "aws-neuron-core"}
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
+_ACCELERATOR = "ray.io/accelerator-type"
 _OF_OPERATORS = {
     "RAY_NODE_MARKET_TYPE": "ray.io/market-type",
     "RAY_NODE_TYPE_NAME": "ray.io/node-group",
@@ -44,20 +49,21 @@ def _of_rays_operators(has_tpus: bool) -> dict[str, str]:
         label: text for name, label in _OF_OPERATORS.items() if (text := os.environ.get(name))
     }
     if has_tpus and (kind := os.environ.get("TPU_ACCELERATOR_TYPE")):  # "v4-16"
-        labels["ray.io/accelerator-type"] = f"TPU-{kind.partition('-')[0].upper()}"
+        labels[_ACCELERATOR] = f"TPU-{kind.partition('-')[0].upper()}"
     return labels
 
 
-def _labels(gpu: str) -> dict[str, str]:
-    """`gpu`: the product's name; empty where there is none."""
+def _labels(gpu: DetectedGpu | None) -> dict[str, str]:
+    """`gpu`: one of the node's; None where it has none. Ray names its model so."""
     machine = platform.machine()
     labels = {
         "kubernetes.io/os": platform.system().lower(),
         "kubernetes.io/arch": _ARCHITECTURES.get(machine, machine),
         "kubernetes.io/hostname": platform.node(),
     }
-    if gpu:
-        labels["nvidia.com/gpu.product"] = gpu.replace(" ", "-")
+    if gpu is not None:
+        labels["nvidia.com/gpu.product"] = gpu.product.replace(" ", "-")
+        labels[_ACCELERATOR] = gpu.model
     return labels
 
 
@@ -103,7 +109,7 @@ def node_amounts(
         object_store_bytes=int(store),
         topology=topology,
         labels={
-            **_labels(machine.gpus[0].product if machine.gpus and total["GPU"] else ""),
+            **_labels(machine.gpus[0] if machine.gpus and total["GPU"] else None),
             **_of_rays_operators(bool(total.get("TPU"))),
         },
     )

@@ -29,6 +29,7 @@ from phalanx.protocol.node_messages import (
     ActorReady,
     ActorUnreferenced,
     CreateActor,
+    WorkerLeaving,
 )
 from phalanx.resources.sets import ResourceSet
 
@@ -89,6 +90,7 @@ class NodeActors:
         from_processes.on(ActorReady, self._ready)
         from_processes.on(ActorFailed, self._pass_to_head)
         from_processes.on(ActorLeaving, self._leaving)
+        from_processes.on(WorkerLeaving, self._worker_leaving)
         from_processes.on(ActorUnreferenced, self._pass_to_head)
 
     def _ready(self, peer: Peer, message: ActorReady) -> None:
@@ -99,6 +101,9 @@ class NodeActors:
     def _leaving(self, peer: Peer, message: ActorLeaving) -> None:
         self._workers.leaves(peer.peer, message.reason)
         self._pass_to_head(peer, message)
+
+    def _worker_leaving(self, peer: Peer, message: WorkerLeaving) -> None:
+        self._workers.leaves(peer.peer, message.reason)
 
     def _pass_to_head(
         self,

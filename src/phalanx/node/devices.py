@@ -15,7 +15,14 @@ from phalanx.node.control_link import ControlLink
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.notes import Note
 from phalanx.node.usage import Device
-from phalanx.observe.device_health import BAD, OK, DeviceHealth, HealthMachine, UnwellDevice
+from phalanx.observe.device_health import (
+    BAD,
+    OF_PROGRAMS,
+    OK,
+    DeviceHealth,
+    HealthMachine,
+    UnwellDevice,
+)
 from phalanx.observe.devices import DeviceSample
 from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
 from phalanx.resources.instances import NodeResources
@@ -24,7 +31,7 @@ LOOK_EVERY_S = 5.0
 HANGS_AFTER_S = 30.0
 """A reader that has said nothing for so long hangs."""
 AGAIN_AFTER_S = 60.0
-"""So long after a reader has ended another is begun."""
+"""So long after a reader was begun, or ended as it hung, another is begun where it is gone."""
 GPU = "GPU"
 
 
@@ -90,6 +97,8 @@ class DeviceWatch:
         self._is_reading = False
         self._heard_at = float("-inf")
         self._begin_at = float("-inf")
+        self._told_at = float("-inf")
+        """When the head last heard who holds what of devices that cannot be read."""
         self.samples: dict[int, DeviceSample] = {}
         """Each device as it was read last; none while its reader is in trouble."""
         self.trouble = ""
@@ -132,15 +141,13 @@ class DeviceWatch:
             machine = self._machines.setdefault(number, HealthMachine())
             before = machine.health
             self._changed(number, before, machine.seen(sample, now))
+            self._note_xids(sample)
         self._hand_out(now)
-        if self._control.is_connected:
-            rows = [msgspec.structs.replace(one, xids=()) for one in self.samples.values()]
-            self._control.report(DevicesSeen(rows, self._holders.of_devices()))
+        self._tell()
 
     def ended(self, reason: str) -> None:
         """The reader has ended."""
         self._is_reading = False
-        self._begin_at = self._clock() + AGAIN_AFTER_S
         self.samples = {}
         self._in_trouble(self.trouble or reason)
 
@@ -157,6 +164,20 @@ class DeviceWatch:
             self.samples = {}
             self._in_trouble(f"the driver of its GPUs hangs: no answer for {silent_s:.0f} s")
             self._reading.end()
+        if self.trouble and now - self._told_at >= LOOK_EVERY_S:
+            self._told_at = now
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._control.is_connected:
+            rows = [msgspec.structs.replace(one, xids=()) for one in self.samples.values()]
+            self._control.report(DevicesSeen(rows, self._holders.of_devices()))
+
+    def _note_xids(self, sample: DeviceSample) -> None:
+        """Those of programs change nothing, and are what their users look for."""
+        for xid in sample.xids:
+            if xid in OF_PROGRAMS:
+                self._note(f"GPU {sample.number}: a program on it made the error Xid {xid}")
 
     def _in_trouble(self, trouble: str) -> None:
         if trouble != self.trouble:

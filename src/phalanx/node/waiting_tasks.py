@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from phalanx.model.rows.explanation import Explanation
 from phalanx.node.demands import Demands
+from phalanx.node.lease import Demand
 from phalanx.node.no_other_nodes import Spills
 from phalanx.policies.explaining import explain_outcome, explain_waiting, plain_reason
 from phalanx.protocol.requests.node import ExplainTask
@@ -38,7 +39,7 @@ class WaitingTasks:
         if demand.group is not None:
             text = "it waits for room in the bundles of its placement group"
             return explain_waiting("task", name, plain_reason(text))
-        outcome = self._spilling.why(demand, self._clock())
+        outcome = None if self._spilling.is_alone else self._spilling.why(demand, self._clock())
         if outcome is not None:
             explanation = explain_outcome("task", name, outcome)
             near = demand.strategy.get("near")
@@ -46,11 +47,18 @@ class WaitingTasks:
                 text = f"most bytes of its arguments lie on node {near}, which is asked first"
                 explanation.reasons.insert(0, plain_reason(text))
             return explanation
-        free = self._resources.available()
-        lacks = [
-            f"{free.get(resource, 0):g} {resource} of {asked:g} asked"
-            for resource, asked in demand.place.to_mapping().items()
-            if free.get(resource, 0) < asked
-        ]
-        text = f"this node, the only one, has free {', '.join(lacks)}" if lacks else "it is next"
-        return explain_waiting("task", name, plain_reason(text))
+        return explain_waiting("task", name, plain_reason(self._of_the_only_node(demand)))
+
+    def _of_the_only_node(self, demand: Demand) -> str:
+        for word, amounts in (
+            ("", self._resources.total()),
+            (" free", self._resources.available()),
+        ):
+            lacks = [
+                f"{amounts.get(resource, 0):g} {resource} of {asked:g} asked"
+                for resource, asked in demand.place.to_mapping().items()
+                if amounts.get(resource, 0) < asked
+            ]
+            if lacks:
+                return f"this node, the only one, has{word} {', '.join(lacks)}"
+        return "it is next"

@@ -154,6 +154,12 @@ class ActorLeaving(msgspec.Struct, array_like=True, tag=44):
     reason: str
 
 
+class WorkerLeaving(msgspec.Struct, array_like=True, tag=133):
+    """Worker to node: its process ends by plan, which is no crash."""
+
+    reason: str
+
+
 class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
     """Node to watchers: where the actor is, or why it is not: `error` is what its constructor
     raised (pickled), `code` that of the error for which it could not be placed."""
@@ -322,6 +328,7 @@ NodeMessage = (
     | ActorReady
     | ActorFailed
     | ActorLeaving
+    | WorkerLeaving
     | ActorUpdate
     | ActorUnreferenced
     | Terminate

@@ -35,6 +35,7 @@ from phalanx.protocol.node_messages import (
     Stop,
     Terminate,
     Unblocked,
+    WorkerLeaving,
 )
 from phalanx.worker.assigned import AssignedWork, Connection, Key
 from phalanx.worker.context import LeaseInfo, TaskContext, lease_info
@@ -264,6 +265,7 @@ class WorkerCore:
         if not definition.max_calls or definition.calls < definition.max_calls:
             return False
         connection.post(Leaving())
+        self._node.send(WorkerLeaving(SPENT))
         self.tasks.return_all()
         self.stopping = SPENT
         return True

@@ -186,6 +186,11 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
         return "closed" if self.seen.is_closed and self.seen.state != BAD else self.seen.state
 
     @property
+    def processes(self) -> list[str]:
+        """Who runs on it, in words."""
+        return [] if self.seen is None else self.seen.processes_text
+
+    @property
     def measured(self) -> str:
         """What it does, in few words."""
         one = self.seen

@@ -87,4 +87,4 @@ class DeviceProcess:
                 self._seen(look.samples, look.trouble)
         if not data or len(self._rest) > _LONGEST_LINE:
             self.end()
-            self._ended("the process that reads them ended")
+            self._ended("the process that reads its GPUs ended, and is begun again")

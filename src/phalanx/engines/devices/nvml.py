@@ -17,7 +17,9 @@ T = TypeVar("T")
 _LOST = 15
 _NOT_SUPPORTED = 3
 _TIMED_OUT = 10
-_MILLI = 1e-3
+_NO_FUNCTION, _OTHER_VERSION = 13, 25
+_PER_UNIT = 1000
+"""Of milliwatts."""
 _TEMPERATURE_OF_GPU = 0
 _CORRECTED, _UNCORRECTED = 0, 1
 _SINCE_LOADED = 0
@@ -98,7 +100,7 @@ class NvmlReader:
         try:
             if handle is None:
                 raise nvml.NVMLError(_LOST)
-            memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+            memory = self._memory(handle)
         except nvml.NVMLError as error:
             if error.value != _NOT_SUPPORTED:  # some share the machine's memory
                 text, is_lost = str(error), error.value == _LOST
@@ -120,8 +122,8 @@ class NvmlReader:
             busy=None if use is None else use.gpu / 100,
             memory_used=None if memory is None else int(memory.used),
             memory_total=None if memory is None else int(memory.total),
-            power_w=None if power is None else power * _MILLI,
-            power_limit_w=None if limit is None else limit * _MILLI,
+            power_w=None if power is None else power / _PER_UNIT,
+            power_limit_w=None if limit is None else limit / _PER_UNIT,
             temperature_c=known(nvml.nvmlDeviceGetTemperature, handle, _TEMPERATURE_OF_GPU),
             ecc_corrected=known(errors, handle, _CORRECTED, _SINCE_LOADED),
             ecc_uncorrected=known(errors, handle, _UNCORRECTED, _SINCE_LOADED),
@@ -135,6 +137,17 @@ class NvmlReader:
             ),
             process_count=len(processes),
         )
+
+    def _memory(self, handle: Any) -> Any:
+        """As nvidia-smi counts it: what the driver keeps for itself is not in use. Drivers before
+        510 count it as used. Raises NVMLError."""
+        nvml = self._nvml
+        try:
+            return nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
+        except nvml.NVMLError as error:
+            if error.value not in (_NO_FUNCTION, _OTHER_VERSION):
+                raise
+            return nvml.nvmlDeviceGetMemoryInfo(handle)
 
     def _recovery(self, handle: Any) -> int | None:
         """None where the driver is too old to say."""

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from phalanx.engines.processes.below import open_below
 from phalanx.engines.processes.environment import without_our_path
+from phalanx.engines.processes.visible_devices import CUDA, of_command
 from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
 
 _INHERITED = {
@@ -66,7 +67,8 @@ def exec_command(argv: Sequence[str], variables: Mapping[str, str], directory: s
         os.chdir(directory)
         try:
             node = inherited(os.environ) | {PYTHON: sys.executable}
-            os.execvpe(argv[0], list(argv), {**node, **variables})
+            given = of_command(dict(variables), os.environ.get(CUDA))
+            os.execvpe(argv[0], list(argv), {**node, **given})
         except FileNotFoundError:
             code = NOT_FOUND
             _say(f"phalanx: there is no command {argv[0]}\n")

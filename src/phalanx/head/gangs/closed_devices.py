@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from phalanx.model.rows.explanation import Explanation, Reason
 
-_LACKS = frozenset({"resource", "never-fits"})
+CODE = "devices-closed"
+_NEVER_FITS = "never-fits"
+_LACKS = frozenset({"resource", _NEVER_FITS})
 """Codes of reasons that more of a resource would change."""
 _GPUS = ("GPU", "nvidia.com/gpu")
 _NAMED = 4
@@ -16,19 +19,52 @@ _NAMED = 4
 
 
 def with_closed_devices(found: Explanation, closed: Sequence[str]) -> Explanation:
-    """`closed`: each device with why, in words."""
-    if not closed or not any(map(_is_of_gpus, _all_reasons(found))):
+    """`closed`: each device with why, in words, its name first.
+
+    What asks for more GPUs than nodes have is refused when it comes. So where it is said that no
+    node has as many, it is for the closed ones that it waits, and that is said in its place.
+    """
+    if not closed or not any(_is_of_gpus(one.reason, one.detail) for one in _all_reasons(found)):
         return found
+    said = Reason(
+        reason=CODE,
+        count=len(closed),
+        detail={"devices": list(closed)},
+        sentence=closed_sentence(closed),
+        change=f"phalanx uncordon {closed[0].partition(' ')[0]}, if it is well",
+    )
+    because = _put(said, found.because)
+    alike = found.tasks if found.tasks is not msgspec.UNSET else ()
+    return msgspec.structs.replace(
+        found,
+        because=because,
+        reasons=[*_without(found.reasons), *([] if said in because else [said])],
+        tasks=found.tasks
+        if found.tasks is msgspec.UNSET
+        else [msgspec.structs.replace(one, reasons=_without(one.reasons)) for one in alike],
+    )
+
+
+def closed_sentence(closed: Sequence[str]) -> str:
+    """`closed`: as in with_closed_devices."""
     count = len(closed)
     named = "; ".join(closed[:_NAMED]) + (f"; and {count - _NAMED} more" if count > _NAMED else "")
-    reason = Reason(
-        reason="devices-closed",
-        count=count,
-        detail={"devices": list(closed)},
-        sentence=f"{count} GPU{'s get' if count > 1 else ' gets'} nothing new: {named}",
-        change="phalanx uncordon NODE/gpu3, for one that is well",
-    )
-    return msgspec.structs.replace(found, reasons=[*found.reasons, reason])
+    return f"{count} GPU{'s get' if count > 1 else ' gets'} nothing new: {named}"
+
+
+def is_for_closed(code: str, detail: Mapping[str, Any]) -> bool:
+    """Whether a reason says that no node has so many GPUs."""
+    return code == _NEVER_FITS and _is_of_gpus(code, detail)
+
+
+def _put(said: Reason, because: Sequence[Reason]) -> list[Reason]:
+    """The reason in place of those that it explains."""
+    left = _without(because)
+    return [said, *left] if len(left) < len(because) else left
+
+
+def _without(reasons: Sequence[Reason]) -> list[Reason]:
+    return [one for one in reasons if not is_for_closed(one.reason, one.detail)]
 
 
 def _all_reasons(found: Explanation) -> Iterator[Reason]:
@@ -38,5 +74,5 @@ def _all_reasons(found: Explanation) -> Iterator[Reason]:
         yield from alike.reasons
 
 
-def _is_of_gpus(reason: Reason) -> bool:
-    return reason.reason in _LACKS and reason.detail.get("resource") in _GPUS
+def _is_of_gpus(code: str, detail: Mapping[str, Any]) -> bool:
+    return code in _LACKS and detail.get("resource") in _GPUS

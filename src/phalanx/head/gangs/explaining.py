@@ -14,7 +14,12 @@ from phalanx.batch.specs import Snapshot
 from phalanx.batch.writing import as_data
 from phalanx.errors import JobNotFoundError
 from phalanx.head.clock import Clock
-from phalanx.head.gangs.closed_devices import with_closed_devices
+from phalanx.head.gangs.closed_devices import (
+    CODE,
+    closed_sentence,
+    is_for_closed,
+    with_closed_devices,
+)
 from phalanx.head.gangs.gang import NAMESPACE, Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.kept_reasons import KeptReasons, Share
@@ -163,6 +168,7 @@ class Explanations:
         plan, starts, order = decide_and_expect(picture, PLANNED, self._learnt)
         self._told(starts, {gang.uid for gang in self._registry.gangs.values()})
         positions = self._positions(_is_by_priority(picture), order)
+        closed = self._closed_devices()
         found: dict[str, Wait] = {}
         for gang in gangs:
             position = positions[gang.uid]
@@ -174,8 +180,11 @@ class Explanations:
             if self._registry.window.sees(gang):
                 of_tasks = plan.rejections.get(waiting[0], ())
                 main = main_reasons(plan.rejections.get(gang.uid, ()), of_tasks)
-                reason = "; ".join(map(sentence, main))
                 code, plugin = (main[0].reason, main[0].plugin) if main else ("", "")
+                if closed and any(is_for_closed(one.reason, one.detail) for one in main):
+                    reason, code = closed_sentence(closed), CODE
+                else:
+                    reason = "; ".join(map(sentence, main))
             else:
                 reason = "others that ask for the same are ahead of it"
                 code, plugin = "behind", ""

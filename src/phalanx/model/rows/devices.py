@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.model.readable import size
 from phalanx.model.rows.row import Row
+
+STRANGER = "of no job here"
+"""Whose a process is that the node has not started."""
 
 
 class DeviceInfo(Row, frozen=True):
@@ -42,3 +46,16 @@ class DeviceInfo(Row, frozen=True):
     ecc_uncorrected: int | None = None
     processes: list[tuple[int, int | None, str]] = msgspec.field(default_factory=list)
     """(pid, its bytes on the device, whose it is; empty: nobody's that the node has started)."""
+
+    @property
+    def processes_text(self) -> list[str]:
+        """Each of its processes, in words."""
+        return [
+            f"{pid} {holder or STRANGER}" + ("" if memory is None else f", {size(memory)}")
+            for pid, memory, holder in self.processes
+        ]
+
+    @property
+    def strangers(self) -> int:
+        """How many of its processes the node has not started."""
+        return sum(not holder for _, _, holder in self.processes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from phalanx.engines.processes.visible_devices import named_devices
 from phalanx.engines.runtime_context import VISIBLE
 
 _LEAVE = "RAY_EXPERIMENTAL_NOSET_"
@@ -36,11 +37,7 @@ class DeviceEnvironment:
             numbers = devices.get(resource)
             before = self._before[name]
             if numbers:
-                # Numbers count within what the node itself was allowed to see.
-                seen = before.split(",") if before else None
-                os.environ[name] = ",".join(
-                    seen[n] if seen and n < len(seen) else str(n) for n in numbers
-                )
+                os.environ[name] = named_devices(before, numbers)
             elif os.environ.get(_HIDE) in _TRUE:
                 os.environ[name] = ""
             elif before is None:

@@ -1,0 +1,71 @@
+"""A machine with a real GPU, what `nvidia-smi` says of it, and programs that use it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+from tests.cli.conftest import Machine
+
+PROGRAM = str(Path(__file__).with_name("program.py"))
+
+
+def _trouble() -> str:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return f"no GPU of NVIDIA here: {error}"
+    return "" if pynvml.nvmlDeviceGetCount() else "no GPU of NVIDIA here"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def gpu() -> None:
+    """Skips what needs a GPU where there is none."""
+    if trouble := _trouble():
+        pytest.skip(trouble)
+
+
+@pytest.fixture
+def said() -> Callable[..., list[str]]:
+    """What `nvidia-smi` says of the first device."""
+
+    def said(*names: str) -> list[str]:
+        command = ["nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits"]
+        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        return [one.strip() for one in found.stdout.splitlines()[0].split(",")]
+
+    return said
+
+
+@pytest.fixture
+def use() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a program that takes so many MiB of the first device."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def use(mibs: int, seconds: float = 0.0) -> subprocess.Popen[str]:
+        command = [sys.executable, PROGRAM, str(mibs), str(seconds)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        begun.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("ready")
+        return process
+
+    yield use
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def machine() -> Iterator[Any]:
+    """One user's machine."""
+    machine = Machine()
+    try:
+        yield machine
+    finally:
+        machine.end()
