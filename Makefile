@@ -37,7 +37,7 @@ run: setup ## the main job: search and train on real digits, with a live display
 test: setup redis ## all quick tests (under ten minutes on two cores)
 	@$(BIN)/python -m pytest -n 2 -m 'not slow' --ignore tests/ray_engine --ignore tests/browser
 
-test-gpu: setup ## what needs a real GPU: its driver, and jobs, tasks and actors on it (a minute; skipped without one)
+test-gpu: setup ## what needs a real GPU: its driver, and jobs, tasks and actors on it (two minutes; skipped without one)
 	@$(BIN)/python -m pytest -rs tests/gpu
 
 test-ray: $(RAY_STAMP) ## the engine on Ray, and the API's contract there (RAY=2.49.2: that version)

@@ -8,9 +8,8 @@ import pynvml
 import pytest
 from tests.polling import eventually
 from tests.resources.nvml_recording import RecordedDriver, RecordingDriver
-from tests.resources.test_device_readers import NvmlMachine
 
-from phalanx.engines.detection import detect, detect_gpus
+from phalanx.engines.detection import detect
 from phalanx.engines.devices.nvml import NvmlReader
 from phalanx.observe.device_health import OK, HealthMachine
 from phalanx.observe.devices import DeviceSample
@@ -69,22 +68,6 @@ def test_nothing_happens_while_nothing_is_wrong() -> None:
     reader = NvmlReader(visible="0")
     assert not reader.wait(0.2)
     reader.close()
-
-
-def _made(driver: Any) -> dict[str, Any]:
-    recording = RecordingDriver(driver)
-    detect_gpus(recording, visible="0")
-    reader = NvmlReader(recording, visible="0")
-    reader.read()
-    reader.wait(0.0)
-    reader.close()
-    return recording.answers
-
-
-def test_the_driver_of_other_tests_has_the_functions_of_a_real_one() -> None:
-    for name in vars(NvmlMachine):
-        if name.startswith("nvml"):
-            assert callable(getattr(pynvml, name)), name
 
 
 def test_a_recording_gives_the_sample_that_was_recorded() -> None:
