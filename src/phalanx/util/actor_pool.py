@@ -123,7 +123,9 @@ class ActorPool:
             self._forget(next(iter(self._index_to_future)))
 
     def _is_ready(self, number: int, timeout_s: float) -> bool:
-        ready, _ = wait([_first_ref(self._index_to_future[number])], num_returns=1, timeout=timeout_s)
+        ready, _ = wait(
+            [_first_ref(self._index_to_future[number])], num_returns=1, timeout=timeout_s
+        )
         return bool(ready)
 
     def _time_out(self, number: int, timeout_s: float | None, *, forget: bool) -> None:
