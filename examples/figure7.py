@@ -35,7 +35,8 @@ def main() -> None:
     """Run the task on a cluster of two nodes and print its story."""
     cluster = Cluster(head_node_args={"num_cpus": 1, "resources": {"N1": 1}}, initialize_head=True)
     try:
-        cluster.add_node(num_cpus=1, resources={"N2": 1})
+        # With one CPU it may still be held by the task that made b, and c would be made on N1.
+        cluster.add_node(num_cpus=2, resources={"N2": 1})
         cluster.connect()
         a = make.options(resources={"N1": 1}).remote(100_000)
         b = make.options(resources={"N2": 1}).remote(200_000)
