@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from phalanx.errors import StaleNodeError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.table import ActorRecord
@@ -25,6 +24,7 @@ from phalanx.head.events.nodes import NodeStory
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.not_in_use import GangEvents, GangsNotInUse
 from phalanx.head.groups.control import GroupControl
+from phalanx.head.joining import Joining, record_of
 from phalanx.head.key_values import KeyValues
 from phalanx.head.log_reading import LogReading, ReadOwn
 from phalanx.head.metrics import HeadMetrics
@@ -64,7 +64,6 @@ from phalanx.protocol.cluster_messages import (
     ForwardedAsk,
     JobKnown,
     Join,
-    Joined,
     Leave,
     NodeDied,
     NodeLogRead,
@@ -137,8 +136,7 @@ class ControlPlane:
         self._cluster = cluster
         self.meter = Meter()
         self._look_around = look
-        self._foreign_nodes: dict[str, str] = {}
-        """The name of the machine of each node that was refused, as it is another cluster's."""
+        self._joining = Joining(self, cluster, self._node_story)
         self.address = ""
         """HOST:PORT where nodes find this control store."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if is_alone else limits)
@@ -292,7 +290,7 @@ class ControlPlane:
     def join_alone(self, row: ViewRow) -> None:
         """The only node, in this process, is there."""
         self.outbox.connect(row.node_id, row.prefix)
-        self.nodes.join(self.clock.now(), _record(row, "", 0))
+        self.nodes.join(self.clock.now(), record_of(row, "", 0))
 
     def on_lost(self, prefix: bytes) -> None:
         """A node's connection has ended. It may come back."""
@@ -335,9 +333,10 @@ class ControlPlane:
         now = self.clock.now()
         match message:
             case Join():
-                self._join(prefix, message, now)
+                self._joining.join(prefix, message, now)
             case NodeReport():
-                self._report(prefix, message, now)
+                if self._joining.report(prefix, message, now):
+                    self._resources_changed = True
             case _ if not self.outbox.is_connected(prefix):
                 return  # it was given up: what it said before it knew that is void, as it is
             case DevicesSeen():
@@ -424,12 +423,8 @@ class ControlPlane:
         troubles = []
         if self.state_store.shortage:
             troubles.append(f"no new work is taken: {self.state_store.shortage}")
-        if self._foreign_nodes:
-            hosts = ", ".join(sorted(set(self._foreign_nodes.values())))
-            troubles.append(
-                f"{len(self._foreign_nodes)} nodes of another cluster were refused, on {hosts}: if "
-                "this head should be theirs, it was started on the wrong store"
-            )
+        if self._joining.trouble:
+            troubles.append(self._joining.trouble)
         return self.address, self.state_store.address, troubles
 
     def _from_process(self, process: bytes, message: Any) -> None:
@@ -448,72 +443,6 @@ class ControlPlane:
         return "" if record is None else record.node_id
 
     # ---- nodes -------------------------------------------------------------------------------
-
-    def _join(self, prefix: bytes, message: Join, now: float) -> None:
-        row = message.row
-        if self._cluster and message.cluster not in ("", self._cluster):
-            self._foreign_nodes[row.node_id] = message.hostname
-            reason = f"it is the head of the cluster {self._cluster}, not of {message.cluster}"
-            refusal = Expelled(reason, is_stale=True, is_foreign=True)
-            self.outbox.send_to_stranger(prefix, refusal)
-            return
-        try:
-            if row.prefix != prefix:
-                raise ValueError("a node joins under its own prefix")
-            report = NodeReport(available=row.available, devices=row.devices)
-            record = self.nodes.join(now, _record(row, message.hostname, message.epoch), report)
-        except (StaleNodeError, ValueError) as error:
-            is_stale = isinstance(error, StaleNodeError)
-            self.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale))
-            return
-        self.outbox.connect(record.node_id, prefix)
-        self._node_story.joined(record)
-        self.events.record(
-            cluster_events.NodeJoined(
-                at=self.clock.wall(),
-                node=prefix.hex(),
-                hostname=record.hostname,
-                epoch=record.epoch,
-            )
-        )
-        self.outbox.send(prefix, Joined(record.epoch, self.placement, self._cluster, self.settings))
-        _, rows = self.nodes.changes_since(0)
-        self.outbox.send(prefix, View(rows, is_whole=True))
-        self.drivers.node_joined(prefix)
-        self.actors.node_joined(record, message.actors)
-        others = self.gangs.inventory(record.node_id, message.bundles, now)
-        self.group_table.inventory(record.node_id, others, message.bundles.ended, now)
-        self.gangs.node_joined(record)
-        self.devices.node_joined(record)
-        self.draining.node_joined(record)
-        self._give_up(message.given_up, but=prefix)
-
-    def _give_up(self, prefixes: Iterable[bytes], but: bytes) -> None:
-        """What an earlier head has given up stays so, also where it could not write that down:
-        others have acted on it."""
-        for prefix in prefixes:
-            record = self.nodes.of_prefix(prefix)
-            if record is not None and prefix != but:
-                self.nodes.leave(record.node_id, "an earlier head gave it up")
-
-    def _report(self, prefix: bytes, message: NodeReport, now: float) -> None:
-        record = self.nodes.of_prefix(prefix)
-        if record is None:
-            return
-        total = message.total
-        if total == record.totals:
-            message.total = None
-        before = self.nodes.last_report(record.node_id)
-        try:
-            changed = self.nodes.report(now, record.node_id, message)
-        except StaleNodeError as error:
-            self.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale=True))
-            return
-        self._node_story.judged(record, before, message)
-        if message.total is not None:
-            self.node_changed(record)
-        self._resources_changed |= changed
-        self.gangs.node_reported(record.node_id, changed)
 
     def _request_actor_placing(self) -> None:
         """Actors may wait for bundles that are created: what nodes reported came before they were
@@ -585,17 +514,3 @@ class ControlPlane:
         """The living actors of a job that outlive its driver (effect of drivers)."""
         actors = self.actor_table.all()
         return [a for a in actors if a.job == job and a.detached and a.state != DEAD]
-
-
-def _record(row: ViewRow, hostname: str, epoch: int) -> NodeRecord:
-    return NodeRecord(
-        node_id=row.node_id,
-        prefix=row.prefix,
-        host=row.host,
-        port=row.port,
-        hostname=hostname,
-        totals=row.total,
-        labels=row.labels,
-        ports=row.ports,
-        epoch=epoch,
-    )
