@@ -11,8 +11,8 @@ from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 COLUMNS = 60
 """The axis is cut into so many parts."""
 _LEGEND = (
-    "Each place on the axis is the number of devices (of tasks, on a node of which none holds any) that a "
-    "node holds then: '.' none, '+' more than nine."
+    "Each place on the axis is the number of devices (of tasks, on a node of which none holds any) "
+    "that a node holds then: '.' none, '+' more than nine."
 )
 _HEAD = ("PODGROUP", "QUEUE", "START", "ENDS", "HOW", "PLACES", "BASIS")
 

@@ -335,8 +335,7 @@ class ControlPlane:
             case Join():
                 self._joining.join(prefix, message, now)
             case NodeReport():
-                if self._joining.report(prefix, message, now):
-                    self._resources_changed = True
+                self._report(prefix, message, now)
             case _ if not self.outbox.is_connected(prefix):
                 return  # it was given up: what it said before it knew that is void, as it is
             case DevicesSeen():
@@ -443,6 +442,10 @@ class ControlPlane:
         return "" if record is None else record.node_id
 
     # ---- nodes -------------------------------------------------------------------------------
+
+    def _report(self, prefix: bytes, message: NodeReport, now: float) -> None:
+        if self._joining.report(prefix, message, now):
+            self._resources_changed = True
 
     def _request_actor_placing(self) -> None:
         """Actors may wait for bundles that are created: what nodes reported came before they were
