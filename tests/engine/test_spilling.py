@@ -280,6 +280,20 @@ def test_explain_names_the_node_that_holds_the_arguments():
     ]
 
 
+def test_a_type_of_devices_that_nodes_lack_is_called_by_its_name():
+    node = Node(row("a"), row("b"))
+    place = ResourceSet.from_mapping({"accelerator_type:A100": 0.001})
+    wanted = demand(1, place=place, hold=place)
+    assert str(node.spilling.why(wanted, 0.0)) == "infeasible: 2 nodes without A100"
+    waiting = Demands()
+    fields = {name: getattr(wanted, name) for name in ("owner", "place", "hold", "count")}
+    waiting.want(0.0, 0, scheduling_class=1, strategy=wanted.strategy, **fields)
+    asker: Any = SimpleNamespace(process=wanted.owner)
+    waits = WaitingTasks(waiting, Node().spilling, NodeResources({"CPU": 4}), lambda: 0.0)
+    explained = waits.explain(asker, ExplainTask(scheduling_class=1, name="f"))
+    assert [one.sentence for one in explained.reasons] == ["this node, the only one, has no A100"]
+
+
 @pytest.mark.parametrize(
     ("known", "asks", "said"),
     [

@@ -9,6 +9,7 @@ from phalanx.node.demands import Demands
 from phalanx.node.lease import Demand
 from phalanx.node.no_other_nodes import Spills
 from phalanx.policies.explaining import explain_outcome, explain_waiting, plain_reason
+from phalanx.policies.outcome import GPU_TYPE_RESOURCE
 from phalanx.protocol.requests.node import ExplainTask
 from phalanx.protocol.requests.request import Asker
 from phalanx.resources.instances import NodeResources
@@ -50,14 +51,17 @@ class WaitingTasks:
         return explain_waiting("task", name, plain_reason(self._of_the_only_node(demand)))
 
     def _of_the_only_node(self, demand: Demand) -> str:
-        for word, amounts in (
-            ("", self._resources.total()),
-            (" free", self._resources.available()),
-        ):
+        asked = demand.place.to_mapping()
+        total, free = self._resources.total(), self._resources.available()
+        for resource in asked:
+            if resource.startswith(GPU_TYPE_RESOURCE) and not total.get(resource):
+                kind = resource.removeprefix(GPU_TYPE_RESOURCE)
+                return f"this node, the only one, has no {kind}"
+        for word, amounts in (("", total), (" free", free)):
             lacks = [
-                f"{amounts.get(resource, 0):g} {resource} of {asked:g} asked"
-                for resource, asked in demand.place.to_mapping().items()
-                if amounts.get(resource, 0) < asked
+                f"{amounts.get(resource, 0):g} {resource} of {amount:g} asked"
+                for resource, amount in asked.items()
+                if amounts.get(resource, 0) < amount
             ]
             if lacks:
                 return f"this node, the only one, has{word} {', '.join(lacks)}"

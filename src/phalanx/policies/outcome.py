@@ -15,6 +15,9 @@ Filter = Literal[
 """Why a node is no answer. Of the selector alone: GPUs of another type; GPUs, and the work needs
 none; asked in vain before; another rack."""
 
+GPU_TYPE_RESOURCE = "accelerator_type:"
+"""The option `accelerator_type` asks for a little of the resource with this prefix."""
+
 _WORDS: Mapping[Filter, str] = {
     "draining": "draining or dead",
     "excluded": "left out by the asker",
@@ -44,6 +47,8 @@ class TurnedAway:
         nodes = f"{self.nodes} node{'' if self.nodes == 1 else 's'}"
         if self.filter in _WORDS:
             return f"{nodes} {_WORDS[self.filter]}"
+        if self.resource is not None and self.resource.startswith(GPU_TYPE_RESOURCE):
+            return f"{nodes} without {self.resource.removeprefix(GPU_TYPE_RESOURCE)}"
         what = "free" if self.filter == "free" else "in total"
         return f"{nodes} with at most {self.most:g} {self.resource} {what}, {self.asked:g} asked"
 

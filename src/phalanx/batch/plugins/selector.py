@@ -23,11 +23,11 @@ from phalanx.batch.jobs import Job
 from phalanx.batch.rows import Ask, Change, Filter, Indexes, Rows, Scorer, always, never
 from phalanx.batch.session import Session
 from phalanx.batch.specs import Match, NodeSpec
+from phalanx.policies.outcome import GPU_TYPE_RESOURCE
 from phalanx.policies.seeded import Seeded
 from phalanx.policies.selector.chain import Columns, select
 from phalanx.policies.selector.settings import (
     GPU_TYPE_LABEL,
-    GPU_TYPE_RESOURCE,
     SelectorSettings,
 )
 from phalanx.resources.ports import LAST_PORT, Ports, common_ports

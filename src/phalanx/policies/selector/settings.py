@@ -9,8 +9,6 @@ import msgspec
 from phalanx.resources.ports import LAST_PORT
 
 GPU_TYPE_LABEL = "ray.io/accelerator-type"
-GPU_TYPE_RESOURCE = "accelerator_type:"
-"""The option `accelerator_type` asks for a little of the resource with this prefix."""
 
 
 class SelectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,12 +8,11 @@ import numpy as np
 
 from phalanx.policies.labels import LabelSelector
 from phalanx.policies.node_table import Flags
-from phalanx.policies.outcome import Outcome
+from phalanx.policies.outcome import GPU_TYPE_RESOURCE, Outcome
 from phalanx.policies.request_class import ClusterView, Request
 from phalanx.policies.selector.chain import Columns, Selection, select
 from phalanx.policies.selector.settings import (
     GPU_TYPE_LABEL,
-    GPU_TYPE_RESOURCE,
     SelectorSettings,
 )
 from phalanx.policies.strategy import Asking, excluded_rows, placed, reject
