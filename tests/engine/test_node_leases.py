@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.engine.leasing import GONE, Node, make_group, owner
 
-from phalanx.model.lifecycle import CREATED, RESCHEDULING
+from phalanx.model.lifecycle import CREATED, PREPARED, RESCHEDULING
 from phalanx.node.refusals import UNAVAILABLE_AFTER_S
 from phalanx.node.turns import LONGEST_HOLD_S, MIN_HOLD_S
 from phalanx.protocol.bundle_messages import GroupKnown
@@ -335,10 +335,12 @@ def test_a_bundle_with_devices_is_left_to_those_that_use_them():
     assert [len(node.leases(name)) for name in "ab"] == [2, 1]
 
 
-def test_what_wants_a_whole_group_waits_while_a_bundle_is_placed_again():
+@pytest.mark.parametrize(("state", "third"), [(RESCHEDULING, ""), (PREPARED, "n2")])
+def test_what_wants_a_whole_group_waits_until_all_nodes_have_confirmed_it(state, third):
+    """While a bundle is placed again, or the last confirmation is on its way."""
     node = Node(CPU=3)
     make_group(node, {"CPU": 1}, {"CPU": 1})
-    known = GroupKnown(b"g", RESCHEDULING, [{"CPU": 1.0}] * 3, ["n1", "n1", ""])
+    known = GroupKnown(b"g", state, [{"CPU": 1.0}] * 3, ["n1", "n1", third])
     node.machine.groups.put(known)
     node.want("a", resources={}, group=(b"g", WHOLE_GROUP), number=1)
     node.want("b", resources={}, group=(b"g", -1), number=2)

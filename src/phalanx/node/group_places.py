@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from phalanx.errors import TaskPlacementGroupRemoved
-from phalanx.model.lifecycle import REMOVED, RESCHEDULING
+from phalanx.model.lifecycle import PREPARED, REMOVED, RESCHEDULING
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.protocol.bundle_messages import GroupKnown
@@ -56,10 +56,12 @@ class GroupPlaces:
         return iter(()) if self._is_held_up(place) else self._bundles.pools(place)
 
     def _is_held_up(self, place: tuple[bytes, int]) -> bool:
-        """Whether what wants the whole group has to wait until a lost bundle is placed again."""
+        """Whether what wants the whole group has to wait: a lost bundle is placed again, or not
+        all nodes have confirmed theirs."""
         group, index = place
         known = self._known.get(group)
-        return index == WHOLE_GROUP and known is not None and known.state == RESCHEDULING
+        waits = (PREPARED, RESCHEDULING)
+        return index == WHOLE_GROUP and known is not None and known.state in waits
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
         """(reason, code of an error or "" when they may wait) when tasks there cannot run."""
