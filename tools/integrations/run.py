@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,18 +165,25 @@ def main() -> int:
     for file in files:
         if chosen.hosts and file.stem not in chosen.hosts:
             continue
-        host = read_host(file)
+        host, began = read_host(file), time.monotonic()
         try:
             found = run(host, chosen.newest)
         except LookupError as missing:
-            rows.append(f"| {host.name} | – | not run: no {missing} |")
+            rows.append(f"| {host.name} | – | not run: no {missing} | |")
             continue
-        rows.append(f"| {host.name} | {found.version} | {found.passed} of {found.total} |")
+        except subprocess.CalledProcessError as broken:
+            print(f"{host.name}: {broken}", flush=True)
+            rows.append(f"| {host.name} | – | not installed | |")
+            code = 1
+            continue
+        took = f"{time.monotonic() - began:.0f} s"
+        rows.append(f"| {host.name} | {found.version} | {found.passed} of {found.total} | {took} |")
+        print(rows[-1], flush=True)
         for test in found.failed:
             why = next((why for part, why in host.known.items() if part in test), None)
             print(f"{host.name}: {test}: {why or 'NOT EXPLAINED'}")
             code = code if why else 1
-    print("\n| host | version | passed |\n|---|---|---|")
+    print("\n| host | version | passed | installed and run in |\n|---|---|---|---|")
     print("\n".join(rows))
     return code
 
