@@ -91,7 +91,7 @@ def environment(host: Host, is_newest: bool) -> Path:
     name = f"{host.name}-newest" if is_newest else f"{host.name}-{host.pinned}"
     directory = VENVS / name
     python = directory / "bin" / "python"
-    if not python.exists():
+    if not (directory / "bin" / "pip").exists():  # the last that it makes
         subprocess.run([interpreter(host, is_newest), "-m", "venv", str(directory)], check=True)
     wanted = [host.package if is_newest else f"{host.package}=={host.pinned}"]
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
