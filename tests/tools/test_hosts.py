@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,47 @@ def test_a_suite_without_tests_has_failed(tool: ModuleType, tmp_path: Path) -> N
         assert tool._outcome("1", report).failed == ["no test ran"]
 
 
+def test_a_suite_that_skips_all_of_its_tests_has_failed(tool: ModuleType, tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(
+        "<testsuites><testsuite>"
+        "<testcase classname='a' name='left'><skipped message='mpirun is missing'/></testcase>"
+        "</testsuite></testsuites>"
+    )
+    assert tool._outcome("1", report).failed == ["no test ran: mpirun is missing"]
+
+
+def test_a_host_that_cannot_be_installed_does_not_end_the_others(
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(host: Any, is_newest: bool) -> Any:
+        if host.name == "hydra":
+            raise subprocess.CalledProcessError(1, ["pip"])
+        return tool.Outcome(version="2", passed=3, total=3, skipped=1, failed=[])
+
+    monkeypatch.setattr(tool, "run", run)
+    monkeypatch.setattr(sys, "argv", ["run.py", "hydra", "optuna"])
+    assert tool.main() == 1
+    said = capsys.readouterr().out
+    assert "| hydra | – | not installed |" in said
+    assert "| optuna | 2 | 3 of 3 | 1 |" in said
+
+
+def test_an_environment_that_was_left_half_made_is_made_anew(
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its Python is there before its pip."""
+    ran: list[list[str]] = []
+    monkeypatch.setattr(tool, "VENVS", tmp_path)
+    monkeypatch.setattr(tool.subprocess, "run", lambda words, **more: ran.append(words))
+    host = tool.Host(name="one", package="one", pinned="1", arguments=[])
+    python = tmp_path / "one-1" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    assert tool.environment(host, False) == python
+    assert ["venv" in words for words in ran] == [True, False]
+
+
 def test_what_did_not_pass_is_named_and_skips_are_not_counted(
     tool: ModuleType, tmp_path: Path
 ) -> None:
@@ -53,6 +95,14 @@ def test_what_did_not_pass_is_named_and_skips_are_not_counted(
     )
     found = tool._outcome("1", report)
     assert (found.passed, found.total, found.skipped, found.failed) == (1, 2, 1, ["a::bad"])
+
+
+def test_a_suite_over_its_limit_is_ended_and_has_failed(
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert tool.finish(["true"])
+    monkeypatch.setattr(tool, "LIMIT_S", 0)
+    assert not tool.finish(["sleep", "inf"])
 
 
 def test_no_host_lies_where_parsl_leaves_tests_out(tool: ModuleType) -> None:

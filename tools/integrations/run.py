@@ -18,8 +18,9 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -28,6 +29,8 @@ ROOT = HERE.parent.parent
 VENVS = ROOT / ".venv-hosts"
 """Parsl's suite leaves out all files that have "integration" in their path."""
 LIMIT_S = 3600
+GRACE_S = 120
+"""For the report of a suite that is over its limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,25 +122,42 @@ def run(host: Host, is_newest: bool) -> Outcome:
         env = {**os.environ, "HOME": scratch, "TMPDIR": scratch, "PATH": path, **host.env}
         for name in ("PHALANX_ADDRESS", "XDG_RUNTIME_DIR"):
             env.pop(name, None)
+        in_time = finish(command, env=env, cwd=scratch)
+        found = _outcome(version, report)
+    unended = [] if in_time else [f"it did not end within {LIMIT_S} s"]
+    return replace(found, failed=[*found.failed, *unended])
+
+
+def finish(command: list[str], **more: Any) -> bool:
+    """Run to the end, and say whether that came in time. At the limit pytest is interrupted, so
+    that it still writes its report of what ran."""
+    with subprocess.Popen(command, **more) as suite:
         try:
-            subprocess.run(command, env=env, cwd=scratch, check=False, timeout=LIMIT_S)
+            suite.wait(LIMIT_S)
+            return True
         except subprocess.TimeoutExpired:
-            print(f"{host.name}: it did not end within {LIMIT_S} s")
-        return _outcome(version, report)
+            suite.send_signal(signal.SIGINT)
+        try:
+            suite.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            suite.kill()
+    return False
 
 
 def _outcome(version: str, report: Path) -> Outcome:
     cases = list(ET.parse(report).getroot().iter("testcase")) if report.exists() else []
-    if not cases:
-        return Outcome(version=version, passed=0, total=0, skipped=0, failed=["no test ran"])
     bad = [one for one in cases if one.find("failure") is not None or one.find("error") is not None]
     skipped = [one for one in cases if one.find("skipped") is not None]
     failed = sorted({f"{one.get('classname', '')}::{one.get('name', '')}" for one in bad})
     passed = len(cases) - len(bad) - len(skipped)
+    total = passed + len(failed)
+    if not total:
+        why = [one.get("message", "") for case in skipped for one in case.iter("skipped")]
+        failed = [": ".join(["no test ran", *why[:1]])]
     return Outcome(
         version=version,
         passed=passed,
-        total=passed + len(failed),
+        total=total,
         skipped=len(skipped),
         failed=failed,
     )
@@ -165,27 +185,33 @@ def main() -> int:
     for file in files:
         if chosen.hosts and file.stem not in chosen.hosts:
             continue
-        host, began = read_host(file), time.monotonic()
-        try:
-            found = run(host, chosen.newest)
-        except LookupError as missing:
-            rows.append(f"| {host.name} | – | not run: no {missing} | |")
-            continue
-        except subprocess.CalledProcessError as broken:
-            print(f"{host.name}: {broken}", flush=True)
-            rows.append(f"| {host.name} | – | not installed | |")
-            code = 1
-            continue
-        took = f"{time.monotonic() - began:.0f} s"
-        rows.append(f"| {host.name} | {found.version} | {found.passed} of {found.total} | {took} |")
-        print(rows[-1], flush=True)
-        for test in found.failed:
-            why = next((why for part, why in host.known.items() if part in test), None)
-            print(f"{host.name}: {test}: {why or 'NOT EXPLAINED'}")
-            code = code if why else 1
-    print("\n| host | version | passed | installed and run in |\n|---|---|---|---|")
+        row, is_good = examine(read_host(file), chosen.newest)
+        rows.append(row)
+        code = code if is_good else 1
+        print(row, flush=True)
+    print("\n| host | version | passed | skipped | installed and run in |\n|---|---|---|---|---|")
     print("\n".join(rows))
     return code
+
+
+def examine(host: Host, is_newest: bool) -> tuple[str, bool]:
+    """A host's row of the table, and whether its suite passed but for what its file explains."""
+    began = time.monotonic()
+    try:
+        found = run(host, is_newest)
+    except LookupError as missing:
+        return f"| {host.name} | – | not run: no {missing} | | |", True
+    except subprocess.CalledProcessError as broken:
+        print(f"{host.name}: {broken}")
+        return f"| {host.name} | – | not installed | | |", False
+    is_good = True
+    for test in found.failed:
+        why = next((why for part, why in host.known.items() if part in test), None)
+        print(f"{host.name}: {test}: {why or 'NOT EXPLAINED'}")
+        is_good = is_good and why is not None
+    passed, took_s = f"{found.passed} of {found.total}", time.monotonic() - began
+    row = f"| {host.name} | {found.version} | {passed} | {found.skipped} | {took_s:.0f} s |"
+    return row, is_good
 
 
 if __name__ == "__main__":
