@@ -67,19 +67,22 @@ def test_a_host_that_cannot_be_installed_does_not_end_the_others(
     assert "| optuna | 2 | 3 of 3 | 1 |" in said
 
 
-def test_an_environment_that_was_left_half_made_is_made_anew(
+def test_an_environment_of_ours_that_was_left_half_made_is_made_anew(
     tool: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its Python is there before its pip."""
+    """Its Python is there before what it needs, and a mark when it is whole."""
     ran: list[list[str]] = []
     monkeypatch.setattr(tool, "VENVS", tmp_path)
+    monkeypatch.setattr(tool.subprocess, "check_output", lambda words, **more: "ours-3.11\n")
     monkeypatch.setattr(tool.subprocess, "run", lambda words, **more: ran.append(words))
-    host = tool.Host(name="one", package="one", pinned="1", arguments=[])
-    python = tmp_path / "one-1" / "bin" / "python"
+    python = tmp_path / "ours-3.11" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.touch()
-    assert tool.environment(host, False) == python
-    assert ["venv" in words for words in ran] == [True, False]
+    assert tool.ours(sys.executable) == python
+    assert ran[0][1:4] == ["-m", "venv", "--clear"]
+    made = len(ran)
+    assert tool.ours(sys.executable) == python
+    assert len(ran) == made
 
 
 def test_what_did_not_pass_is_named_and_skips_are_not_counted(

@@ -3,9 +3,9 @@
     python tools/integrations/run.py [HOST ...] [--newest]
 
 Each file of `hosts` names a program, the version that was tested, and pytest's arguments for the
-suite in its package. It is installed into an environment of its own below `.venv-hosts`, and
-nothing of it is copied. The exit code is 1 when a test fails that the file does not explain, or
-when a suite has no tests.
+suite in its package. It is installed into an environment of its own below `.venv-hosts`, above one
+with Phalanx that all of one Python share, and nothing of it is copied. The exit code is 1 when a
+test fails that the file does not explain, or when a suite has no tests.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 VENVS = ROOT / ".venv-hosts"
 """Parsl's suite leaves out all files that have "integration" in their path."""
+PIP = ("-m", "pip", "--disable-pip-version-check")
+INSTALL = ("install", "--quiet", "--no-compile")
+BUILDERS = ("hatchling", "editables")
+"""What installs Phalanx from its source."""
 LIMIT_S = 3600
 GRACE_S = 120
 """For the report of a suite that is over its limit."""
@@ -90,18 +94,43 @@ def interpreter(host: Host, is_newest: bool) -> str:
 
 
 def environment(host: Host, is_newest: bool) -> Path:
-    """The Python of a virtual environment with the host, its suite's needs and Phalanx."""
+    """The Python of a virtual environment with the host and its suite's needs, above ours."""
+    chosen = interpreter(host, is_newest)
+    below = ours(chosen)
     name = f"{host.name}-newest" if is_newest else f"{host.name}-{host.pinned}"
-    directory = VENVS / name
-    python = directory / "bin" / "python"
-    if not (directory / "bin" / "pip").exists():  # the last that it makes
-        subprocess.run([interpreter(host, is_newest), "-m", "venv", str(directory)], check=True)
+    python = VENVS / name / "bin" / "python"
+    if not python.exists():
+        subprocess.run([chosen, "-m", "venv", "--without-pip", str(VENVS / name)], check=True)
+    see = f"import site; site.addsitedir({str(site_of(below))!r})\n"
+    (site_of(python) / "ours.pth").write_text(see)
+    pip = [str(below), *PIP, "--python", str(python), *INSTALL]
     wanted = [host.package if is_newest else f"{host.package}=={host.pinned}"]
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     eager = ["--upgrade"] if is_newest else []
     packages = [*wanted, *host.also] if host.package else host.also
-    subprocess.run([*pip, *eager, *packages, "-e", str(ROOT)], check=True)
+    subprocess.run([*pip, *eager, *packages], check=True)
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", str(ROOT)], check=True)
     return python
+
+
+def ours(interpreter: str) -> Path:
+    """The Python of an environment with Phalanx, what it needs, and a pip of today, made once for
+    each version of Python. To find all that anew is most of the time that a host's install takes.
+    """
+    asking = "import sys; print('ours-%d.%d' % sys.version_info[:2])"
+    name = subprocess.check_output([interpreter, "-c", asking], text=True).strip()
+    python, is_whole = VENVS / name / "bin" / "python", VENVS / name / "whole"
+    if not is_whole.exists():
+        subprocess.run([interpreter, "-m", "venv", "--clear", str(VENVS / name)], check=True)
+        subprocess.run([str(python), *PIP, *INSTALL, "--upgrade", "pip"], check=True)
+        subprocess.run([str(python), *PIP, *INSTALL, *BUILDERS, "-e", str(ROOT)], check=True)
+        is_whole.touch()
+    return python
+
+
+def site_of(python: Path) -> Path:
+    """Where a Python's packages lie."""
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return Path(subprocess.check_output([str(python), "-c", where], text=True).strip())
 
 
 def run(host: Host, is_newest: bool) -> Outcome:
@@ -113,11 +142,9 @@ def run(host: Host, is_newest: bool) -> Outcome:
     version = subprocess.check_output([str(python), "-c", asking], text=True).strip()
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        where = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        site = subprocess.check_output([str(python), "-c", where], text=True).strip()
         command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         command += ["-c", str(HERE / "suites" / "pytest.ini"), f"--junitxml={report}"]
-        command += [word.replace("{site}", site) for word in host.arguments]
+        command += [word.replace("{site}", str(site_of(python))) for word in host.arguments]
         path = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
         env = {**os.environ, "HOME": scratch, "TMPDIR": scratch, "PATH": path, **host.env}
         for name in ("PHALANX_ADDRESS", "XDG_RUNTIME_DIR"):
