@@ -1,19 +1,32 @@
-"""One of accelerate's shipped scripts on CPUs: accelerate_part.py NAME [FUNCTION ...]
+"""A script of accelerate's on CPUs: accelerate_part.py NAME [FUNCTION ...], or a function of it:
+accelerate_part.py --alone NAME FUNCTION
 
 All processes take part, which those scripts that ask for no CPUs do not see to; the functions that
-are named are left out.
+are named are left out. With --alone each process prints how the function ended.
 """
 
 import importlib
 import sys
 
-from accelerate import PartialState
+from accelerate import Accelerator, PartialState
 
-name, *left_out = sys.argv[1:]
+is_alone = sys.argv[1] == "--alone"
+name, *functions = sys.argv[1 + is_alone :]
 script = importlib.import_module(f"accelerate.test_utils.scripts.{name}")
-for function in left_out:
-    getattr(script, function)
-    setattr(script, function, lambda *args: None)
 state = PartialState(cpu=True)
-script.main()
-print(f"{name}: process {state.process_index} of {state.num_processes}", flush=True)
+rank = f"process {state.process_index} of {state.num_processes}"
+if is_alone:
+    Accelerator(cpu=True)
+    try:
+        getattr(script, functions[0])()
+        print(f"{name}: {rank}: {functions[0]} passes", flush=True)
+    except Exception as error:
+        is_own = isinstance(error, AssertionError)
+        said = str(error).strip().splitlines()[0] if is_own else "one that it waits for has left"
+        print(f"{name}: {rank}: {functions[0]} fails: {said}", flush=True)
+else:
+    for function in functions:
+        getattr(script, function)
+        setattr(script, function, lambda *args: None)
+    script.main()
+    print(f"{name}: {rank}", flush=True)

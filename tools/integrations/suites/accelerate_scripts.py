@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lines import GANG, lines
+from lines import GANG, HERE, lines
 
 PART = str(Path(__file__).with_name("accelerate_part.py"))
 ON_CPUS = ("-e", "ACCELERATE_USE_CPU=true", "-e", "OMP_NUM_THREADS=1")
@@ -45,6 +45,24 @@ def test_a_shipped_script(two_nodes, script, size, left_out):
     run = [sys.executable, PART, script, *left_out]
     found = lines(*GANG, str(size), *ON_CPUS, "--", *run, of=script)
     assert found == [f"{script}: process {rank} of {size}" for rank in range(size)]
+
+
+@pytest.mark.parametrize(
+    ("script", "function", "why"),
+    [
+        ("test_script", *OF_TWO, "torch.Size([0, 4]) != torch.Size([1, 4])"),
+        ("test_distributed_data_loop", "create_accelerator", "expects that two GPUs are available"),
+    ],
+)
+def test_what_is_for_two_processes_ends_on_four_as_with_torchrun(two_nodes, script, function, why):
+    """So it is the script that asks for two, and not where its processes run."""
+    run = [PART, "--alone", script, function]
+    beside = {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    alone = lines(f"{HERE}/torchrun", "--nproc-per-node", "4", *run, of=script, **beside)
+    ganged = lines(*GANG, "4", *ON_CPUS, "--", sys.executable, *run, of=script)
+    assert alone == ganged
+    assert len(alone) == 4
+    assert any(f"{function} fails" in line and why in line for line in alone)
 
 
 def test_its_launcher_starts_two_processes_in_each_member(two_nodes, tmp_path):
