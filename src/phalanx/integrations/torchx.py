@@ -156,7 +156,10 @@ class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
             state=STATES.get(found.state, AppState.FAILED),
             num_restarts=found.retries,
             msg=found.reason,
-            roles=[Role(name=name, image="") for name in roles],
+            roles=[
+                Role(name=name, image="", num_replicas=len(status.replicas))
+                for name, status in roles.items()
+            ],
             roles_statuses=list(roles.values()),
         )
 
