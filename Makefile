@@ -11,7 +11,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner plan batch policies resources scheduling)
 TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node plan policies protocol resources scheduling sim)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run integrations test test-gpu test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean
+.PHONY: help setup redis run integrations test test-gpu test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean mpi
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -63,7 +63,13 @@ conformance: setup ## Ray's own tests, from RAY_TESTS=DIR with Ray's python/ray/
 	@$(BIN)/python tools/conformance/run.py --tests-dir $(RAY_TESTS) --out conformance.json \
 	  $(if $(MORE),--list tools/conformance/tests_extended.txt) $(FLAGS)
 
-integrations: setup ## test suites of other programs over Phalanx (HOSTS="hydra submitit", NEWEST=1; docs/integrations.md)
+mpi: ## Debian's two MPIs, which the suite of that name runs under
+	@{ command -v mpirun.openmpi && command -v mpirun.mpich; } >/dev/null || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
+	    echo "an MPI is missing: apt-get install openmpi-bin mpich"; exit 0; }; \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends openmpi-bin mpich >/dev/null; }
+
+integrations: setup $(if $(HOSTS),$(filter mpi,$(HOSTS)),mpi) ## test suites of other programs over Phalanx (HOSTS="hydra submitit", NEWEST=1; docs/integrations.md)
 	@$(BIN)/python tools/integrations/run.py $(if $(NEWEST),--newest) $(HOSTS)
 
 test-browser: setup ## the web page in Debian's Chromium, with axe-core

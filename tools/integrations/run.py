@@ -33,8 +33,7 @@ INSTALL = ("install", "--quiet", "--no-compile")
 BUILDERS = ("hatchling", "editables")
 """What installs Phalanx from its source."""
 LIMIT_S = 3 * 3600
-"""For what hangs between tests, which have limits of their own. A suite that takes four minutes on
-two idle cores has taken an hour on two that ten others used as well."""
+"""For what hangs between tests, which have limits of their own: machines are shared, and slow."""
 GRACE_S = 120
 """For the report of a suite that is over its limit."""
 
