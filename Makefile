@@ -16,7 +16,9 @@ TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node plan policies p
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
+# Where Python is told to write no bytecode, each process would compile what it imports.
 setup: $(STAMP) ## make .venv with everything that run, test and check need
+	@$(BIN)/python -m compileall -q src
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
@@ -41,6 +43,7 @@ test-gpu: setup ## what needs a real GPU: its driver, and jobs, tasks and actors
 	@$(BIN)/python -m pytest -rs tests/gpu
 
 test-ray: $(RAY_STAMP) ## the engine on Ray, and the API's contract there (RAY=2.49.2: that version)
+	@$(RAY_VENV)/bin/python -m compileall -q src
 	@$(RAY_VENV)/bin/python -m pytest -m 'not slow' tests/ray_engine
 	@$(RAY_VENV)/bin/python -m pytest --engine phalanx-on-ray $(CONTRACT_ON_RAY)
 
