@@ -34,7 +34,9 @@ _ALL_WORDS = {
     "allow_interspersed_args": False,
     "help_option_names": [],
 }
-_MARK = "from phalanx.cli.slurm.main import main"
+OURS = "from phalanx.cli.slurm.main import main"
+"""The line by which a command's file is known to be ours."""
+"""The line by which a command's file is known to be ours."""
 
 
 def _function(name: str) -> Callable[[Sequence[str]], None]:
@@ -58,13 +60,13 @@ def install(
     files = {name: directory / name for name in COMMANDS}
     for file in files.values():
         with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
-            if _MARK not in file.read_text() and not force:
+            if OURS not in file.read_text() and not force:
                 fail(f"{file} is there already, and is not ours: --force writes over it.", USAGE)
     root = Path(__file__).resolve().parent.parent.parent.parent
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, file in files.items():
-            lines = ("import sys", f"sys.path.append({str(root)!r})", _MARK, f"main({name!r})")
+            lines = ("import sys", f"sys.path.append({str(root)!r})", OURS, f"main({name!r})")
             file.write_text("\n".join((f"#!{sys.executable}", *lines, "")))
             file.chmod(0o755)
     except OSError as error:

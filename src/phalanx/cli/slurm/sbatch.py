@@ -12,6 +12,7 @@ import typer
 from phalanx.cli.allocation import LOOK_EVERY_S, OVER
 from phalanx.cli.jobs import TIMED_OUT
 from phalanx.cli.reach import FAILED, ask
+from phalanx.cli.slurm.main import COMMANDS, OURS
 from phalanx.cli.slurm.numbers import with_number
 from phalanx.cli.slurm.usage import address, read, refuse
 from phalanx.cli.table import say
@@ -22,21 +23,18 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.requests.jobs import GetJob
 
-BESIDE = (
-    *("srun", "sbatch", "squeue", "scancel", "scontrol", "sinfo"),
-    *("sacct", "salloc", "seff", "sprio", "sshare"),
-)
-"""What a script finds where no Slurm's command is on its node."""
 _PUT_UP = f"""\
 if ! command -v srun >/dev/null; then
   b="$PHALANX_FILES/slurm_commands"; mkdir -p "$b" || exit 1
-  for c in {" ".join(BESIDE)}; do
-    printf '#!%s\\nfrom phalanx.cli.slurm.main import main\\nmain("%s")\\n' \\
+  for c in {" ".join(COMMANDS)}; do
+    printf '#!%s\\n{OURS}\\nmain("%s")\\n' \\
       "$PHALANX_PYTHON" "$c" >"$b/$c" && chmod 700 "$b/$c" || exit 1
   done
   export PATH="$PATH:$b"
 fi
 """
+"""Where its node has none, a script finds Slurm's commands, as `phalanx compat slurm install` has
+them."""
 _STARTER = """\
 f="$PHALANX_FILES/slurm_script"; chmod 700 "$f" || exit 1
 h=$(hostname -s 2>/dev/null || hostname)
