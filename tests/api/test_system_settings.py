@@ -36,6 +36,7 @@ from phalanx.policies.waiting_time import LeastWaiting
         ),
         ({"max_num_generator_returns": 2}, None, {"stream_items": 2}),
         ({"memory_usage_threshold": 0.4}, None, {"memory_limit": 0.4}),
+        ({"worker_lease_timeout_milliseconds": 0}, None, {"idle_lease_ms": 0}),
     ],
 )
 def test_rays_names_and_variables(given: Any, variables: Any, found: dict[str, Any]) -> None:

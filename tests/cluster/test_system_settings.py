@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.present import present
+from tests.present import current_runtime, present
 
 import phalanx
 from phalanx import errors
@@ -44,11 +44,15 @@ def test_settings_reach_drivers_and_workers_of_all_nodes(new_cluster, get):
             "record_ref_creation_sites": True,
             "max_direct_call_object_size": 0,
             "max_num_generator_returns": 2,
+            "worker_lease_timeout_milliseconds": 0,
         },
     )
     victim = made.add_node(num_cpus=1, resources={"there": 1})
     made.connect()
     assert get(put_small.remote())[1] > 0, "small values lie in the store, too"
+    runtime = current_runtime()
+    with runtime.lock:
+        assert not runtime.owner.tasks.machine.by_lease, "an idle worker goes back at once"
     counts = Counts.remote().count.options(num_returns="streaming")
     assert [get(item) for item in count.remote(2)] == [1, 2]
     for counted in (count.remote(3), counts.remote(3)):

@@ -468,3 +468,65 @@ def test_making_again_what_was_let_go_takes_a_retry():
         machine.need(record.revive(number_of(1)))
         machine.finished(runs[-1])
     assert [(run.attempt, run.retries) for run in runs] == [(1, 2), (2, 1)]
+
+
+@pytest.fixture
+def family():
+    """`remember(number, *made_of)` remembers a task of the machine `.machine` whose one result is
+    referenced by what it returns; `.runs` has the numbers of those that ran again, in order."""
+    runs: list[int] = []
+    objects: Any = Objects()
+    references: Any = SimpleNamespace(export=lambda ref: None)
+    machine = Reconstruction(ME, references, objects, lambda work: run_again(work))
+
+    def run_again(work):
+        runs.append(work.number)
+        for ref in work.inputs or ():
+            machine.need(ref)
+
+    def remember(number, *made_of):
+        work: Any = SimpleNamespace(number=number, retries=3, attempt=0, args=b"")
+        work.inputs, work.pins = list(made_of), None
+        record = machine.lineage.remember(ME, work, RunRecipe())
+        ref = make_ref(ME, number_of(number))
+        ref._value, ref._hold = Value(SHARED, b"file"), Hold(record)
+        record.made(ref)
+        return ref
+
+    return SimpleNamespace(machine=machine, runs=runs, remember=remember)
+
+
+def test_what_was_let_go_is_made_once_for_all_that_is_lost_and_was_made_of_it(family):
+    root = family.remember(1)
+    children = [family.remember(2 + i, root) for i in range(3)]
+    stranger = family.remember(9)
+    del root
+    for ref in [*children, stranger]:
+        family.machine.lost(ref, "file")
+    family.machine.need(children[1])
+    assert sorted(family.runs) == [1, 2, 3, 4]
+    family.machine.need(children[0])
+    family.machine.need(stranger)
+    assert sorted(family.runs) == [1, 2, 3, 4, 9]
+
+
+def test_an_ancestor_far_up_is_made_once_too(family):
+    root = family.remember(1)
+    grandchildren = []
+    for i in range(3):
+        middle = family.remember(10 + i, root)
+        grandchildren.append(family.remember(20 + i, family.remember(30 + i), middle))
+    del root, middle
+    for ref in grandchildren:
+        family.machine.lost(ref, "file")
+    family.machine.need(grandchildren[2])
+    assert sorted(family.runs) == [1, 10, 11, 12, 20, 21, 22, 30, 31, 32]
+
+
+def test_what_is_still_referenced_brings_nothing_else_back(family):
+    root = family.remember(1)
+    children = [family.remember(2 + i, root) for i in range(3)]
+    for ref in [root, *children]:
+        family.machine.lost(ref, "file")
+    family.machine.need(children[1])
+    assert sorted(family.runs) == [1, 3]

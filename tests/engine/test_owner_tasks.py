@@ -322,3 +322,16 @@ def test_a_class_with_work_is_not_forgotten(script):
     before = world.machine.class_of(KEY)
     world.machine.forget(KEY)
     assert world.machine.class_of(KEY) is before
+
+
+@pytest.mark.parametrize(
+    ("seconds", "script", "effects"),
+    [
+        (0, "f*2; grant 1; done 1; flush; done 2", "send 1:1; want 1; send 1:2; want 0; return 1"),
+        (2, "f; grant 1; done 1; after 1.9; f; done 2; after 2.1", "send 1:1; send 1:2; return 1"),
+    ],
+)
+def test_how_long_a_worker_is_kept_idle_is_a_setting(seconds, script, effects):
+    machine = Script()
+    machine.machine.idle_return_s = seconds
+    assert machine.run(script) == f"want 1; {effects}"

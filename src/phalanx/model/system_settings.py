@@ -34,6 +34,9 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A task or call whose generator gives more items than these fails."""
     spread_threshold: float | None = None
     """Tasks go elsewhere once so much of a node is used, from 0 to 1; None: once it is full."""
+    idle_lease_ms: int | None = None
+    """So many milliseconds a process keeps a worker that has nothing to do; 0: none. None: 300,
+    and less where somebody else may wait for what it holds."""
     memory_limit: float | None = None
     """The share of memory beyond which workers are ended, on the nodes that are started with it."""
 
@@ -49,6 +52,7 @@ _RAYS: Mapping[str, str] = {
     "max_num_generator_returns": "stream_items",
     "scheduler_spread_threshold": "spread_threshold",
     "memory_usage_threshold": "memory_limit",
+    "worker_lease_timeout_milliseconds": "idle_lease_ms",
 }
 """The names of Ray's settings that mean something here."""
 _SHARES = ("spread_threshold", "memory_limit")

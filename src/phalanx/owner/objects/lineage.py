@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from phalanx.errors import (
@@ -38,6 +38,7 @@ from phalanx.model.system_settings import LINEAGE_BYTES
 from phalanx.objects import failures
 from phalanx.objects.file_hold import FileHold
 from phalanx.objects.reference import ObjectRef, make_ref
+from phalanx.owner.objects.lost_together import LostTogether
 from phalanx.owner.work import PendingWork, Recipe
 from phalanx.protocol.messages import Payload, Value
 
@@ -187,18 +188,23 @@ class Small:
 class Result:
     """A large result of a remembered task."""
 
-    __slots__ = ("_number", "_record")
+    __slots__ = ("_number", "record")
     kept_bytes = 0
 
     def __init__(self, record: Remembered, number: int) -> None:
-        self._record = record
+        self.record = record
+        """What makes it."""
         self._number = number
+
+    def is_gone(self) -> bool:
+        """Whether the program has let go of it."""
+        return self._number not in self.record.refs
 
     def revive(self, export: Export) -> ObjectRef[Any]:
         """The living reference, or one that is lost."""
-        ref = self._record.refs.get(self._number)
+        ref = self.record.refs.get(self._number)
         if ref is None:
-            ref = self._record.revive(self._number)
+            ref = self.record.revive(self._number)
             export(ref)
         return ref
 
@@ -320,6 +326,7 @@ class Remembered:
         "attempt",
         "inputs",
         "kept_bytes",
+        "lost_together",
         "nested",
         "number",
         "owner",
@@ -344,6 +351,8 @@ class Remembered:
         """How often it may still run; -1: without limit."""
         self.attempt = 0
         self.kept_bytes = 0
+        self.lost_together: LostTogether | None = None
+        """What was made of results of this that were let go, and is lost."""
         self.refusal: Unmakeable | None = None
         self.refs: weakref.WeakValueDictionary[int, ObjectRef[Any]] = weakref.WeakValueDictionary()
         """Its results that are referenced, by number."""
@@ -359,6 +368,13 @@ class Remembered:
         ref._hold = LostHold(self)
         self.made(ref)
         return ref
+
+    def gone_parents(self) -> Iterator[Remembered]:
+        """The makers of those of its arguments that were let go."""
+        for arguments in (self.inputs, self.nested):
+            for source in arguments or ():
+                if isinstance(source, Result) and source.is_gone():
+                    yield source.record
 
     def why_not(self) -> Unmakeable | None:
         """What stands against running it again."""

@@ -2,8 +2,8 @@
 
 An object is found to be lost when a reader does not find its file, or when the node is gone where
 the file was. That only marks it as lost. When somebody waits for it, its task runs again, which
-takes one of its retries. So does what the program has let go and something lost was made of: no
-task runs oftener than it was declared that it may.
+takes one of its retries. So does what the program has let go and something lost was made of, once
+for all that is lost by then: no task runs oftener than it was declared that it may.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from phalanx.owner.objects.lineage import (
     no_retries,
     put_by,
 )
+from phalanx.owner.objects.lost_together import note_lost, take_others
 from phalanx.owner.objects.references import References
 from phalanx.owner.objects.table import ObjectTable, is_in_file
 from phalanx.owner.work import PendingWork
@@ -159,6 +160,7 @@ class Reconstruction:
             self._give_up(ref, why)
         else:  # a run that is under way may give it, be it the last one
             ref._hold = LostHold(maker)
+            note_lost(ref, maker)
 
     def _give_up(self, ref: ObjectRef[Any], why: Unmakeable) -> None:
         ref._hold = None
@@ -195,6 +197,7 @@ class Reconstruction:
         if why is not None:
             self._give_up(ref, why)
             return
+        self._needed.extend(take_others(record))
         record.charge()
         export = self._references.export
         inputs = pins = None

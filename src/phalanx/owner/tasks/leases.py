@@ -80,6 +80,8 @@ class TaskMachine:
         """Numbers of classes with queued tasks that `pump_dirty` has to look at."""
         self.resting: list[tuple[float, PendingTask]] = []
         """Tasks that raised, and from when on they may be tried again."""
+        self.idle_return_s: float | None = None
+        """How long a worker is kept idle, where the cluster's settings say so."""
 
     # ---- tasks -------------------------------------------------------------------------------
 
@@ -207,7 +209,8 @@ class TaskMachine:
         worker.recalled = False
         scheduling_class = worker.scheduling_class
         if not worker.inflight:
-            is_over = worker.once and not scheduling_class.queue
+            goes_at_once = worker.once or self.idle_return_s == 0
+            is_over = goes_at_once and not scheduling_class.queue
             if is_over or scheduling_class.key.each or _stopping(worker):
                 self._give_back(worker)
                 return
@@ -389,8 +392,10 @@ class TaskMachine:
             self._wake_rested(now)
         is_waiting = any(each.queue and each.announced for each in self.classes.values())
         for scheduling_class in list(self.classes.values()):
-            soon = is_waiting or scheduling_class.key.is_special
-            rest_s = IDLE_WANTED_S if soon else IDLE_RETURN_S
+            rest_s = self.idle_return_s
+            if rest_s is None:
+                soon = is_waiting or scheduling_class.key.is_special
+                rest_s = IDLE_WANTED_S if soon else IDLE_RETURN_S
             for worker in list(scheduling_class.idle):
                 if not worker.inflight and now - worker.idle_since > rest_s:
                     self._give_back(worker)

@@ -149,6 +149,8 @@ class Runtime:
     def go_by(self, settings: SystemSettings) -> None:
         """The settings of the cluster are these."""
         self.packer.inline_bytes = settings.inline_bytes
+        if settings.idle_lease_ms is not None:
+            self.owner.tasks.machine.idle_return_s = settings.idle_lease_ms / 1000
         reconstruction = self.owner.reconstruction
         reconstruction.makes_again = settings.makes_again
         reconstruction.lineage.limit_bytes = settings.lineage_bytes
