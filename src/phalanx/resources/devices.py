@@ -24,8 +24,9 @@ class LowestIndex:
 
 def check_whole(request: Mapping[str, int], numbered: frozenset[str]) -> None:
     """Raises ValueError when `request` (in units) asks for a device and a half, or the like."""
-    for name, units in request.items():
-        if units > SCALE and units % SCALE and name in numbered:
+    for name in numbered:
+        units = request[name] if name in request else 0
+        if units > SCALE and units % SCALE:
             asked = from_units(units)
             raise ValueError(
                 f"{name}: above 1, whole numbers only, not {asked:g}; "

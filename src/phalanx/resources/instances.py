@@ -98,10 +98,11 @@ class NodeResources:
         """Whether this node, with nothing running, could hold `request` (it is feasible). Devices
         that are closed count: they may be opened again."""
         check_whole(request, self._unit_resources)
-        return all(
-            units <= max(self._total_of(name), self._counts.get(name, 0) * SCALE)
-            for name, units in request.items()
-        )
+        has = self._total.get
+        for name, units in request.items():
+            if units > has(name, 0) and units > self._most_of(name):
+                return False
+        return True
 
     def can_now(self, request: ResourceSet) -> bool:
         """Whether `acquire` would succeed now."""
@@ -202,6 +203,9 @@ class NodeResources:
 
     def _total_of(self, name: str) -> int:
         return self._total.get(name, SCALE if name.startswith(IMPLICIT_PREFIX) else 0)
+
+    def _most_of(self, name: str) -> int:
+        return max(self._total_of(name), self._counts.get(name, 0) * SCALE)
 
     def _left_of(self, name: str) -> int:
         return self._left.get(name, self._total_of(name))
