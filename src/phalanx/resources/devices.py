@@ -25,8 +25,7 @@ class LowestIndex:
 def check_whole(request: Mapping[str, int], numbered: frozenset[str]) -> None:
     """Raises ValueError when `request` (in units) asks for a device and a half, or the like."""
     for name in numbered:
-        units = request[name] if name in request else 0
-        if units > SCALE and units % SCALE:
+        if name in request and (units := request[name]) > SCALE and units % SCALE:
             asked = from_units(units)
             raise ValueError(
                 f"{name}: above 1, whole numbers only, not {asked:g}; "
