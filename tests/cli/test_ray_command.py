@@ -122,6 +122,8 @@ def test_the_cluster_is_shown_by_ray_s_commands(started):
     # Those of gangs, and so of jobs, are among them.
     groups = ray(started, "list", "placement-groups", "--filter", "state=CREATED")
     assert "PLACEMENT_GROUP_ID" in groups
+    events = json.loads(ray(started, "list", "cluster-events", "--format", "json"))
+    assert "head-began" in {row["message"].partition(":")[0] for row in events}
     tasks = json.loads(ray(started, "list", "tasks", "--format", "json"))
     assert {row["state"] for row in tasks} <= {"FINISHED"}  # of jobs that other tests have run
     (store,) = ray(started, "memory").splitlines()[1:2]
@@ -153,7 +155,7 @@ def test_a_server_ends_with_its_port_free_and_another_takes_over(started):
     ("arguments", "text"),
     [
         (("start", "--head", "--no-such-option"), "has no --no-such-option"),
-        (("list", "cluster-events"), "there are actors, jobs, nodes"),
+        (("list", "runtime-envs"), "there are actors, cluster-events, jobs, nodes"),
         (("list", "nodes", "--filter", "x"), "COLUMN=VALUE"),
         (("job", "submit", "--metadata-json", "[]", "--", "x"), "takes a JSON object"),
         (("stop", "--nothing"), "has no --nothing"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from tests.polling import eventually
 
 import phalanx
 from phalanx import errors
@@ -43,6 +46,56 @@ def test_a_timeout_names_what_was_waited_for(runtime):
     actor = Never.remote()
     with pytest.raises(errors.GetTimeoutError, match=r"result of the actor's method ask"):
         runtime.get(actor.ask.remote(), timeout=0.01)
+
+
+def why_absent(runtime, ref, words):
+    """Ask until it is not there for this reason."""
+
+    def tells():
+        with pytest.raises(errors.GetTimeoutError) as caught:
+            runtime.get(ref, timeout=0)
+        return re.search(rf"was not there after 0 s: .*{words}.*\.$", str(caught.value))
+
+    assert eventually(tells), words
+
+
+def test_a_timeout_says_why_it_is_not_there(runtime, get, tmp_path):
+    go = tmp_path / "go"
+
+    @runtime.remote(num_cpus=0)
+    def wait(path, _=None):
+        import pathlib
+        import time
+
+        while not pathlib.Path(path).exists():
+            time.sleep(0.01)
+
+    @runtime.remote(num_cpus=50)
+    def never():
+        pass
+
+    @runtime.remote(num_cpus=0)
+    class Serves:
+        def wait(self, path, _=None):
+            return get(wait.remote(path))
+
+    too_large, actor = never.remote(), Serves.remote()
+    running = wait.remote(str(go))
+    call = actor.wait.remote(str(go))
+    for ref, words in (
+        (running, "it runs"),
+        (wait.remote(str(go), running), "it waits for its arguments"),
+        (too_large, r"it asks for {'CPU': 50.0} and the largest node has"),
+        (call, "its actor runs it"),
+        (actor.wait.remote(str(go), running), "it waits for its arguments"),
+        (actor.wait.remote(str(go)), "it waits for a call before it"),
+        (Serves.options(num_cpus=50).remote().wait.remote(""), "its actor has not started"),
+    ):
+        why_absent(runtime, ref, words)
+    with pytest.raises(errors.GetTimeoutError, match=r"The first of them is .* wait: it runs"):
+        runtime.get([running, call], timeout=0)
+    go.touch()
+    get([running, call])
 
 
 def test_a_task_that_is_cancelled_by_force_did_not_crash(runtime, get, tmp_path):

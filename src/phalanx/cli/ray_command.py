@@ -180,7 +180,10 @@ def status(context: typer.Context, address: Address = None) -> None:
 @app.command("list")
 def list_(
     what: Annotated[
-        str, typer.Argument(help="actors, jobs, nodes, objects, placement-groups, tasks, workers.")
+        str,
+        typer.Argument(
+            help="actors, cluster-events, jobs, nodes, objects, placement-groups, tasks, workers."
+        ),
     ],
     address: state.Address = None,
     filters: state.Filters = None,
@@ -196,6 +199,9 @@ def list_(
     if kind == "jobs":
         rows = _submissions(address, state.parse_filters(filters), limit)
         columns: list[str] = list(_JOB_COLUMNS)
+    elif kind == "cluster-events":
+        rows = _events(address, state.parse_filters(filters), limit, timeout, detail)
+        columns = list(_EVENT_COLUMNS)
     else:
         ours = _KINDS[kind]
         found = state.listing(ours, address, filters, limit, timeout, detail)
@@ -213,6 +219,7 @@ def list_(
 
 _KINDS = {
     "actors": "actors",
+    "cluster-events": "",
     "jobs": "",
     "nodes": "nodes",
     "objects": "objects",
@@ -220,10 +227,11 @@ _KINDS = {
     "tasks": "tasks",
     "workers": "workers",
 }
-"""Ray's kinds, and the listing of ours behind each but jobs."""
+"""Ray's kinds, and the listing of ours behind each but those that are put together here."""
 _NO_SITES = (
     "where objects were made is not recorded: set RAY_record_ref_creation_sites=1 for the program."
 )
+_EVENT_COLUMNS = ("severity", "time", "source_type", "message", "event_id")
 _JOB_COLUMNS = ("submission_id", "entrypoint", "type", "status", "message", "start_time")
 
 
@@ -237,6 +245,21 @@ def _submissions(
     except (RuntimeError, OSError) as error:
         fail(str(error))
     return [row for row in rows if lets_through(filters, row)][:limit]
+
+
+def _events(
+    address: str | None,
+    filters: Sequence[tuple[str, str, Value]],
+    limit: int,
+    timeout: float,
+    detail: bool,
+) -> list[dict[str, Any]]:
+    from phalanx.compat.ray_modules.state_api import list_cluster_events
+
+    try:
+        return [*list_cluster_events(address, filters, limit, timeout, detail)]
+    except (ValueError, OSError) as error:
+        fail(str(error))
 
 
 @app.command()

@@ -36,7 +36,7 @@ SAME_MODULE = {
 _LISTINGS = (
     *("get_actor", "get_job", "get_node", "get_objects", "get_placement_group", "get_task"),
     *("get_worker", "list_actors", "list_jobs", "list_nodes", "list_objects"),
-    *("get_log", "list_logs"),
+    *("get_log", "list_cluster_events", "list_logs"),
     *("list_placement_groups", "list_tasks", "list_workers"),
     *("summarize_actors", "summarize_objects", "summarize_tasks"),
 )
@@ -200,7 +200,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
 }
 """Ray's modules that gather names of ours: from which module, and which ("*": all public ones)."""
 
-_NO_LISTINGS = ("list_cluster_events", "list_runtime_envs")
+_NO_LISTINGS = ("list_runtime_envs",)
 
 REFUSED: Mapping[str, Sequence[str]] = {
     "ray.cluster_utils": ("AutoscalingCluster",),

@@ -17,6 +17,7 @@ from phalanx.objects.streams import Stream
 from phalanx.observe.cluster_events import EventRing
 from phalanx.observe.metrics.definitions import Numbers
 from phalanx.observe.task_journal import KEEP_RUNS, Run, TaskJournal, encode_runs
+from phalanx.owner.absence import why_call, why_task
 from phalanx.owner.actors.calls import Calls
 from phalanx.owner.actors.client import PendingCall
 from phalanx.owner.actors.registration import Registration
@@ -232,6 +233,17 @@ class OwnerCore:
             if call is not None:
                 return f"the result of the actor's method {call.method}"
         return f"object {ref.hex()}"
+
+    def why_absent(self, ref: ObjectRef[Any]) -> str:
+        """Why an object is not there, for people: a clause, empty where that is not known here."""
+        number = ref._number >> INDEX_BITS
+        if ref._owner != self._me:
+            return ""
+        machine = self.tasks.machine
+        if (task := machine.pending.get(number)) is not None:
+            return why_task(task, machine.class_of(task.key))
+        call = self.calls.by_number.get(number)
+        return "" if call is None else why_call(call)
 
     # ---- what the machines need of each other ------------------------------------------------
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from phalanx.compat.jobs.client import JobSubmissionClient
 from phalanx.errors import StateQueryError
 from phalanx.model.lifecycle import DEAD
+from phalanx.model.rows.events import EventInfo
 from phalanx.objects.reference import ObjectRef
+from phalanx.observe.events import MAX_EVENTS, subject, told
 from phalanx.observe.state.columns import trimmed
 from phalanx.observe.state.query import (
     DEFAULT_LIMIT,
@@ -26,6 +31,7 @@ from phalanx.util.state import (
     get_worker,
     list_actors,
     list_drivers,
+    list_events,
     list_logs,
     list_objects,
     list_placement_groups,
@@ -101,6 +107,41 @@ def get_job(
     return next(iter(found), None)
 
 
+_SEVERE = ("node-lost", "device-bad", "defect", "lost")
+_SERIOUS = ("node-away", "node-drained", "device-suspect", "rules-refused", "element-failed")
+
+
+def list_cluster_events(
+    address: str | None = None,
+    filters: Filters = None,
+    limit: int = DEFAULT_LIMIT,
+    timeout: float = TIMEOUT_S,
+    detail: bool = False,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> list[StateRow]:
+    """What happened in the cluster lately, the oldest first; in `custom_fields`, with `detail`, as
+    `phalanx.util.state.list_events` has it."""
+    if not 0 < limit <= MAX_LIMIT:
+        raise ValueError(f"limit is 1 to {MAX_LIMIT:,}, not {limit}")
+    rows = [_event_row(event, detail) for event in list_events(address, limit=MAX_EVENTS)]
+    return [row for row in rows if lets_through(filters or (), row)][-limit:]
+
+
+def _event_row(event: EventInfo, detail: bool) -> StateRow:
+    is_severe = event.kind in _SEVERE or event.state in ("Failed", "Aborted")
+    row = StateRow(
+        severity="ERROR" if is_severe else "WARNING" if event.kind in _SERIOUS else "INFO",
+        time=datetime.fromtimestamp(event.at).isoformat(sep=" ", timespec="milliseconds"),
+        source_type="JOBS" if event.job else "RAYLET" if event.node else "GCS",
+        message=f"{event.kind}: {subject(event)}; {told(event)}".rstrip("; "),
+        event_id=str(event.number),
+    )
+    if detail:
+        row["custom_fields"] = msgspec.structs.asdict(event)
+    return row
+
+
 def _driver_row(row: StateRow) -> StateRow:
     is_over = row["state"] != "RUNNING"
     return StateRow(
@@ -145,6 +186,7 @@ __all__ = [
     "get_task",
     "get_worker",
     "list_actors",
+    "list_cluster_events",
     "list_jobs",
     "list_logs",
     "list_nodes",

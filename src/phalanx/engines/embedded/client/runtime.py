@@ -118,6 +118,7 @@ class Runtime:
             owner.tasks,
             self.values,
             owner.name_of,
+            owner.why_absent,
         )
         self.hooks = ReferenceHooks(
             self.lock,

@@ -61,9 +61,12 @@ class Waiting:
         tasks: Submission,
         values: Values,
         name_of: Callable[[ObjectRef[Any]], str],
+        why_absent: Callable[[ObjectRef[Any]], str],
     ) -> None:
-        """`name_of`: what an object is, for people."""
+        """`name_of`: what an object is, for people; `why_absent`: why it is not there, a clause or
+        nothing. Both are called under the lock."""
         self._name_of = name_of
+        self._why_absent = why_absent
         self._me = me
         self._reactor = reactor
         self._lock = lock
@@ -87,7 +90,7 @@ class Waiting:
             self._raise_first(refs, deadline)  # what has failed already is not waited on for others
         if missing and not self._wait(missing, len(missing), timeout_s, fail_fast=True):
             left = [ref for ref in refs if ref._value is None]
-            first = f" The first of them is {self._name_of(left[0])}." if left else ""
+            first = f" The first of them is {self._tell(left[0])}." if left else ""
             raise GetTimeoutError(
                 f"Get timed out: {len(left)} of {len(refs)} objects were not there after "
                 f"{timeout_s} s.{first}"
@@ -99,6 +102,12 @@ class Waiting:
             deserialize(value) if type(value := ref._value) is bytes else read(ref, deadline)
             for ref in refs
         ]
+
+    def _tell(self, ref: ObjectRef[Any], absent: str = "") -> str:
+        """What this object is, that it is `absent`, and why."""
+        with self._lock:
+            name, why = self._name_of(ref), self._why_absent(ref)
+        return f"{name}{absent}: {why}" if why else f"{name}{absent}"
 
     def _raise_first(self, refs: list[ObjectRef[Any]], deadline: float | None) -> None:
         for ref in refs:
@@ -113,7 +122,7 @@ class Waiting:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         if ref._value is None and not self._wait([ref], 1, timeout_s):
             raise GetTimeoutError(
-                f"Get timed out: {self._name_of(ref)} was not there after {timeout_s} s."
+                f"Get timed out: {self._tell(ref, f' was not there after {timeout_s} s')}."
             )
         value = ref._value
         if type(value) is bytes:
@@ -129,7 +138,7 @@ class Waiting:
                 left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
                 if not self._wait([ref], 1, left):
                     raise GetTimeoutError(
-                        f"Get timed out: {self._name_of(ref)} was lost and is being made again."
+                        f"Get timed out: {self._tell(ref, ' was lost and is being made again')}."
                     ) from None
 
     # ---- wait --------------------------------------------------------------------------------

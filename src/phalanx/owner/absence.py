@@ -1,0 +1,40 @@
+"""Why the result of a task or call is not there yet, as far as its owner knows, in a clause.
+
+Nobody is asked: `explain` does that, and says more.
+"""
+
+from __future__ import annotations
+
+from phalanx.model.lifecycle import ALIVE, PENDING_ARGS, PENDING_CREATION, RESTARTING
+from phalanx.owner.actors.client import PendingCall
+from phalanx.owner.tasks.records import PendingTask, SchedulingClass
+
+
+def why_task(task: PendingTask, scheduling_class: SchedulingClass) -> str:
+    """Of a task that has not ended. `scheduling_class`: its own."""
+    if task.state == PENDING_ARGS:
+        return "it waits for its arguments"
+    worker = task.worker
+    if worker is not None:
+        if next(iter(worker.inflight), None) == task.number:
+            return "it runs"
+        return "it waits behind another task on its worker"
+    if scheduling_class.refusal:
+        return scheduling_class.refusal
+    asked = ", ".join(f"{amount:g} {name}" for name, amount in task.key.resources)
+    return f"it waits for a worker with {asked}" if asked else "it waits for a worker"
+
+
+def why_call(call: PendingCall) -> str:
+    """Of an actor's call that has not ended."""
+    actor = call.actor
+    if call.number in actor.inflight:
+        runs = not actor.concurrency or call.number in actor.begun()
+        return "its actor runs it" if runs else "its actor runs what was called before it"
+    if call.missing:
+        return "it waits for its arguments"
+    if actor.state == PENDING_CREATION:
+        return "its actor has not started"
+    if actor.state == RESTARTING:
+        return "its actor starts again"
+    return "it waits for a call before it" if actor.state == ALIVE else ""
