@@ -1,4 +1,4 @@
-"""RuntimeEnv: a runtime environment as an object, where programs do not write a dict."""
+"""RuntimeEnv, RuntimeEnvConfig: runtime environments as objects, where programs write no dict."""
 
 from __future__ import annotations
 
@@ -10,3 +10,20 @@ class RuntimeEnv(dict[str, Any]):
 
     def __init__(self, **fields: Any) -> None:
         super().__init__({name: value for name, value in fields.items() if value is not None})
+
+
+class RuntimeEnvConfig(dict[str, Any]):
+    """What a runtime environment's `config` may say. It tunes how packages are installed, which is
+    not done here: it is taken, and does nothing."""
+
+    def __init__(
+        self,
+        setup_timeout_seconds: int = 600,
+        eager_install: bool = True,
+        log_files: list[str] | None = None,
+    ) -> None:
+        super().__init__(
+            setup_timeout_seconds=setup_timeout_seconds,
+            eager_install=eager_install,
+            log_files=log_files,
+        )

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from phalanx.owner.requests import Requests
@@ -50,9 +51,16 @@ def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
     if found.get("working_dir"):
         found["working_dir"] = _absolute(found["working_dir"])
     if found.get("py_modules"):
-        found["py_modules"] = [_absolute(path) for path in found["py_modules"]]
+        found["py_modules"] = [_absolute(_place_of(one)) for one in found["py_modules"]]
     return found
 
 
-def _absolute(path: str) -> str:
+def _place_of(module: Any) -> Any:
+    """Where a module is that is given as itself; else what is given, a path."""
+    if not isinstance(module, ModuleType):
+        return module
+    return next(iter(getattr(module, "__path__", ())), None) or module.__file__
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(os.path.expanduser(path))

@@ -162,9 +162,13 @@ class WorkerExecutor:
         environment = job.environment
         with contextlib.suppress(OSError):
             os.chdir(environment.get("working_dir") or message.directory)
-        for path in (environment.get("working_dir"), *(environment.get("py_modules") or ())):
-            if path:
-                sys.path.insert(0, os.path.abspath(path))
+        if directory := environment.get("working_dir"):
+            sys.path.insert(0, os.path.abspath(directory))
+        if modules := environment.get("py_modules"):
+            # Not at the top: few programs have some, and it imports what imports.
+            from phalanx.engines.embedded.worker.py_modules import offer_modules
+
+            offer_modules(modules)
         if message.hook:
             try:
                 pickle.loads(message.hook)()  # noqa: S301  (from our driver, by the node)
