@@ -19,6 +19,11 @@ SAME_MODULE = {
     "ray.util.actor_pool": "phalanx.util.actor_pool",
     "ray.util.metrics": f"{_OURS}.metrics",
     "ray.util.check_serialize": "phalanx.util.check_serialize",
+    "ray.util.collective.collective": "phalanx.util.collective",
+    "ray.util.collective.collective_group.base_collective_group": (
+        "phalanx.util.collective.base_group"
+    ),
+    "ray.util.collective.types": "phalanx.util.collective.types",
     "ray.util.accelerators": f"{_OURS}.accelerators",
     "ray.util.dask": f"{_OURS}.dask",
     "ray.util.debug": f"{_OURS}.debug",
@@ -106,6 +111,14 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         f"{_OURS}.annotations": ("PublicAPI",),
         f"{_OURS}.debug": ("disable_log_once_globally", "enable_periodic_logging", "log_once"),
         f"{_OURS}.network": ("get_node_ip_address",),
+    },
+    "ray.util.collective": {"phalanx.util.collective": ("*",)},
+    "ray.util.collective.backend_registry": {
+        "phalanx.util.collective": ("register_collective_backend",)
+    },
+    "ray.util.collective.collective_group": {},
+    "ray.util.collective.collective_group.torch_gloo_collective_group": {
+        f"{_OURS}.collective": ("TorchGLOOGroup",)
     },
     "ray.util.annotations": {
         f"{_OURS}.annotations": (
@@ -200,6 +213,10 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
 }
 """Ray's modules that gather names of ours: from which module, and which ("*": all public ones)."""
 
+_ON_SEVERAL_GPUS = (
+    *("allgather_multigpu", "allreduce_multigpu", "broadcast_multigpu", "recv_multigpu"),
+    *("reduce_multigpu", "reducescatter_multigpu", "send_multigpu"),
+)
 _NO_LISTINGS = ("list_runtime_envs",)
 
 REFUSED: Mapping[str, Sequence[str]] = {
@@ -210,6 +227,8 @@ REFUSED: Mapping[str, Sequence[str]] = {
         "register_tensor_transport",
     ),
     "ray.util": ("connect", "disconnect"),
+    "ray.util.collective": _ON_SEVERAL_GPUS,
+    "ray.util.collective.collective": _ON_SEVERAL_GPUS,
     "ray.util.iter": (
         *("LocalIterator", "ParallelIterator", "ParallelIteratorWorker"),
         *("from_actors", "from_items", "from_iterators", "from_range"),

@@ -1,0 +1,7 @@
+"""Ray's name for groups of gloo."""
+
+from __future__ import annotations
+
+from phalanx.util.collective.gloo import GlooGroup as TorchGLOOGroup
+
+__all__ = ["TorchGLOOGroup"]

@@ -1,0 +1,123 @@
+"""The backends that are known, and the groups that this process is in."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from phalanx.api.runtime_context import get_runtime_context
+from phalanx.util.collective import rendezvous
+from phalanx.util.collective.base_group import BaseGroup
+from phalanx.util.collective.gloo import TIMEOUT_MS, GlooGroup
+from phalanx.util.collective.types import Backend
+
+_backends: dict[str, type[BaseGroup]] = {Backend.GLOO: GlooGroup}
+_groups: dict[str, BaseGroup] = {}
+_lock = threading.RLock()
+
+
+def register_collective_backend(name: str, group_cls: type[BaseGroup]) -> None:
+    """Have groups of this backend be of that class, in this process. Raises TypeError for a class
+    that is no BaseGroup, and ValueError for a name that is taken."""
+    upper = name.upper()
+    if not (isinstance(group_cls, type) and issubclass(group_cls, BaseGroup)):
+        raise TypeError(f"{group_cls} is not a subclass of BaseGroup")
+    if upper in _backends:
+        raise ValueError(f"Backend {upper} already registered")
+    _backends[upper] = group_cls
+    if not hasattr(Backend, upper):
+        setattr(Backend, upper, upper)
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether a backend is known here, and has what it needs."""
+    found = _backends.get(backend.upper())
+    return found is not None and found.check_backend_availability()
+
+
+def check_backend(backend: str) -> None:
+    """Raises RuntimeError for one that is not available."""
+    if is_backend_available(backend):
+        return
+    upper = backend.upper()
+    needs = {
+        Backend.GLOO: "It needs torch (pip install torch).",
+        Backend.NCCL: "Phalanx has no groups of it: use torch.distributed, or GLOO.",
+    }.get(upper, f"register_collective_backend('{upper}', YourGroup) makes one known.")
+    raise RuntimeError(f"Backend {upper} is not available. {needs}")
+
+
+def join(backend: str, world_size: int, rank: int, name: str, timeout_ms: int) -> BaseGroup:
+    """Be in this group from now on, once all others are. Raises RuntimeError where this process is
+    in it already, or the backend is not available."""
+    with _lock:
+        if name in _groups:
+            raise RuntimeError("Trying to initialize a group a second time.")
+        check_backend(backend)
+        cls = _backends[backend.upper()]
+        made = (
+            cls(world_size, rank, name, timeout_ms)
+            if issubclass(cls, GlooGroup)
+            else cls(world_size, rank, name)
+        )
+        _groups[name] = made
+        return made
+
+
+def leave(name: str) -> None:
+    """Be in it no longer; nothing where this process is not in it."""
+    with _lock:
+        group = _groups.pop(name, None)
+    if group is not None:
+        group.destroy_group()
+        rendezvous.drop("declared", name)
+
+
+def known(name: str) -> BaseGroup | None:
+    """The group, if this process is in it."""
+    return _groups.get(name)
+
+
+def group_of(name: str) -> BaseGroup:
+    """The group; where it was declared for this actor, or by its variables, it joins it now.
+    Raises RuntimeError where it is not in it."""
+    with _lock:
+        found = _groups.get(name)
+        if found is not None:
+            return found
+        declared = rendezvous.find("declared", name)
+        actor = get_runtime_context().get_actor_id()
+        if declared is not None and actor in declared["ranks"]:
+            return join(
+                declared["backend"],
+                declared["world_size"],
+                declared["ranks"][actor],
+                name,
+                declared["timeout_ms"],
+            )
+        env = os.environ
+        if env.get("collective_group_name") == name:
+            return join(
+                env["collective_backend"],
+                int(env["collective_world_size"]),
+                int(env["collective_rank"]),
+                name,
+                int(env.get("collective_gloo_timeout", TIMEOUT_MS)),
+            )
+    raise RuntimeError(f"The collective group '{name}' is not initialized in the process.")
+
+
+def declare(
+    name: str, actors: list[str], ranks: list[int], world_size: int, backend: str, timeout_ms: int
+) -> None:
+    """Those actors (by id) are in a group, which each joins when it first uses it. Raises
+    RuntimeError for a name that is declared."""
+    if rendezvous.find("declared", name) is not None:
+        raise RuntimeError("Trying to initialize a group twice.")
+    value = {
+        "ranks": dict(zip(actors, ranks, strict=True)),
+        "world_size": world_size,
+        "backend": backend,
+        "timeout_ms": timeout_ms,
+    }
+    rendezvous.put("declared", name, value)

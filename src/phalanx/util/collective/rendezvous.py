@@ -1,0 +1,56 @@
+"""How the members of a group find its first one: its address, at the head, by the group's name."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import Any
+
+from phalanx.api.cluster import nodes
+from phalanx.api.runtime_context import get_runtime_context
+from phalanx.api.session import engine_or_start
+from phalanx.protocol.requests.key_values import DeleteValues, GetValue, PutValue
+
+_SPACE = b"phalanx:collective"
+ASK_EVERY_S = 0.05
+
+
+def put(kind: str, group: str, value: Any) -> None:
+    """Keep this of a group at the head."""
+    engine_or_start().ask(PutValue(_SPACE, _key(kind, group), json.dumps(value).encode(), True))
+
+
+def find(kind: str, group: str) -> Any:
+    """What is kept of it; None where nothing is."""
+    found = engine_or_start().ask(GetValue(_SPACE, _key(kind, group)))
+    return None if found is None else json.loads(found)
+
+
+def drop(kind: str, group: str) -> None:
+    """Keep it no longer."""
+    engine_or_start().ask(DeleteValues(_SPACE, _key(kind, group), False))
+
+
+def wait_for(kind: str, group: str, until: float) -> Any:
+    """What somebody will keep of it. Raises TimeoutError at `until` on the monotonic clock."""
+    while (found := find(kind, group)) is None:
+        if time.monotonic() > until:
+            raise TimeoutError(f"nobody has begun the collective group '{group}' as its first")
+        time.sleep(ASK_EVERY_S)
+    return found
+
+
+def listen_here(backlog: int) -> socket.socket:
+    """A socket that listens where other nodes of the cluster reach this one, and nowhere else."""
+    here = get_runtime_context().get_node_id()
+    host = next(str(row["NodeManagerAddress"]) for row in nodes() if row["NodeID"] == here)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.bind((host, 0))
+    listening.listen(backlog)
+    return listening
+
+
+def _key(kind: str, group: str) -> bytes:
+    return f"{kind}:{get_runtime_context().namespace}:{group}".encode()
