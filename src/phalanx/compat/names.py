@@ -19,7 +19,6 @@ SAME_MODULE = {
     "ray.util.actor_pool": "phalanx.util.actor_pool",
     "ray.util.metrics": f"{_OURS}.metrics",
     "ray.util.check_serialize": "phalanx.util.check_serialize",
-    "ray.util.collective.collective": "phalanx.util.collective",
     "ray.util.collective.collective_group.base_collective_group": (
         "phalanx.util.collective.base_group"
     ),
@@ -116,6 +115,7 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray.util.collective.backend_registry": {
         "phalanx.util.collective": ("register_collective_backend",)
     },
+    "ray.util.collective.collective": {"phalanx.util.collective": ("*",)},
     "ray.util.collective.collective_group": {},
     "ray.util.collective.collective_group.torch_gloo_collective_group": {
         f"{_OURS}.collective": ("TorchGLOOGroup",)
