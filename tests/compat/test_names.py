@@ -119,12 +119,12 @@ def test_exceptions_are_ours(installed):
         "import ray.data",
         "from ray import data",
         "from ray.data import read_csv",
-        "import ray.util.collective",
-        "from ray.util import collective",
+        "import ray.util.spark",
+        "from ray.util import spark",
     ],
 )
 def test_what_is_not_there_says_so(installed, statement):
-    with pytest.raises(ImportError, match=r"Phalanx has no ray\.(data|util\.collective)"):
+    with pytest.raises(ImportError, match=r"Phalanx has no ray\.(data|util\.spark)"):
         exec(statement, {})
 
 
