@@ -50,8 +50,9 @@ def test_what_an_owner_has_is_waited_for_without_lending(monkeypatch, owner, ans
     tasks: Any = SimpleNamespace(waited_for=lambda refs: None)
     unused: Any = None
     lent: list[str] = []
+    of_none: Any = lambda ref: ""  # noqa: E731
     waiting = Waiting(
-        ME, reactor, nullcontext(), lambda: None, objects, unused, tasks, unused, lambda ref: ""
+        ME, reactor, nullcontext(), lambda: None, objects, unused, tasks, unused, of_none, of_none
     )
 
     def block():

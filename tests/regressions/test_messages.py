@@ -74,7 +74,7 @@ def test_a_timeout_says_why_it_is_not_there(runtime, get, tmp_path):
     def never():
         pass
 
-    @runtime.remote(num_cpus=0)
+    @phalanx.remote(num_cpus=0)
     class Serves:
         def wait(self, path, _=None):
             return get(wait.remote(path))

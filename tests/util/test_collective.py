@@ -25,7 +25,7 @@ def member(ray):
     class Member:
         def __init__(self):
             class Noting(BaseGroup):
-                asked: list = []  # noqa: RUF012
+                asked: list[object] = []  # noqa: RUF012
 
                 @classmethod
                 def check_backend_availability(cls):
