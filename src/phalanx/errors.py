@@ -268,6 +268,10 @@ class OutOfMemoryError(PhalanxError):
     """The memory monitor ended the task, and no retries were left."""
 
 
+class ActorOutOfMemoryError(OutOfMemoryError, ActorDiedError):
+    """The memory monitor ended the actor, and no restarts were left. Ray's is no ActorDiedError."""
+
+
 class MessageTooLargeError(PhalanxError, ValueError):
     """Something is too large to be sent to another process."""
 

@@ -62,7 +62,7 @@ def test_an_object_larger_than_the_store_goes_to_disk_and_leaves_it(start, ray):
     eventually(lambda: ray.put(b"") and not footprint.spilled(), "the end of its file")
 
 
-def test_the_memory_monitor_ends_the_youngest_task_and_says_so(start, ray, monkeypatch):
+def test_the_memory_monitor_ends_the_youngest_task_or_actor_and_says_so(start, ray, monkeypatch):
     """The limit is put just above what is used now, and a task takes more than is left."""
     memory = psutil.virtual_memory()
     limit = 1 - (memory.available - 700 * MIB) / memory.total
@@ -71,7 +71,6 @@ def test_the_memory_monitor_ends_the_youngest_task_and_says_so(start, ray, monke
     )
     start(num_cpus=2)
 
-    @ray.remote(max_retries=0)
     def eat():
         held: list[Any] = []
         deadline = time.monotonic() + 30
@@ -80,11 +79,18 @@ def test_the_memory_monitor_ends_the_youngest_task_and_says_so(start, ray, monke
             time.sleep(0.002)
         time.sleep(30)
 
+    class Eater:
+        def eat(self):
+            return eat()
+
     @ray.remote
     def small():
         return 1
 
     assert ray.get(small.remote(), timeout=30) == 1
     with pytest.raises(errors.OutOfMemoryError, match=r"eat.*memory was \d+ % full"):
-        ray.get(eat.remote(), timeout=60)
+        ray.get(ray.remote(max_retries=0)(eat).remote(), timeout=60)
     assert ray.get(small.remote(), timeout=30) == 1
+    with pytest.raises(errors.OutOfMemoryError, match=r"memory was \d+ % full") as caught:
+        ray.get(ray.remote(Eater).remote().eat.remote(), timeout=60)
+    assert isinstance(caught.value, errors.ActorDiedError)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import pkgutil
 import sys
 import types
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 import phalanx
 from phalanx.api.addresses import without_client
-from phalanx.compat import names
+from phalanx.compat import names, ray_modules
 from phalanx.compat import ray as compat
 
 
@@ -247,3 +248,16 @@ def test_a_client_server_elsewhere_is_refused(monkeypatch):
     monkeypatch.setenv("PHALANX_COMPAT_RAY", "1")
     with pytest.raises(ConnectionError, match=r"ray://far:10001 .* a driver needs a node"):
         without_client("ray://far:10001")
+
+
+@pytest.mark.parametrize(
+    "name", [module.name for module in pkgutil.iter_modules(ray_modules.__path__)]
+)
+def test_what_a_module_of_rays_names_defines_it_offers(name):
+    module = importlib.import_module(f"{ray_modules.__name__}.{name}")
+    own = [
+        each
+        for each, value in vars(module).items()
+        if each[0] != "_" and getattr(value, "__module__", "") == module.__name__
+    ]
+    assert set(own) <= set(getattr(module, "__all__", own))

@@ -258,3 +258,15 @@ def test_a_kill_before_there_is_a_process_costs_a_restart():
     assert (record.state, record.restarts) == (RESTARTING, 1)
     script.table.kill(b"a", no_restart=False)
     assert record.state == DEAD
+
+
+def test_what_ended_its_last_process_is_the_error_of_its_calls():
+    script = Script()
+    script.run("register placed ready")
+    record = script.record_of_a()
+    record.max_restarts = 1
+    script.table.worker_died(b"a", record.worker, "memory was full", code="out_of_memory")
+    assert (record.state, record.code) == (RESTARTING, "")
+    script.run("placed ready")
+    script.table.worker_died(b"a", record.worker, "memory was full", code="out_of_memory")
+    assert (record.state, record.code) == (DEAD, "out_of_memory")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from phalanx.errors import OutOfMemoryError
 from phalanx.model.ids import worker_id_of
 from phalanx.node.borrowed_leases import BorrowedLeases
 from phalanx.node.control_link import ControlLink
@@ -25,6 +26,7 @@ from phalanx.observe.log_lines import WARNING, LogPiece
 from phalanx.protocol.cluster_messages import ActorLost, NodeLogRead, ProcessEnded, ReadNodeLog
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import PREEMPTED, LogLine, WorkerDied
+from phalanx.protocol.wire_errors import code_of
 
 HOLD_STARTS_S = 1.0
 """So long nothing is started after a process could not be."""
@@ -185,9 +187,9 @@ class LocalProcesses:
             return b""
         if lease.demand.actor:
             is_preempted = died.kind == PREEMPTED
-            self._control.notify(
-                ActorLost(lease.demand.actor, died.worker, died.reason, is_preempted)
-            )
+            code = code_of(OutOfMemoryError) if died.kind == OUT_OF_MEMORY else ""
+            actor = lease.demand.actor
+            self._control.notify(ActorLost(actor, died.worker, died.reason, is_preempted, code))
             return b""
         self._peers.post(lease.demand.owner, died)
         return lease.demand.owner

@@ -190,6 +190,8 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
     worker: bytes
     reason: str
     preempted: bool = False
+    code: str = ""
+    """Of the error that its calls fail with, where that is no ActorDiedError alone."""
 
 
 class ActorRefused(msgspec.Struct, array_like=True, tag=81):

@@ -140,6 +140,7 @@ __all__ = [
     "get_or_create_event_loop",
     "get_ray_doc_version",
     "get_system_memory",
+    "get_used_memory",
     "hex_to_binary",
     "import_attr",
     "load_class",

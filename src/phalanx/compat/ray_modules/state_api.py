@@ -176,6 +176,7 @@ __all__ = [
     "DEFAULT_RPC_TIMEOUT",
     "RAY_MAX_LIMIT_FROM_API_SERVER",
     "RayStateApiException",
+    "ServerUnavailable",
     "free",
     "get_actor",
     "get_job",

@@ -222,7 +222,9 @@ class ActorControl:
     def lost(self, message: ActorLost) -> None:
         """Its worker ended."""
         self._pids.pop(message.worker, None)
-        self.table.worker_died(message.actor, message.worker, message.reason, message.preempted)
+        self.table.worker_died(
+            message.actor, message.worker, message.reason, message.preempted, message.code
+        )
         for action in self._exit_waiters.pop(message.worker, ()):
             action()
 

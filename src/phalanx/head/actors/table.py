@@ -279,17 +279,17 @@ class ActorTable:
         self._effects.end_worker(record, "constructor failed", True)
 
     def worker_died(
-        self, actor: bytes, worker: bytes, reason: str, preempted: bool = False
+        self, actor: bytes, worker: bytes, reason: str, preempted: bool = False, code: str = ""
     ) -> None:
-        """Its process ended: restart it, or call it dead. `preempted`: that costs no restart."""
+        """Its process ended: restart it, or call it dead. `preempted`: that costs no restart;
+        `code`: of the error that its calls fail with, where it is one of its own."""
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state == DEAD:
             return
         if preempted and record.max_restarts > 0:
             record.restarts -= 1  # `_lost` counts one
-        self._lost(
-            record, reason, f"The actor is dead because its worker process has died: {reason}."
-        )
+        death = f"The actor is dead because its worker process has died: {reason}."
+        self._lost(record, reason, death, code)
 
     def node_gone(self, node: str, reason: str) -> None:
         """A node is dead: its actors restart as declared, those that waited there are placed anew.
@@ -315,9 +315,9 @@ class ActorTable:
         if record.state in (PENDING_CREATION, RESTARTING):
             self._effects.place_actor(record)
 
-    def _lost(self, record: ActorRecord, reason: str, death: str) -> None:
+    def _lost(self, record: ActorRecord, reason: str, death: str, code: str = "") -> None:
         """Its worker is gone: restart it for `reason`, or call it dead. `death`: what callers read
-        then."""
+        then, in the error of that code."""
         record.worker, record.node = b"", ""
         self._unconfirmed.pop(record.actor, None)
         if record.is_ending:
@@ -330,6 +330,7 @@ class ActorTable:
             self._move(record, RESTARTING)
             self._effects.place_actor(record)
         else:
+            record.code = code
             self._die(record, death)
 
     def leaving(self, actor: bytes, reason: str) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 
 from phalanx.errors import (
     ActorDiedError,
+    ActorOutOfMemoryError,
     ActorPlacementGroupRemoved,
     ActorUnavailableError,
     ActorUnschedulableError,
     ControlStoreFullError,
+    OutOfMemoryError,
     PhalanxError,
     TaskCancelledError,
     TaskPlacementGroupRemoved,
@@ -390,6 +392,8 @@ def _death_of(actor: ActorClient) -> PhalanxError:
         return ControlStoreFullError(actor.reason)
     if actor.code == code_of(TaskPlacementGroupRemoved):
         return ActorPlacementGroupRemoved(actor.reason)
+    if actor.code == code_of(OutOfMemoryError):
+        return ActorOutOfMemoryError(actor.reason, actor.actor.hex())
     if actor.error:
         cause = failures.load(actor.error)
         return ActorDiedError(f"{actor.reason}\n{cause}", actor.actor.hex(), actor_init_failed=True)
