@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import msgspec
 
@@ -43,7 +44,7 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     attempt: int = 0
 
 
-class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
+class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True):
     """A gang of tasks or actors, or of a job's commands.
 
     To programs and nodes it is a placement group with a bundle for each member. `created` is in
@@ -91,7 +92,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     """A node refused it: cycles pass it over until then, on the head's clock."""
     backoff_s: float = 0.0
 
-    @property
+    @cached_property
     def uid(self) -> str:
         """The name of its podgroup."""
         return f"{self.namespace}/{self.name}"
@@ -125,17 +126,26 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     @property
     def waits(self) -> bool:
         """Whether any member wants a place."""
-        return any(member.state == WAITING for member in self.members)
+        for member in self.members:  # noqa: SIM110  (asked of every gang; a generator is dearer)
+            if member.state == WAITING:
+                return True
+        return False
 
     @property
     def holds(self) -> bool:
         """Whether any member takes, or may take, something of a node."""
-        return any(member.state not in PLACELESS for member in self.members)
+        for member in self.members:  # noqa: SIM110
+            if member.state not in PLACELESS:
+                return True
+        return False
 
     @property
     def is_over(self) -> bool:
         """Whether nobody waits for a place or has one."""
-        return all(m.state in PLACELESS and m.state != WAITING for m in self.members)
+        for member in self.members:
+            if member.state not in PLACELESS or member.state == WAITING:
+                return False
+        return True
 
     @property
     def phase(self) -> str:

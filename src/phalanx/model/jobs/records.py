@@ -4,6 +4,7 @@ control store."""
 from __future__ import annotations
 
 import bisect
+from functools import cached_property
 
 import msgspec
 
@@ -62,7 +63,7 @@ class DueAction(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
 
 
-class JobRecord(msgspec.Struct, kw_only=True, eq=False):
+class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     """One job. `version` counts the times that all its members were ended together; `retries`
     counts restarts that a failure caused."""
 
@@ -118,8 +119,9 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False):
     is_deleted: bool = False
     """It is forgotten as soon as its members are gone."""
 
-    @property
+    @cached_property
     def uid(self) -> str:
+        """Its name in all tables, which stays: a head asks for it a dozen times a job."""
         return self.spec.uid
 
     @property
