@@ -226,6 +226,11 @@ REFUSED: Mapping[str, Sequence[str]] = {
         *("CommunicatorMetadata", "TensorTransportManager", "TensorTransportMetadata"),
         "register_tensor_transport",
     ),
+    "ray.autoscaler.sdk": (
+        *("bootstrap_config", "configure_logging", "create_or_update_cluster", "fillout_defaults"),
+        *("get_docker_host_mount_location", "get_head_node_ip", "get_worker_node_ips"),
+        *("register_callback_handler", "rsync", "run_on_cluster", "teardown_cluster"),
+    ),
     "ray.util": ("connect", "disconnect"),
     "ray.util.collective": _ON_SEVERAL_GPUS,
     "ray.util.collective.collective": _ON_SEVERAL_GPUS,
