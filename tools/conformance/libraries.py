@@ -16,6 +16,7 @@ import csv
 import json
 import os
 import pathlib
+import random
 import signal
 import sys
 import tempfile
@@ -59,6 +60,10 @@ def collect(opts):
             name = str(path.relative_to(opts.ray))
             if not wanted or path.name in wanted or name in wanted:
                 files[name] = [f"{path.name}::{test}" for test in tests_of(path)]
+    if opts.sample:
+        every = [(name, test) for name, tests in files.items() for test in tests]
+        drawn = set(random.Random(opts.seed).sample(every, min(opts.sample, len(every))))
+        files = {n: [t for t in tests if (n, t) in drawn] for n, tests in files.items()}
     return files
 
 
@@ -114,6 +119,8 @@ def main():
     parser.add_argument("--engine", choices=["phalanx", "ray"], default="phalanx")
     parser.add_argument("--files", default="", help="comma list of test files")
     parser.add_argument("--tests", default="", help="comma list of file::test")
+    parser.add_argument("--sample", type=int, default=0, help="so many of them, drawn by chance")
+    parser.add_argument("--seed", type=int, default=1, help="of what is drawn")
     parser.add_argument("--all", action="store_true", help="do not ask the baseline")
     parser.add_argument("--write-baseline", action="store_true")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds per test phase")
