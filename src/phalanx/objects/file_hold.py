@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import weakref
 from collections import deque
 from typing import Any, Protocol
 
@@ -35,7 +34,8 @@ class FileHold:
         self.extent = extent
         self.seen = extent is None
         """Whether another process than its writer and this one may have mapped the file."""
-        self.view: weakref.ref[Any] | None = None
+        self.view: Any = None
+        """The file as this process has it mapped to read it, if it does."""
 
     def hand_over(self) -> None:
         """The object belongs to another process from now on."""

@@ -15,6 +15,7 @@ import mmap
 import os
 import resource
 import struct
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -37,6 +38,10 @@ from phalanx.protocol.messages import SHARED, Value
 
 _ALIGN = 64
 _PAGE = mmap.PAGESIZE
+_UNVIEWED = 2
+"""References to a mapping that nobody reads any more: who asks, and the call that counts. Of each
+memory that a value lies in there is one more, whoever holds it. A weak reference does not do: the
+garbage collector may clear it, while what Arrow holds of the mapping lives."""
 _HEAD = struct.Struct("<I")
 _KEEP_FILES = 8
 _MADV_POPULATE_WRITE = 23
@@ -221,7 +226,7 @@ class SharedStore:
         while self.dropped:
             name, extent, seen, view = self.dropped.popleft()
             self._lent.pop(name, None)
-            viewed = view is not None and view() is not None
+            viewed = view is not None and sys.getrefcount(view) > _UNVIEWED
             reusable = extent is not None and extent.is_shared and extent.map is not None
             if extent is not None and reusable and not seen and not viewed:
                 self._keep(extent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from mmap import mmap
@@ -197,6 +196,6 @@ class Values:
             if ref._cached is None:
                 ref._cached = mapping
                 if type(ref._hold) is FileHold:
-                    ref._hold.view = weakref.ref(mapping)
+                    ref._hold.view = mapping
             found: mmap = ref._cached
             return found
