@@ -265,8 +265,8 @@ def test_what_ended_its_last_process_is_the_error_of_its_calls():
     script.run("register placed ready")
     record = script.record_of_a()
     record.max_restarts = 1
-    script.table.worker_died(b"a", record.worker, "memory was full", code="out_of_memory")
+    script.table.worker_died(b"a", record.worker, "memory was full", code="actor_out_of_memory")
     assert (record.state, record.code) == (RESTARTING, "")
     script.run("placed ready")
-    script.table.worker_died(b"a", record.worker, "memory was full", code="out_of_memory")
-    assert (record.state, record.code) == (DEAD, "out_of_memory")
+    script.table.worker_died(b"a", record.worker, "memory was full", code="actor_out_of_memory")
+    assert (record.state, record.code) == (DEAD, "actor_out_of_memory")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from phalanx.errors import OutOfMemoryError
+from phalanx.errors import ActorOutOfMemoryError
 from phalanx.model.ids import worker_id_of
 from phalanx.node.borrowed_leases import BorrowedLeases
 from phalanx.node.control_link import ControlLink
@@ -187,7 +187,7 @@ class LocalProcesses:
             return b""
         if lease.demand.actor:
             is_preempted = died.kind == PREEMPTED
-            code = code_of(OutOfMemoryError) if died.kind == OUT_OF_MEMORY else ""
+            code = code_of(ActorOutOfMemoryError) if died.kind == OUT_OF_MEMORY else ""
             actor = lease.demand.actor
             self._control.notify(ActorLost(actor, died.worker, died.reason, is_preempted, code))
             return b""

@@ -39,6 +39,7 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "history": errors.HistoryUnavailableError,
     "out_of_disk": errors.OutOfDiskError,
     "out_of_memory": errors.OutOfMemoryError,
+    "actor_out_of_memory": errors.ActorOutOfMemoryError,
     "too_large": errors.MessageTooLargeError,
     "node_died": errors.NodeDiedError,
     "object_not_available": errors.ObjectNotAvailableError,

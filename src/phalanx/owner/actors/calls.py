@@ -13,7 +13,6 @@ from phalanx.errors import (
     ActorUnavailableError,
     ActorUnschedulableError,
     ControlStoreFullError,
-    OutOfMemoryError,
     PhalanxError,
     TaskCancelledError,
     TaskPlacementGroupRemoved,
@@ -392,7 +391,7 @@ def _death_of(actor: ActorClient) -> PhalanxError:
         return ControlStoreFullError(actor.reason)
     if actor.code == code_of(TaskPlacementGroupRemoved):
         return ActorPlacementGroupRemoved(actor.reason)
-    if actor.code == code_of(OutOfMemoryError):
+    if actor.code == code_of(ActorOutOfMemoryError):
         return ActorOutOfMemoryError(actor.reason, actor.actor.hex())
     if actor.error:
         cause = failures.load(actor.error)
