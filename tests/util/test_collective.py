@@ -9,6 +9,7 @@ import time
 import numpy
 import pytest
 
+import phalanx
 from phalanx.util import collective
 from phalanx.util.collective import rendezvous
 from phalanx.util.collective.base_group import BaseGroup
@@ -177,3 +178,30 @@ def test_who_waits_for_a_first_member_that_does_not_come_gives_up(ray):
 def test_without_torch_gloo_says_what_it_needs(member, ray):
     with pytest.raises(RuntimeError, match="pip install torch"):
         ray.get(member.remote().call.remote("init_collective_group", 1, 0, "gloo"), timeout=60)
+
+
+def test_who_waits_for_one_group_joins_another_meanwhile(ray):
+    @phalanx.remote(num_cpus=0, max_concurrency=2)
+    class Joins:
+        def __init__(self):
+            import threading
+
+            both = threading.Barrier(2)
+
+            class Waits(BaseGroup):
+                def __init__(self, *about):
+                    super().__init__(*about)
+                    both.wait(timeout=60)
+
+                @classmethod
+                def check_backend_availability(cls):
+                    return True
+
+            collective.register_collective_backend("waits", Waits)
+
+        def join(self, name):
+            collective.init_collective_group(1, 0, "waits", name)
+            return collective.get_rank(name)
+
+    one = Joins.remote()
+    assert ray.get([one.join.remote(name) for name in ("first", "second")], timeout=90) == [0, 0]

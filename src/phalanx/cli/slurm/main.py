@@ -36,7 +36,6 @@ _ALL_WORDS = {
 }
 OURS = "from phalanx.cli.slurm.main import main"
 """The line by which a command's file is known to be ours."""
-"""The line by which a command's file is known to be ours."""
 
 
 def _function(name: str) -> Callable[[Sequence[str]], None]:

@@ -48,7 +48,7 @@ class BaseGroup:
     @classmethod
     def backend(cls) -> str:
         """The backend's name."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{cls.__name__} does not name its backend")
 
     @classmethod
     def check_backend_availability(cls) -> bool:

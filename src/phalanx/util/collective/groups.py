@@ -13,7 +13,12 @@ from phalanx.util.collective.types import Backend
 
 _backends: dict[str, type[BaseGroup]] = {Backend.GLOO: GlooGroup}
 _groups: dict[str, BaseGroup] = {}
-_lock = threading.RLock()
+_locks: dict[str, threading.RLock] = {}
+
+
+def _lock_of(name: str) -> threading.RLock:
+    """One for each group: to join waits for others, and no other group waits with it."""
+    return _locks.setdefault(name, threading.RLock())
 
 
 def register_collective_backend(name: str, group_cls: type[BaseGroup]) -> None:
@@ -50,7 +55,7 @@ def check_backend(backend: str) -> None:
 def join(backend: str, world_size: int, rank: int, name: str, timeout_ms: int) -> BaseGroup:
     """Be in this group from now on, once all others are. Raises RuntimeError where this process is
     in it already, or the backend is not available."""
-    with _lock:
+    with _lock_of(name):
         if name in _groups:
             raise RuntimeError("Trying to initialize a group a second time.")
         check_backend(backend)
@@ -66,7 +71,7 @@ def join(backend: str, world_size: int, rank: int, name: str, timeout_ms: int) -
 
 def leave(name: str) -> None:
     """Be in it no longer; nothing where this process is not in it."""
-    with _lock:
+    with _lock_of(name):
         group = _groups.pop(name, None)
     if group is not None:
         group.destroy_group()
@@ -81,7 +86,7 @@ def known(name: str) -> BaseGroup | None:
 def group_of(name: str) -> BaseGroup:
     """The group; where it was declared for this actor, or by its variables, it joins it now.
     Raises RuntimeError where it is not in it."""
-    with _lock:
+    with _lock_of(name):
         found = _groups.get(name)
         if found is not None:
             return found
