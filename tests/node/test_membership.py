@@ -160,6 +160,18 @@ def test_a_node_that_never_joined_ends_at_once():
     assert node.ends == ["The head at head cannot be reached: it refuses."]
 
 
+def test_a_node_that_comes_back_under_another_id_waits_for_the_head_as_one_that_lost_it():
+    node = Place(comes_back=True)
+    node.membership.join("host", 1)
+    node.membership.connection_lost("no route to host")
+    node.passes(1.0)
+    assert len(node.dialled) > 1, "it is tried again"
+    assert not node.ends
+    node.membership.connection_lost("no route to host")
+    node.passes(MINUTE)
+    assert node.ends == ["No head was there for 61 s."]
+
+
 FOREIGN = Expelled("it is the head of the cluster other, not of ours", True, is_foreign=True)
 
 

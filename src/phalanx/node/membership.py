@@ -47,6 +47,9 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     never ends for want of a head."""
     retry_s: float = RETRY_S
     """So long after a connection to the head has ended, another is tried."""
+    comes_back: bool = False
+    """Whether it was a node of the cluster before, under an id that the head gave up: then it
+    waits for the head as a node does that has lost it."""
 
 
 class Use(Protocol):
@@ -126,7 +129,7 @@ class ClusterMembership:
         self._cluster = ""
         self._refusal = ""
         """Why the head at the address is not this node's; empty while none there said so."""
-        self._was_joined = False
+        self._was_joined = options.comes_back
         self._is_over = False
         self.is_stale = False
         """Whether the head takes this node for dead: then it must come back as a new one."""

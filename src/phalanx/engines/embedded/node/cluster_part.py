@@ -100,6 +100,7 @@ class ClusterPart:
                 head=config.address,
                 hostname=socket.gethostname(),
                 patience_s=member.patience_s,
+                comes_back=member.comes_back,
             ),
             self._head,
             config.spilling,

@@ -24,6 +24,8 @@ class MemberConfig(msgspec.Struct, kw_only=True):
     insecure: bool = False
     patience_s: float = PATIENCE_S
     """See MembershipOptions."""
+    comes_back: bool = False
+    """See MembershipOptions."""
 
 
 class NodeConfig(msgspec.Struct, kw_only=True):

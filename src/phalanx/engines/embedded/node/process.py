@@ -69,12 +69,7 @@ def main() -> NoReturn:
 
 def come_back(config: NodeConfig) -> NoReturn:
     """The head has given this node up: it is another one from now on, and holds nothing."""
-    session = sessions.create(os.path.dirname(config.session.directory))
-    node_id = secrets.token_hex(28)
-    labels = {**config.labels, NODE_LABEL: node_id}
-    again = msgspec.structs.replace(
-        config, session=session, node_id=node_id, labels=labels, ready_fd=-1
-    )
+    again = as_another(config, sessions.create(os.path.dirname(config.session.directory)))
     text = json.dumps(msgspec.to_builtins(again)).encode() + b"\n"
     source = os.memfd_create("phalanx-node")
     os.write(source, text)
@@ -83,6 +78,20 @@ def come_back(config: NodeConfig) -> NoReturn:
     if config.parent_fd >= 0:
         os.set_inheritable(config.parent_fd, True)
     os.execv(sys.executable, [sys.executable, "-m", __spec__.name, "-1"])
+
+
+def as_another(config: NodeConfig, session: sessions.Session) -> NodeConfig:
+    """What a node of a cluster is started with that comes back under another id."""
+    assert config.member is not None
+    node_id = secrets.token_hex(28)
+    return msgspec.structs.replace(
+        config,
+        session=session,
+        node_id=node_id,
+        labels={**config.labels, NODE_LABEL: node_id},
+        ready_fd=-1,
+        member=msgspec.structs.replace(config.member, comes_back=True),
+    )
 
 
 if __name__ == "__main__":
