@@ -116,8 +116,10 @@ def test_a_job_that_fails_and_one_that_is_stopped(started):
 
 
 def test_the_cluster_is_shown_by_ray_s_commands(started):
-    assert "nodes: 1 alive" in ray(started, "status")
     (node,) = json.loads(ray(started, "list", "nodes", "--format", "json"))
+    status = ray(started, "status")
+    assert f" 1 node_{node['node_id']}\n" in status
+    assert "/2.0 CPU\n" in status
     assert (node["state"], node["resources_total"]["CPU"]) == ("ALIVE", 2)
     # Those of gangs, and so of jobs, are among them.
     groups = ray(started, "list", "placement-groups", "--filter", "state=CREATED")

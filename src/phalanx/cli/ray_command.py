@@ -6,19 +6,23 @@ import contextlib
 import sys
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from phalanx.cli import cluster, ray_jobs, ray_logs, state
+from phalanx.cli import ray_jobs, ray_logs, state
 from phalanx.cli import start as ours
-from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.ray_status import ray_status_text
+from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.slurm import main as slurm
 from phalanx.cli.stacks import stack
 from phalanx.cli.table import say, table
+from phalanx.model.lifecycle import PENDING_CREATION, PENDING_NODE
 from phalanx.observe.state.columns import COLUMNS, id_column
 from phalanx.observe.state.query import DEFAULT_LIMIT, StateQuery, Value, lets_through
+from phalanx.protocol.requests.cluster import GetStatus
 
 app = typer.Typer(
     name="ray",
@@ -172,9 +176,21 @@ def stop(
 
 @app.command(context_settings=_OTHERS)
 def status(context: typer.Context, address: Address = None) -> None:
-    """Show the cluster: its nodes, and what is used."""
+    """Show the cluster in Ray's layout: its nodes, what is used, and what waits."""
     _check_others(context.args)
-    cluster.status(address)
+    wanting = [
+        row["required_resources"] or {}
+        for kind, waits in _WAITING.items()
+        for row in state.query_state(
+            address, StateQuery(kind, [("state", "=", waits)], _MOST_DEMANDS, True)
+        ).part.rows
+    ]
+    say(ray_status_text(ask(address, GetStatus()), wanting, datetime.now()))
+
+
+_WAITING = {"tasks": PENDING_NODE, "actors": PENDING_CREATION}
+"""What waits for a node, of each kind."""
+_MOST_DEMANDS = 10_000
 
 
 @app.command("list")
