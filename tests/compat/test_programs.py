@@ -137,9 +137,29 @@ print(ray.get(child.ping.remote()))
 """
 
 OF_DASK = """
+from contextlib import redirect_stdout
+from io import StringIO
+
 import dask
 import ray
-from ray.util.dask import disable_dask_on_ray, enable_dask_on_ray, ray_dask_get
+from ray.util.dask import RayDaskCallback, disable_dask_on_ray, enable_dask_on_ray, ray_dask_get
+from ray.util.dask.callbacks import ProgressBarCallback
+
+
+class Submitted(RayDaskCallback):
+    def __init__(self):
+        super().__init__(ray_finish=lambda result: self.keys.append(result))
+        self.keys = []
+
+    def _ray_postsubmit(self, task, key, deps, object_ref):
+        self.keys.append(key.partition("-")[0])
+
+    def _ray_pretask(self, key, object_refs):
+        return "pre"
+
+    def _ray_posttask(self, key, result, pre_state):
+        assert pre_state == "pre"
+
 
 ray.init(num_cpus=2)
 whole = dask.delayed(sum)([dask.delayed(abs)(-1), 2])
@@ -149,6 +169,28 @@ with enable_dask_on_ray():
 enable_dask_on_ray()
 disable_dask_on_ray()
 print(dask.config.get("scheduler"))
+with redirect_stdout(StringIO()) as shown, Submitted() as submitted, ProgressBarCallback():
+    assert len(RayDaskCallback.ray_active) == 2
+    whole.compute(scheduler=ray_dask_get, _ray_enable_progress_bar=True)
+assert not RayDaskCallback.ray_active
+assert "100% Completed" in shown.getvalue()
+assert shown.getvalue().endswith("All tasks are completed.\\n")
+print(submitted.keys)
+kept = whole.persist(scheduler=ray_dask_get)
+assert not isinstance(next(iter(kept.dask.values())), int), "it is in the store"
+print(kept.compute(scheduler=ray_dask_get), whole.persist(scheduler="sync").compute())
+try:
+    whole.compute(scheduler=ray_dask_get, resources={"CPU": 1})
+except ValueError as error:
+    print(error)
+"""
+
+OF_DASK_SAYS = """3
+True 3
+None
+['abs', 'sum', (3,)]
+3 3
+Use ray_remote_args={"resources": {...}} instead of resources={...} to specify what tasks require.
 """
 
 SPAWNING = """
@@ -339,7 +381,7 @@ def test_an_unchanged_program_runs(tmp_path):
     [
         (BY_ITSELF, "False\n(True, 1) True\nTrue []\nTrue\nTrue\nTrue\n[] {}\n"),
         (OF_A_JOB, "3.0 1.0 2.0 fast b\nours\nhere\n"),
-        (OF_DASK, "3\nTrue 3\nNone\n"),
+        (OF_DASK, OF_DASK_SAYS),
         (SPAWNING, "(False, '2.60.0', 41, [])\n"),
         (UTILITIES, "2 [3, 3]\n0\n('who',) {'who': 'all'}\nsize [1, 10]\n"),
         (WAITING_CALLS, "2\n3\n2 1\n"),

@@ -15,12 +15,14 @@ import distributed
 import numpy as np
 import pandas as pd
 import pytest
+from dask._task_spec import Task, TaskRef
 from dask.callbacks import Callback
 from dask.utils_test import GetFunctionTestMixin
 from tests.polling import eventually
 
 import phalanx
 from phalanx.integrations.dask import Cluster, enable, get
+from phalanx.integrations.dask.hooks import Hooks
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "integrations"
 
@@ -122,3 +124,49 @@ def test_the_examples_run(name: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("1000 rolls")
+
+
+def test_a_task_that_computes_a_graph_lends_its_cpu_to_the_tasks_of_that() -> None:
+    @phalanx.remote(num_cpus=3)
+    def compute() -> int:
+        total: int = dask.delayed(sum)([dask.delayed(abs)(-1), 2]).compute(scheduler=get)
+        return total
+
+    assert phalanx.get(compute.remote(), timeout=60) == 3
+
+
+class TestHooks:
+    """Functions around the tasks of a computation."""
+
+    def test_all_are_called(self) -> None:
+        told: list[Any] = []
+        hooks = Hooks(
+            presubmit=[lambda node, key, inputs: None],
+            postsubmit=[lambda node, key, inputs, ref: told.append((key, list(inputs), ref))],
+            pretask=[lambda key, inputs: (key, inputs), None],
+            posttask=[_check, None],
+            postsubmit_all=[lambda refs, graph: told.append(refs)],
+            finish=[told.append],
+        )
+        graph = {"one": Task("one", abs, -1), "two": Task("two", abs, TaskRef("one"))}
+        assert get(graph, "two", hooks=hooks) == 1
+        (first, second, refs, result) = told
+        assert (first[0], second[:2], result) == ("one", ("two", ["one"]), 1)
+        assert refs == second[2]
+
+    def test_a_value_in_place_of_a_task(self) -> None:
+        hooks = Hooks(presubmit=[lambda node, key, inputs: 7 if key == "one" else None])
+        graph = {"one": Task("one", abs, "no number"), "two": Task("two", abs, TaskRef("one"))}
+        assert get(graph, "two", hooks=hooks) == 7
+
+    def test_an_error_of_one_is_the_task_s(self) -> None:
+        def raises(key: Any, inputs: Any) -> None:
+            raise KeyError(key)
+
+        hooks = Hooks(pretask=[raises], posttask=[None])
+        with pytest.raises(KeyError, match="one"):
+            get({"one": Task("one", abs, -1)}, "one", hooks=hooks)
+
+
+def _check(key: Any, result: Any, state: Any) -> None:
+    assert (key, result) == (state[0], 1), state

@@ -25,6 +25,8 @@ SAME_MODULE = {
     "ray.util.collective.types": "phalanx.util.collective.types",
     "ray.util.accelerators": f"{_OURS}.accelerators",
     "ray.util.dask": f"{_OURS}.dask",
+    "ray.util.dask.callbacks": f"{_OURS}.dask.callbacks",
+    "ray.util.dask.optimizations": f"{_OURS}.dask.optimizations",
     "ray.util.debug": f"{_OURS}.debug",
     "ray.util.helpers": "phalanx.util.completion",
     "ray.util.joblib": "phalanx.util.joblib",

@@ -19,6 +19,7 @@ from dask.sizeof import sizeof
 
 import phalanx
 from phalanx import ObjectRef
+from phalanx.integrations.dask.hooks import Hooks
 
 SHARED_FROM_BYTES = 100_000
 """A piece that the graph holds itself and of this size or more is put in the store once."""
@@ -31,6 +32,8 @@ _Batch = list[tuple[GraphNode, dict[Any, int]]]
 """Nodes that run one after the other, and where among a task's inputs each finds its own."""
 _Done = list[tuple[Any, Any, bool]]
 """What Dask wants to know of nodes that are done: the key, (result, worker), whether it failed."""
+_Known = tuple[bool, Any]
+"""Whether a node's value is known without a task, and that value."""
 
 
 def get(
@@ -40,24 +43,37 @@ def get(
     num_workers: int | None = None,
     remote_args: Mapping[str, Any] | None = None,
     keep: bool = False,
+    hooks: Hooks | None = None,
     **kwargs: Any,
 ) -> Any:
     """The values of `keys` (a key, or nested lists of them) of the graph: a scheduler for Dask.
 
     `remote_args` are options of all tasks, such as `{"num_cpus": 2}`; `dask.annotate(phalanx=...)`
-    gives them for a part of a graph. `num_workers` is how many tasks are handed to the cluster at
-    once, by default twice as many as it has CPUs. With `keep` values stay in the store, and nodes
-    that read them there are given: so `persist(scheduler="phalanx", keep=True)` holds a
-    collection. Errors are of the classes that tasks raise. Who dies is tried again.
+    gives them for a part of a graph, or around this for all else. `num_workers` is how many tasks
+    are handed to the cluster at once, by default twice as many as it has CPUs. With `keep` values
+    stay in the store, and nodes that read them there are given: so `persist(scheduler="phalanx",
+    keep=True)` holds a collection. Errors are of the classes that tasks raise. Who dies is tried
+    again. `hooks` are called around tasks.
     """
     if not phalanx.is_initialized():
         phalanx.init()
     workers = num_workers or dask.config.get("num_workers", None) or _cpus() * AHEAD
-    annotations: dict[str, Any] = getattr(dsk, "__dask_annotations__", dict)()
-    given = {**annotations.get("ray_remote_args", {}), **annotations.get(OPTIONS, {})}
-    tasks = _Tasks(dict(remote_args or {}), given)
+    of_keys: dict[str, Any] = getattr(dsk, "__dask_annotations__", dict)()
+    tasks = _Tasks(
+        dict(remote_args or {}), _options(dask.get_annotations()), _options(of_keys), hooks
+    )
     found = get_async(tasks.submit, workers, dsk, keys, **kwargs)
-    return _kept(keys, found) if keep else _values(found)
+    if hooks is not None:
+        hooks.submitted(found, dsk)
+    result = _kept(keys, found) if keep else _values(found)
+    if hooks is not None:
+        hooks.finished(result)
+    return result
+
+
+def _options(annotations: Mapping[str, Any]) -> dict[Any, Any]:
+    """What annotations say of tasks, also under the name that they have on Ray."""
+    return {**annotations.get("ray_remote_args", {}), **annotations.get(OPTIONS, {})}
 
 
 def enable(**more: Any) -> Any:
@@ -72,37 +88,69 @@ def enable(**more: Any) -> Any:
 class _Tasks:
     """The tasks of one computation."""
 
-    def __init__(self, options: dict[str, Any], of_keys: Mapping[Any, Mapping[str, Any]]) -> None:
-        """`of_keys`: options of single nodes, by their keys."""
+    def __init__(
+        self,
+        options: dict[str, Any],
+        around: Mapping[str, Any],
+        of_keys: Mapping[Any, Mapping[str, Any]],
+        hooks: Hooks | None,
+    ) -> None:
+        """`of_keys`: options of single nodes, by their keys; `around`: of those that have none."""
         self._options = options
+        self._around = around
         self._of_keys = of_keys
+        self._hooks = hooks
+        self._in_worker = None if hooks is None else hooks.in_worker()
+        self._is_nested = phalanx.get_runtime_context().get_task_id() is not None
         self._run = phalanx.remote(_run)
         self._shared: dict[int, tuple[Any, ObjectRef[Any]]] = {}
 
     def submit(self, _: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> Future[_Done]:
         """Start nodes as one task; `each` is what Dask hands to its own workers for a node."""
         done: Future[_Done] = Future()
-        key, (node, values), *_more = each[0]
-        if len(each) == 1 and isinstance(node, Alias):
-            done.set_result([(key, (values[node.target], None), False)])
-            return done
-        if len(each) == 1 and isinstance(node, Task) and node.func is _read:
-            done.set_result([(key, (node.args[0], None), False)])
-            return done
+        known: _Done = []
         batch: _Batch = []
         inputs: list[Any] = []
-        for _key, (node, values), *_more in each:
+        keys, given = [], []
+        for key, (node, values), *_more in each:
+            is_known, value = self._without_task(key, node, values)
+            if is_known:
+                known.append((key, (value, None), False))
+                continue
             places = {name: len(inputs) + i for i, name in enumerate(values)}
             inputs += [self._in_store(value) for value in values.values()]
             batch.append((node, places))
-        keys = [one[0] for one in each]
-        options = {**self._options, **self._of_keys.get(keys[0], {})}
+            keys.append(key)
+            given.append(values)
+        if not batch:
+            done.set_result(known)
+            return done
+        options = {**self._options, **self._of_keys.get(keys[0], self._around)}
         run = self._run.options(num_returns=1 + len(batch), name=_name(keys[0]), **options)
-        worker, *results = run.remote(batch, *inputs)
+        worker, *results = run.remote(batch, self._in_worker, *inputs)
         del inputs
+        if self._hooks is not None:
+            for key, (node, _places), values, ref in zip(keys, batch, given, results, strict=True):
+                self._hooks.after_submit(node, key, values, ref)
+        if self._is_nested:
+            # Who waits in Dask's loop keeps its CPU, which these may need: it waits for the values.
+            done.set_result([*known, *_ran(keys, results, None)])
+            return done
         started = worker.future()
-        started.add_done_callback(lambda ended: _tell(done, ended, keys, results))
+        started.add_done_callback(lambda ended: _tell(done, ended, known, keys, results))
         return done
+
+    def _without_task(self, key: Any, node: GraphNode, values: Mapping[Any, Any]) -> _Known:
+        """The value of a node that needs no task, if it needs none."""
+        if self._hooks is not None:
+            value = self._hooks.in_place_of(node, key, values)
+            if value is not None:
+                return True, value
+        if isinstance(node, Alias):
+            return True, values[node.target]
+        if isinstance(node, Task) and node.func is _read:
+            return True, node.args[0]
+        return False, None
 
     def _in_store(self, value: Any) -> Any:
         """Literal pieces of a graph go to many tasks: large ones are put once."""
@@ -113,19 +161,26 @@ class _Tasks:
         return self._shared[id(value)][1]
 
 
-def _run(batch: _Batch, *inputs: Any) -> list[Any]:
+def _run(batch: _Batch, hooks: Hooks | None, *inputs: Any) -> list[Any]:
     """In a worker: who it is, and the results of the nodes."""
-    results = [node({name: inputs[i] for name, i in places.items()}) for node, places in batch]
-    return [os.getpid(), *results]
+    each = [(node, {name: inputs[i] for name, i in places.items()}) for node, places in batch]
+    if hooks is None:
+        return [os.getpid(), *(node(values) for node, values in each)]
+    return [os.getpid(), *(hooks.run(node, values) for node, values in each)]
 
 
-def _tell(done: Future[_Done], ended: Future[Any], keys: list[Any], results: list[Any]) -> None:
+def _tell(
+    done: Future[_Done], ended: Future[Any], known: _Done, keys: list[Any], results: list[Any]
+) -> None:
     error = ended.exception()
     if error is not None:
         done.set_exception(error)
         return
-    worker = ended.result()
-    done.set_result([(key, (ref, worker), False) for key, ref in zip(keys, results, strict=True)])
+    done.set_result([*known, *_ran(keys, results, ended.result())])
+
+
+def _ran(keys: list[Any], results: list[Any], worker: Any) -> _Done:
+    return [(key, (ref, worker), False) for key, ref in zip(keys, results, strict=True)]
 
 
 def _kept(keys: Any, found: Any) -> Any:

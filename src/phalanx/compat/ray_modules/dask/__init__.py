@@ -1,0 +1,91 @@
+"""`ray.util.dask`: Dask's collections as tasks, under Ray's names."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import dask
+from dask.base import DaskMethodsMixin
+
+from phalanx.compat.ray_modules.dask.callbacks import (
+    ProgressBarCallback,
+    RayDaskCallback,
+    local_ray_callbacks,
+    unpack_ray_callbacks,
+)
+from phalanx.compat.ray_modules.dask.optimizations import dataframe_optimize
+from phalanx.integrations.dask import enable, get
+
+__all__ = [
+    "ProgressBarCallback",
+    "RayDaskCallback",
+    "dataframe_optimize",
+    "disable_dask_on_ray",
+    "enable_dask_on_ray",
+    "local_ray_callbacks",
+    "ray_dask_get",
+    "ray_dask_get_sync",
+    "ray_dask_persist",
+    "unpack_ray_callbacks",
+]
+
+_RESOURCES = (
+    'Use ray_remote_args={"resources": {...}} instead of resources={...} to specify what tasks '
+    "require."
+)
+
+
+def ray_dask_get(
+    dsk: Any,
+    keys: Any,
+    *,
+    ray_remote_args: Mapping[str, Any] | None = None,
+    ray_callbacks: Sequence[Any] | None = None,
+    ray_persist: bool = False,
+    pool: object = None,
+    _ray_enable_progress_bar: object = None,
+    **kwargs: Any,
+) -> Any:
+    """`phalanx.integrations.dask.get`. There is no `pool` of threads to use, and a progress bar
+    is what `ProgressBarCallback` shows. Raises ValueError for resources outside of
+    `ray_remote_args`."""
+    of_keys: dict[str, Any] = getattr(dsk, "__dask_annotations__", dict)()
+    if any("resources" in given for given in (kwargs, dask.get_annotations(), of_keys)):
+        raise ValueError(_RESOURCES)
+    with local_ray_callbacks(ray_callbacks) as active:
+        hooks = unpack_ray_callbacks(active) if active else None
+        return get(dsk, keys, remote_args=ray_remote_args, keep=ray_persist, hooks=hooks, **kwargs)
+
+
+def ray_dask_get_sync(dsk: Any, keys: Any, **kwargs: Any) -> Any:
+    """The same, one task after the other."""
+    return ray_dask_get(dsk, keys, **{**kwargs, "num_workers": 1})
+
+
+def _in_store(persist: Callable[..., Any]) -> Callable[..., Any]:
+    """Dask's `persist`, which leaves what it computes in the object store where this scheduler
+    does it. Dask does not tell a scheduler what it is asked for."""
+
+    @functools.wraps(persist)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("scheduler", dask.config.get("scheduler", None)) is ray_dask_get:
+            kwargs.setdefault("ray_persist", True)
+        return persist(*args, **kwargs)
+
+    return wrapped
+
+
+dask.persist = ray_dask_persist = _in_store(dask.persist)
+DaskMethodsMixin.persist = _in_store(DaskMethodsMixin.persist)
+
+
+def enable_dask_on_ray(shuffle: str = "tasks", use_shuffle_optimization: bool = True) -> Any:
+    """Make it Dask's default; as a context manager, within it."""
+    return enable(scheduler=ray_dask_get, **{"dataframe.shuffle.method": shuffle})
+
+
+def disable_dask_on_ray() -> Any:
+    """Have Dask choose its scheduler by itself again."""
+    return dask.config.set(scheduler=None)
