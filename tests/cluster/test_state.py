@@ -207,6 +207,26 @@ def test_an_actor_is_listed_as_it_calls_itself(cluster, get):
     assert made == {"Named.__init__", "Keeper.__init__"}
 
 
+def test_calls_are_listed_by_what_their_actor_or_their_caller_calls_them(cluster, get):
+    class Named:
+        def __init__(self, name):
+            self.name = name
+
+        def __repr__(self):
+            return f"<{self.name}>"
+
+        def call(self):
+            pass
+
+    actor = phalanx.remote(Named).options(num_cpus=0).remote("x")
+    get([actor.call.remote(), actor.call.options(name="mine").remote()])
+    mine = [("actor_id", "=", actor._actor_id.hex()), ("type", "=", "ACTOR_TASK")]
+    rows = state.list_tasks(filters=mine)
+    assert {row.name for row in rows} == {"<x>.call", "mine"}
+    assert {row.func_or_class_name for row in rows} == {"Named.call"}
+    assert len(state.list_tasks(filters=[*mine, ("name", "=", "<x>.call")])) == 1
+
+
 def test_names_are_data(cluster, get, phalanx_command):
     hostile = "\x1b[31mred\x07<script>\n' OR 1=1 --"
     get(leaf.options(name=hostile).remote())

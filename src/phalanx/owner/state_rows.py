@@ -127,11 +127,9 @@ class StateRows:
 
     def _call_row(self, call: PendingCall) -> Row:
         actor = call.actor
-        name = f"{actor.name}.{call.method}"
+        name, about = actor.listed(call)
         worker = actor.worker if call.number in actor.inflight else b""
-        row = task_row(
-            self._me, call.number, name, call.attempt, actor.about, worker, _parent(call)
-        )
+        row = task_row(self._me, call.number, name, call.attempt, about, worker, _parent(call))
         row["state"] = self._call_state(call)
         return row
 

@@ -162,7 +162,8 @@ class WorkerLeaving(msgspec.Struct, array_like=True, tag=133):
 
 class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
     """Node to watchers: where the actor is, or why it is not: `error` is what its constructor
-    raised (pickled), `code` that of the error for which it could not be placed."""
+    raised (pickled), `code` that of the error for which it could not be placed. `repr_name`: what
+    it calls itself."""
 
     actor: bytes
     state: str
@@ -171,6 +172,7 @@ class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
     reason: str = ""
     error: bytes = b""
     code: str = ""
+    repr_name: str = ""
 
 
 class ActorUnreferenced(msgspec.Struct, array_like=True, tag=46):

@@ -178,6 +178,7 @@ class ActorControl:
             record.reason,
             record.error,
             record.code,
+            record.repr_name,
         )
         if record.state == ALIVE:
             self._tell_what_it_holds(record, watchers)

@@ -126,9 +126,11 @@ class Calls:
         group: str = "",
         backpressure: int = -1,
         keep: Any = None,
+        name: str = "",
     ) -> PendingCall:
         """A new call, which nothing knows yet. `group`: its concurrency group at the actor.
-        `keep`: what keeps the actor alive until the call has ended. Safe from any thread: a lock
+        `keep`: what keeps the actor alive until the call has ended. `name`: what listings call it,
+        where its caller says. Safe from any thread: a lock
         around the owner is needed for `submit` alone, and is free for others the longer."""
         number = next(self._numbers)
         base = number << INDEX_BITS
@@ -143,6 +145,7 @@ class Calls:
         call.keep = keep
         call.retry_exceptions = retry_exceptions
         call.backpressure = backpressure
+        call.name = name
         for ref in refs:
             ref._task = number
         if self.note_made is not None:
@@ -377,9 +380,8 @@ class Calls:
 def _run(
     call: PendingCall, state: str, started: float, ended: float, worker: bytes, error: str
 ) -> RunFields:
-    actor = call.actor
-    name = f"{actor.name}.{call.method}"
-    attempt, about, parent = call.attempt, actor.about, call.parent
+    name, about = call.actor.listed(call)
+    attempt, parent = call.attempt, call.parent
     return (call.number, name, state, started, ended, worker, attempt, about, 0.0, parent, error)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.objects.reference import ObjectRef
 from phalanx.observe.task_journal import About
@@ -51,6 +53,7 @@ class PendingCall(PendingWork):
         "group",
         "keep",
         "method",
+        "name",
         "retry_exceptions",
         "returns",
     )
@@ -79,6 +82,8 @@ class PendingCall(PendingWork):
         self.retries = retries
         self.group = group
         """Its concurrency group at the actor."""
+        self.name = ""
+        """What its caller calls it, in listings."""
         self.retry_exceptions: Any = False
         self.backpressure = -1
         self.attempt = 0
@@ -130,6 +135,7 @@ class ActorClient:
         "out_of_order",
         "queue",
         "reason",
+        "repr_name",
         "state",
         "worker",
     )
@@ -139,6 +145,8 @@ class ActorClient:
         self.about = About(actor)
         self.effects = effects
         self.name = ""
+        self.repr_name = ""
+        """What it calls itself; empty where its class does not say."""
         self.state = PENDING_CREATION
         self.incarnation = -1
         self.worker = b""
@@ -155,6 +163,12 @@ class ActorClient:
         """How many of its calls run at once; 0: nobody knows."""
         self.hold: Any = None
         """What the constructor's arguments refer to: alive for as long as the actor."""
+
+    def listed(self, call: PendingCall) -> tuple[str, About]:
+        """How a call is listed: by which name, and as what."""
+        own = f"{self.name}.{call.method}"
+        name = call.name or (f"{self.repr_name}.{call.method}" if self.repr_name else own)
+        return name, self.about if name == own else replace(self.about, function=own)
 
     def submit(self, call: PendingCall) -> None:
         """Queue the call, or fail it at once when the actor is dead."""

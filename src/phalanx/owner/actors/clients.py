@@ -64,6 +64,7 @@ class ActorClients:
                 _interrupt(client, "it was restarted")
         client.reason = message.reason
         client.error, client.code = message.error, message.code
+        client.repr_name = message.repr_name
         if message.state == ALIVE:
             self._came_up(client, message.worker)
         elif message.state == RESTARTING:

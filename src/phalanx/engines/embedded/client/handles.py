@@ -95,6 +95,7 @@ class EmbeddedMethod(ActorMethod):
             group=group,
             backpressure=backpressure,
             keep=self._ref,
+            name=(self._options or {}).get("name") or "",
         )
         with caller.lock:
             calls.submit(call, parent, stream)
