@@ -35,7 +35,7 @@ cluster_not_supported = False
 _HOST = "127.0.0.1"
 _IGNORED = (
     *("dashboard_host", "dashboard_port", "enable_object_reconstruction", "include_dashboard"),
-    "namespace",
+    *("dashboard_agent_listen_port", "namespace"),
 )
 
 

@@ -113,7 +113,7 @@ def _node_line(row: NodeInfo) -> list[str]:
     silent = is_silent(row)
     labels = {k: v for k, v in row.labels.items() if k != _OWN_LABEL}
     return [
-        row.node_id[:SHORT],
+        f"{row.node_id[:SHORT]} {row.name}".rstrip(),
         row.state.lower(),
         f"{row.host}:{row.port}",
         used("CPU"),

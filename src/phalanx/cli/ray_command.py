@@ -39,7 +39,7 @@ HEAD_PORT = 6379
 _IGNORED = {
     *("--autoscaling-config", "--dashboard-agent-grpc-port", "--dashboard-agent-listen-port"),
     *("--dashboard-grpc-port", "--log-color", "--log-style", "--max-worker-port", "--memory"),
-    *("--metrics-export-port", "--min-worker-port", "--node-manager-port", "--node-name"),
+    *("--metrics-export-port", "--min-worker-port", "--node-manager-port"),
     *("--object-manager-port", "--plasma-directory", "--ray-client-server-port"),
     *(
         "--ray-debugger-external",
@@ -100,6 +100,7 @@ def start(
     num_gpus: Annotated[int | None, typer.Option(help="Default: what is here.")] = None,
     resources: Annotated[str | None, typer.Option(help="Further amounts, as JSON.")] = None,
     labels: Annotated[str | None, typer.Option(help="KEY=VALUE,... of this node.")] = None,
+    node_name: Annotated[str, typer.Option(help="What people call this node.")] = "",
     object_store_memory: Annotated[int | None, typer.Option(help="Bytes.")] = None,
     include_dashboard: Annotated[
         str, typer.Option(help="Whether the head has a job server: true or false.")
@@ -125,6 +126,7 @@ def start(
         num_gpus=num_gpus,
         resources=resources,
         labels=[labels] if labels else None,
+        node_name=node_name,
         object_store_memory=object_store_memory,
         system_config=system_config,
     )

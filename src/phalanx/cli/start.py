@@ -80,6 +80,9 @@ def start(
     resources: Annotated[
         str | None, typer.Option(help="Further amounts, as JSON: '{\"TPU\": 4}'.")
     ] = None,
+    node_name: Annotated[
+        str, typer.Option(help="What people call this node. Default: its machine's name.")
+    ] = "",
     labels: Annotated[
         list[str] | None, typer.Option(help="KEY=VALUE of this node; several with commas.")
     ] = None,
@@ -152,6 +155,7 @@ def start(
         fail(f"{belong} belong to the head.", USAGE)
     _check_host(host)
     node = {
+        "node_name": node_name,
         "labels": _labels(labels or []),
         "host": host,
         "token_file": os.path.abspath(token_file) if token_file else "",

@@ -51,7 +51,8 @@ class Joining:
             if row.prefix != prefix:
                 raise ValueError("a node joins under its own prefix")
             report = NodeReport(available=row.available, devices=row.devices)
-            record = plane.nodes.join(now, record_of(row, message.hostname, message.epoch), report)
+            entry = record_of(row, message.hostname, message.epoch, message.name)
+            record = plane.nodes.join(now, entry, report)
         except (StaleNodeError, ValueError) as error:
             is_stale = isinstance(error, StaleNodeError)
             plane.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale))
@@ -117,7 +118,7 @@ class Joining:
         return changed
 
 
-def record_of(row: ViewRow, hostname: str, epoch: int) -> NodeRecord:
+def record_of(row: ViewRow, hostname: str, epoch: int, name: str = "") -> NodeRecord:
     """What is kept of a node that comes with this row."""
     return NodeRecord(
         node_id=row.node_id,
@@ -125,6 +126,7 @@ def record_of(row: ViewRow, hostname: str, epoch: int) -> NodeRecord:
         host=row.host,
         port=row.port,
         hostname=hostname,
+        name=name,
         totals=row.total,
         labels=row.labels,
         ports=row.ports,

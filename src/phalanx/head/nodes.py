@@ -68,6 +68,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     host: str
     port: int
     hostname: str = ""
+    """Of its machine, or what people call it, which is then `name`, too."""
+    name: str = ""
     totals: dict[str, float] = {}
     labels: dict[str, str] = {}
     ports: str = ""
@@ -411,6 +413,7 @@ class NodeDirectory:
             host=record.host,
             port=record.port,
             hostname=record.hostname,
+            name=record.name,
             total=record.totals,
             available=report.available,
             labels=record.labels,

@@ -213,7 +213,7 @@ def _node_row(node: NodeInfo) -> Row:
         "is_head_node": _HEADS_NODE in node.total,
         "state": node.state,
         "state_message": node.reason or None,
-        "node_name": node.host or "127.0.0.1",
+        "node_name": node.name or node.host or "127.0.0.1",
         "resources_total": node.total,
         "labels": node.labels,
         "resources_available": node.available,

@@ -40,6 +40,9 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     head: str
     """The head's address, for people."""
     hostname: str
+    """Of its machine."""
+    name: str = ""
+    """What people call it; empty: as its machine."""
     patience_s: float = PATIENCE_S
     """The node ends so long after its connection to the head was lost, if nothing needs it."""
     patience_in_use_s: float = PATIENCE_IN_USE_S
@@ -151,7 +154,7 @@ class ClusterMembership:
     def leave(self) -> Peer | None:
         """Say goodbye, since the node ends. The connection that this leaves over."""
         if self._head is not None and not self.is_stale:
-            self._head.post(Leave("it was asked to stop"))
+            self._head.post(Leave("Expected termination: received SIGTERM"))
         return self._head
 
     def is_head(self, connection: Peer) -> bool:
@@ -170,8 +173,18 @@ class ClusterMembership:
         assert self._address is not None
         row.host, row.port = self._address
         actors, bundles = self._holdings()
-        hostname, epoch, cluster = self._options.hostname, self._epoch, self._cluster
-        head.post(Join(row, hostname, epoch, actors, bundles, cluster, self._given_up()))
+        head.post(
+            Join(
+                row,
+                self._options.name or self._options.hostname,
+                self._epoch,
+                actors,
+                bundles,
+                self._cluster,
+                self._given_up(),
+                self._options.name,
+            )
+        )
 
     def connection_lost(self, refusal: str, is_about_token: bool = False) -> None:
         """The connection to the head has ended, or could not be made for this reason."""

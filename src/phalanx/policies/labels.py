@@ -73,6 +73,12 @@ class LabelSelector:
 ANY_NODE = LabelSelector()
 
 
+def is_value(text: str) -> bool:
+    """Whether this can be a label's value: 1 to 63 letters, digits, `-`, `_` and `.`, beginning and
+    ending with one of the first two."""
+    return _VALUE.fullmatch(text) is not None
+
+
 def parse_selector(texts: Mapping[str, str] | None) -> LabelSelector:
     """`{"zone": "in(a,b)", "gpu": "!T4"}` as a selector; see `parse_condition`."""
     texts = texts or {}
@@ -109,7 +115,7 @@ def parse_condition(key: str, text: str) -> LabelCondition:
     else:
         negated, values = ("!", [text[1:].strip()]) if text.startswith("!") else ("", [text])
     for value in values:
-        if not _VALUE.fullmatch(value):
+        if not is_value(value):
             raise ValueError(
                 f"{key}: {value!r} in {text!r} is no label value: 1 to 63 letters, digits, "
                 f"'-', '_' and '.', beginning and ending with a letter or digit"

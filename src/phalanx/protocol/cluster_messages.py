@@ -319,7 +319,8 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     `epoch`: of its last stay, 0 for none. `actors`: those that are there. `cluster`: the name of
     the one that it belongs to; empty where it has not joined, or where its head keeps nothing.
     `given_up`: the prefixes of nodes that a head has told it are dead: a head that restarted may
-    not have kept that.
+    not have kept that. `hostname`: of its machine, or what people call the node, which is then
+    `name`, too.
     """
 
     row: ViewRow
@@ -329,6 +330,7 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     bundles: BundleInventory
     cluster: str = ""
     given_up: list[bytes] = []
+    name: str = ""
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):

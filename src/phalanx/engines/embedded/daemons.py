@@ -27,7 +27,7 @@ from phalanx.model.options import ACCELERATORS
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.checks import CheckRules
 from phalanx.node.options import PATIENCE_S
-from phalanx.policies.labels import NODE_LABEL
+from phalanx.policies.labels import NODE_LABEL, is_value
 from phalanx.policies.memory_pressure import MEMORY_LIMIT
 from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.resources.ports import parse_ports
@@ -69,6 +69,7 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     resources: dict[str, float]
     labels: dict[str, str] = {}
     object_store_bytes: int
+    node_name: str = ""
     host: str = "127.0.0.1"
     port: int = 0
     token_file: str = ""
@@ -154,6 +155,11 @@ def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
 def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
     """What the node's process reads from its standard input. Raises ValueError."""
     parse_ports(options.ports)
+    if options.node_name and not is_value(options.node_name):
+        raise ValueError(
+            f"{options.node_name!r} is no name of a node: 1 to 63 letters, digits, '-', '_' and "
+            "'.', beginning and ending with a letter or digit."
+        )
     node_id = os.urandom(28).hex()
     host, port = split_address(options.head)
     return {
@@ -162,6 +168,7 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
         "labels": {NODE_LABEL: node_id, **options.labels},
         "object_store_bytes": options.object_store_bytes,
         "node_id": node_id,
+        "node_name": options.node_name,
         "unit_resources": options.unit_resources,
         "memory_limit": options.memory_limit,
         "topology": options.topology,

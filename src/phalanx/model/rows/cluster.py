@@ -22,6 +22,7 @@ class NodeInfo(Row, frozen=True):
     port: int
     """Where its gateway listens."""
     hostname: str
+    """Of its machine, or what people call it, which is then `name`, too."""
     total: dict[str, float]
     available: dict[str, float]
     labels: dict[str, str]
@@ -43,6 +44,8 @@ class NodeInfo(Row, frozen=True):
     """Why nothing is known of its GPUs now."""
     checks: list[tuple[str, str, str]] = msgspec.field(default_factory=list)
     """(name, suspect, bad or pending, what it said) of each check that is not ok."""
+    name: str = ""
+    """What people call it, where they have said so."""
 
 
 class DriverInfo(Row, frozen=True):

@@ -56,7 +56,7 @@ def node_row(node: NodeInfo) -> dict[str, Any]:
         "ObjectStoreSocketName": "",
         "RayletSocketName": "",
         "MetricsExportPort": 0,
-        "NodeName": node.host or "127.0.0.1",
+        "NodeName": node.name or node.host or "127.0.0.1",
         "alive": is_alive,
         "state": node.state,
         "DeathReasonMessage": "" if is_alive else node.reason,

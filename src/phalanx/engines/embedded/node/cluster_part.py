@@ -99,6 +99,7 @@ class ClusterPart:
             MembershipOptions(
                 head=config.address,
                 hostname=socket.gethostname(),
+                name=config.node_name,
                 patience_s=member.patience_s,
                 comes_back=member.comes_back,
             ),

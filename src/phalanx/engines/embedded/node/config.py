@@ -36,6 +36,8 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     labels: dict[str, str]
     object_store_bytes: int
     node_id: str
+    node_name: str = ""
+    """What people call it; empty: as its machine."""
     preload: list[str] = []
     unit_resources: tuple[str, ...] = ACCELERATORS
     prestart: int = 0
