@@ -234,6 +234,10 @@ class Member:
 
 group = ActorGroup(Member, num_actors=2, num_cpus_per_actor=0, init_args=(1,))
 print(len(group), ray.get(group.add.remote(2)))
+rows = ray.state.actors()
+assert [row["State"] for row in rows.values()] == ["ALIVE"] * 2
+assert ray._private.state.actors(next(iter(rows)))["ActorClassName"] == "Member"
+assert ray.state.actors(actor_state_name="DEAD") == {}
 group.shutdown()
 print(len(group))
 

@@ -20,6 +20,7 @@ from phalanx.errors import (
     PhalanxError,
     UnserializableException,
 )
+from phalanx.objects.arrow_slices import know_arrow
 from phalanx.objects.reference import ObjectRef, nested, nesting
 
 DEFINITION_BYTES = 95 << 20
@@ -36,6 +37,8 @@ _loads = pickle.loads
 NONE_PICKLE = _dumps(None, 5)
 
 _custom: dict[type, Callable[[Any], Any]] = {}
+_modules = sys.modules
+_knows_arrow = False
 
 
 class Pickled:
@@ -73,6 +76,9 @@ def serialize(value: Any) -> bytes | Pickled:
         return _dumps(value, 5)
     if (kind is bytes or kind is bytearray) and len(value) >= _APART_BYTES and not _custom:
         value = _Apart(value)
+    global _knows_arrow
+    if not _knows_arrow and "pyarrow" in _modules:
+        _knows_arrow = know_arrow()
     buffers: list[pickle.PickleBuffer] = []
     refs: list[ObjectRef[Any]] = []
     outer = nesting.refs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from phalanx.api.cluster import (
@@ -13,7 +14,9 @@ from phalanx.api.cluster import (
 )
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import running_engine
+from phalanx.model.ids import JobID
 from phalanx.model.lifecycle import DEAD
+from phalanx.util.state import list_actors
 
 
 def node_ids() -> list[str]:
@@ -43,8 +46,47 @@ def available_resources_per_node() -> dict[str, dict[str, float]]:
     return {row.node_id: dict(row.available) for row in cluster_status().nodes if row.state != DEAD}
 
 
+def actors(
+    actor_id: str | None = None,
+    job_id: JobID | None = None,
+    actor_state_name: str | None = None,
+) -> dict[str, Any]:
+    """All actors by their ids, of one job or in one state; or the one with this id, as a row."""
+    filters = [("actor_id", "=", actor_id)] if actor_id is not None else []
+    found = {row.actor_id: _actor_row(row) for row in list_actors(filters=filters, detail=True)}
+    if actor_id is not None:
+        return found.get(actor_id, {})
+    return {
+        name: row
+        for name, row in found.items()
+        if job_id is None or row["JobID"] == job_id.hex()
+        if actor_state_name in (None, row["State"])
+    }
+
+
+def _actor_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "ActorID": row["actor_id"],
+        "ActorClassName": row["class_name"],
+        "IsDetached": row["is_detached"],
+        "Name": row["name"],
+        "JobID": row["job_id"],
+        "Address": {"NodeID": row["node_id"] or ""},
+        "State": row["state"],
+        "NumRestarts": row["num_restarts"],
+        "DeathCause": row["death_cause"],
+        "Pid": row["pid"] or 0,
+    }
+
+
 class GlobalState:
     """The same, as methods of one object."""
+
+    def actor_table(
+        self, actor_id: str | None, job_id: JobID | None = None, actor_state_name: str | None = None
+    ) -> dict[str, Any]:
+        """See `actors`."""
+        return actors(actor_id, job_id, actor_state_name)
 
     def node_table(self) -> list[dict[str, Any]]:
         """All nodes."""
@@ -85,6 +127,7 @@ state = GlobalState()
 
 __all__ = [
     "GlobalState",
+    "actors",
     "available_resources",
     "available_resources_per_node",
     "cluster_resources",

@@ -1,0 +1,74 @@
+"""A slice of an Arrow table or array travels as what it shows.
+
+pyarrow pickles a slice with all of the buffers that it is cut from (Arrow's issue ARROW-10739): ten
+rows of a table of a gigabyte would be a gigabyte in the store. So a slice is copied first, by
+Arrow's own format, into buffers of its size, and pickled as pyarrow pickles those: whoever reads it
+needs nothing of ours.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+_WASTE_BYTES = 1 << 16
+"""So much more than it shows may travel with a slice."""
+
+
+def know_arrow() -> bool:
+    """Have slices pickled so from now on; False where pyarrow is not imported yet. What a program
+    has registered with `copyreg` for one of the classes stays."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is None or not hasattr(arrow, "RecordBatchStreamReader"):
+        return False
+    kinds = (arrow.Table, arrow.RecordBatch, arrow.ChunkedArray, *_below(arrow.Array))
+    for kind in kinds:
+        if kind not in copyreg.dispatch_table:
+            copyreg.pickle(kind, _reduce)
+    return True
+
+
+def _below(kind: Any) -> Iterator[type]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
+def _reduce(value: Any) -> Any:
+    return _trimmed(value).__reduce_ex__(5)
+
+
+def _trimmed(value: Any) -> Any:
+    try:
+        if value.get_total_buffer_size() - value.nbytes <= _WASTE_BYTES:
+            return value
+        copied = _copied(value)
+    except Exception:  # types of others may refuse to be counted, or written
+        return value
+    return copied if _kind(copied) == _kind(value) else value
+
+
+def _copied(value: Any) -> Any:
+    import pyarrow as arrow
+
+    if isinstance(value, arrow.Table | arrow.RecordBatch):
+        return _rewritten(value)
+    whole = arrow.Table if isinstance(value, arrow.ChunkedArray) else arrow.RecordBatch
+    return _rewritten(whole.from_arrays([value], names=[""])).column(0)
+
+
+def _rewritten(value: Any) -> Any:
+    import pyarrow as arrow
+
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, value.schema) as writer:
+        writer.write(value)
+    reader = arrow.ipc.open_stream(sink.getvalue())
+    return reader.read_all() if isinstance(value, arrow.Table) else reader.read_next_batch()
+
+
+def _kind(value: Any) -> Any:
+    """What has to be as it was: a type of somebody's own may be read as another."""
+    return getattr(value, "schema", None) or value.type
