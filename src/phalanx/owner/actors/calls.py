@@ -130,8 +130,8 @@ class Calls:
     ) -> PendingCall:
         """A new call, which nothing knows yet. `group`: its concurrency group at the actor.
         `keep`: what keeps the actor alive until the call has ended. `name`: what listings call it,
-        where its caller says. Safe from any thread: a lock
-        around the owner is needed for `submit` alone, and is free for others the longer."""
+        where its caller says. Safe from any thread: a lock around the owner is needed for `submit`
+        alone, and is free for others the longer."""
         number = next(self._numbers)
         base = number << INDEX_BITS
         me = self._me

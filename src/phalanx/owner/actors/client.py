@@ -121,6 +121,7 @@ class ActorClient:
     """What one process knows of one actor it calls."""
 
     __slots__ = (
+        "_about_of",
         "about",
         "actor",
         "code",
@@ -143,6 +144,8 @@ class ActorClient:
     def __init__(self, actor: bytes, effects: CallEffects) -> None:
         self.actor = actor
         self.about = About(actor)
+        self._about_of: dict[str, About] = {}
+        """The same of calls with a name of their own, by what they call."""
         self.effects = effects
         self.name = ""
         self.repr_name = ""
@@ -168,7 +171,12 @@ class ActorClient:
         """How a call is listed: by which name, and as what."""
         own = f"{self.name}.{call.method}"
         name = call.name or (f"{self.repr_name}.{call.method}" if self.repr_name else own)
-        return name, self.about if name == own else replace(self.about, function=own)
+        if name == own:
+            return own, self.about
+        about = self._about_of.get(own)
+        if about is None:
+            about = self._about_of[own] = replace(self.about, function=own)
+        return name, about
 
     def submit(self, call: PendingCall) -> None:
         """Queue the call, or fail it at once when the actor is dead."""
