@@ -45,7 +45,7 @@ def test_a_cluster_with_work_that_waits():
         line,
         "Total Usage:",
         " 3.0/8.0 CPU",
-        " 0B/3.00GiB memory",
+        " 0B/3.0GiB memory",
         "",
         "Total Constraints:",
         " (no request_resources() constraints)",

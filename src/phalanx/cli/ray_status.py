@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from phalanx.model.lifecycle import DEAD
+from phalanx.model.readable import size
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.observe.usage import sums
 
 _LINE = "-" * 63
 _BYTES = frozenset({"memory", "object_store_memory"})
 _WAITS = ("PENDING", "RESCHEDULING")
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def ray_status_text(
@@ -59,11 +59,8 @@ def _usage(rows: Sequence[NodeInfo]) -> list[str]:
 
 
 def _size(count: float) -> str:
-    """As Ray writes it: `0B`, `1.50GiB`."""
-    power = 0
-    while count >= 1024 and power + 1 < len(_UNITS):
-        count, power = count / 1024, power + 1
-    return f"{count:.2f}{_UNITS[power]}" if power else f"{count:.0f}B"
+    """Without a space, as Ray writes it: `0B`, `1.5GiB`."""
+    return size(count).replace(" ", "")
 
 
 def _demands(

@@ -98,7 +98,7 @@ class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
         """The computation is done."""
 
 
-class add_ray_callbacks(contextlib.ContextDecorator):  # Ray's name
+class add_ray_callbacks:  # Ray's name
     """Makes callbacks active at once, until the end of its `with`. Raises TypeError."""
 
     def __init__(self, *callbacks: RayDaskCallback | RayCallback) -> None:
