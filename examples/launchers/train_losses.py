@@ -30,7 +30,7 @@ def train() -> None:
     """Fit a line to this rank's points, in step with the others."""
     rank = dist.get_rank()
     found = " ".join(f"{name}={os.environ.get(name)}" for name in SHOWN)
-    print(f"rank {rank}: {found} elastic={dist.is_torchelastic_launched()}", flush=True)
+    print(f"rank {rank}: {found} elastic={dist.is_torchelastic_launched()}\n", end="", flush=True)
     torch.manual_seed(1)
     model = DistributedDataParallel(nn.Linear(4, 1))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -41,7 +41,7 @@ def train() -> None:
         loss = nn.functional.mse_loss(model(points), wanted)
         loss.backward()
         optimizer.step()
-        print(f"rank {rank}: step {step} loss {loss.item():.6f}", flush=True)
+        print(f"rank {rank}: step {step} loss {loss.item():.6f}\n", end="", flush=True)
     if os.environ.get("FAIL_ON") == str(rank):
         raise ValueError(f"rank {rank} was told to fail")
 

@@ -12,7 +12,6 @@ def lines(*command, of, **more):
     """The lines that begin with the word `of`. Fails, with all that was printed, when the command
     does."""
     env = {**os.environ, "PATH": f"{HERE}{os.pathsep}{os.environ['PATH']}", **more}
-    env.pop("PYTHONUNBUFFERED", None)  # several write into one pipe: each line by one write
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     bare = [line.split(" | ", 1)[-1] for line in done.stdout.splitlines()]
