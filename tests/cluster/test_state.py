@@ -113,6 +113,35 @@ def test_objects_are_listed_with_who_holds_them(cluster, get):
     assert total["total_size_mb"] > 4
 
 
+@phalanx.remote(num_cpus=0)
+def reads_until(value, path):
+    with open(path) as pipe:
+        return len(value), pipe.read()
+
+
+def test_workers_have_the_arguments_of_what_they_run(cluster, get, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    node = cluster.list_all_nodes()[-1]
+    ref = phalanx.put(b"z" * 2_000_000)
+    task = reads_until.options(scheduling_strategy=on(node)).remote(ref, str(pipe))
+
+    def of_worker():
+        return [row for row in state.get_objects(ref.hex()) if row.type == "WORKER"]
+
+    (row,) = eventually(of_worker)
+    (made,) = state.get_objects(task.hex())
+    with open(pipe, "w") as end:
+        (worker,) = state.list_workers(filters=[("pid", "=", row.pid)])
+        assert (row.node_id, row.ip) == (node.node_id, worker.ip)
+        assert row.reference_type == "PINNED_IN_MEMORY"
+        assert row.object_size >= 2_000_000
+        assert made.task_status == "SUBMITTED_TO_WORKER"
+        end.write("over")
+    assert get(task) == (2_000_000, "over")
+    eventually(lambda: not of_worker())
+
+
 @pytest.mark.parametrize("how", ["end", "kill"])
 def test_a_program_that_has_ended_or_was_killed_leaves_its_finished_tasks(cluster, tmp_path, how):
     pipe = tmp_path / "pipe"

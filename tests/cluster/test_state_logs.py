@@ -71,6 +71,17 @@ def test_a_tasks_log_is_what_it_printed(node, get):
     eventually(lambda: any(row.task_id == id for row in state.list_tasks()) and is_whole())
 
 
+def test_a_call_has_a_log_where_its_actor_says_so(node, get):
+    told = {"env_vars": {"RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING": "1", "PASSWORD": "secret"}}
+    actor = Speaker.options(runtime_env=told).remote()
+    call = actor.pid.remote()
+    get(call)
+    eventually(lambda: read(task_id=call.task_id().hex()) == f"{RED} é\n")
+    (row,) = state.list_actors(detail=True)
+    assert "RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING" in row.serialized_runtime_env
+    assert "secret" not in str(row)
+
+
 def test_what_goes_on_is_followed(node, get):
     actor = Speaker.remote()
     get(actor.pid.remote())

@@ -30,6 +30,37 @@ def test_events_have_rays_columns_and_ours_beside_them(runtime):
     assert list_cluster_events(filters=[("severity", "=", "FATAL")]) == []
 
 
+@phalanx.remote(num_gpus=3)
+def needs_gpus():
+    return None
+
+
+@phalanx.remote(num_cpus=0, resources={"a telescope": 1})
+class Observer:
+    pass
+
+
+def test_what_nothing_can_run_is_an_event_in_rays_words(runtime):
+    ref, actor = needs_gpus.remote(), Observer.remote()
+    begins = "Error: No available node types can fulfill resource request"
+
+    def found():
+        return {row.message for row in list_cluster_events() if row.message.startswith(begins)}
+
+    wanted = {
+        f"{begins} 1 CPU, 3 GPU: the largest node has 0 GPU.",
+        f"{begins} 1 a telescope: the largest node has 0 a telescope.",
+    }
+    eventually(lambda: found() == wanted)
+    told = {row.severity for row in list_cluster_events() if row.message in wanted}
+    assert told == {"WARNING"}
+    kinds = [row.message.partition(":")[0] for row in list_cluster_events()]
+    assert "head-began" not in kinds
+    assert "node-joined" not in kinds
+    phalanx.cancel(ref)
+    phalanx.kill(actor)
+
+
 @pytest.mark.parametrize("limit", [0, -1, 10**9])
 def test_a_limit_that_is_none_is_refused(runtime, limit):
     with pytest.raises(ValueError, match="limit is 1 to"):

@@ -21,6 +21,7 @@ from phalanx.head.drivers import Drivers
 from phalanx.head.event_gathering import EventGathering
 from phalanx.head.events.book import EventBook
 from phalanx.head.events.nodes import NodeStory
+from phalanx.head.events.unplaceable import Unplaceable
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.not_in_use import GangEvents, GangsNotInUse
 from phalanx.head.groups.control import GroupControl
@@ -143,6 +144,7 @@ class ControlPlane:
         self.events = EventGathering(outbox, clock)
         self.devices = Devices(self.nodes, outbox, clock, self._node_story.cordoned)
         self.draining = Draining(self.nodes, outbox, clock, self._vacate)
+        self.unplaceable = Unplaceable(self.book, self.nodes.cluster)
         self.drivers = Drivers(outbox, state_store, clock, self)
         self.groups = GroupControl(
             outbox, state_store, self.nodes.cluster, self._request_actor_placing
@@ -164,6 +166,7 @@ class ControlPlane:
             settings.dead_actors,
             self.meter,
             self.book,
+            self.unplaceable,
         )
         self.actor_table = self.actors.table
         self.state = StateQueries(

@@ -112,6 +112,7 @@ class Joining:
             plane.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale=True))
             return False
         self._story.judged(record, before, message)
+        plane.unplaceable.judge(amounts for amounts, _ in message.queued)
         if message.total is not None:
             plane.node_changed(record)
         plane.gangs.node_reported(record.node_id, changed)

@@ -27,6 +27,7 @@ from phalanx.observe.state.columns import OF_HEAD, Row
 from phalanx.observe.state.gathering import Gathering
 from phalanx.observe.state.label_columns import label_columns
 from phalanx.observe.state.query import Selection, StateAnswer, check_query
+from phalanx.observe.state.runtime_env_column import shown_runtime_env
 from phalanx.observe.state.task_rows import milliseconds
 from phalanx.protocol.cluster_messages import GatherState, StateReported
 from phalanx.protocol.requests.request import LATER, Asker, Later
@@ -121,18 +122,23 @@ class StateQueries:
     def _complete(self, rows: list[Row], pids: dict[str, int]) -> None:
         """Put in what owners do not know of other nodes: their ids, and the pids of workers."""
         known = {record.prefix.hex(): record.node_id for record in self._nodes.all()}
+        hosts = {record.node_id: record.host or "127.0.0.1" for record in self._nodes.all()}
         for row in rows:
             short = row.get("node_id")
             if isinstance(short, str) and len(short) == _PREFIX_DIGITS:
                 row["node_id"] = known.get(short, short)
             if row.get("worker_pid", 0) is None:
                 row["worker_pid"] = pids.get(str(row.get("worker_id")))
+            if "process_id" in row and row.get("pid", 0) is None:
+                row["pid"] = pids.get(worker_id_of(bytes.fromhex(row["process_id"])))
+            if row.get("ip", "") is None:
+                row["ip"] = hosts.get(row["node_id"])
 
     # ---- the head's own ----------------------------------------------------------------------
 
     def _own_rows(self, kind: str) -> Iterator[Row]:
         if kind == "actors":
-            yield from map(actor_row, self._actors.all())
+            yield from map(self._actor_row, self._actors.all())
         elif kind == "nodes":
             yield from map(_node_row, self._nodes.rows())
         elif kind == "groups":
@@ -146,6 +152,11 @@ class StateQueries:
         else:
             for one in self._of_gangs(kind):
                 yield one.as_dict()
+
+    def _actor_row(self, record: ActorRecord) -> Row:
+        known = self._drivers.environments.get(record.environment)
+        shown = None if known is None else shown_runtime_env(known.variables)
+        return {**actor_row(record), "serialized_runtime_env": shown}
 
     def _creations(self) -> Iterator[Row]:
         """The making of each actor is a task, too, which the head has placed."""

@@ -79,8 +79,8 @@ class StateReports:
             for row in part.rows:
                 self._complete(row, pids)
             unheard = [self._named(process) for process in silent]
-            # Of tasks of other nodes' owners, too, that run here.
-            living = self._history.living() if query.kind == "tasks" else []
+            # Of tasks of other nodes' owners, too, that run here, and of their arguments.
+            living = self._history.living() if query.kind in ("tasks", "objects") else []
             theirs = {worker_id_of(record.process): record.pid for record in living}
             self._control.report(StateReported(message.number, part, unheard, theirs))
 
@@ -128,6 +128,8 @@ class StateReports:
             row["node_id"] = self._node_id
         if "worker_pid" in row:
             row["worker_pid"] = pids.get(str(row.get("worker_id")))
+        if "process_id" in row and row["pid"] is None:
+            row["pid"] = pids.get(worker_id_of(bytes.fromhex(row["process_id"])))
 
     # ---- workers and objects -----------------------------------------------------------------
 

@@ -55,6 +55,7 @@ KINDS: Final[Mapping[str, str]] = {
     "reservation-began": "a reservation's window began",
     "reservation-ended": "its window is over",
     "reservation-deleted": "a reservation is gone",
+    "infeasible": "tasks or actors wait for amounts that no node has",
     "actor-restarted": "an actor starts again",
     "rules-set": "cycles go by other rules",
     "rules-refused": "rules were refused",

@@ -150,6 +150,7 @@ class StateRows:
         if selection.takes_any and len(living) > selection.limit:
             first = heapq.nsmallest(selection.limit, living, key=_largest_first)
         selection.offer_all(self._object_rows(first, living, ip))
+        selection.offer_all(self._argument_rows(ip))
         selection.count_unseen(len(living) - len(first))
 
     def _object_rows(
@@ -183,6 +184,45 @@ class StateRows:
                 "file": _file(value),
             }
 
+    def _argument_rows(self, ip: str) -> Iterator[Row]:
+        """The objects whose values went along as arguments of what runs now: their workers have
+        them, too, and need no references for that."""
+        self._begun.clear()
+        for work in self._pending():
+            if not work.inputs:
+                continue
+            worker, name = self._where(work)
+            if not worker:
+                continue
+            is_here = worker[:PREFIX_BYTES] == self._me[:PREFIX_BYTES]
+            site = f"(deserialize task arg) {name}" if self.has_call_sites else "disabled"
+            for ref in work.inputs:
+                yield {
+                    "object_id": object_id_bytes(ref._owner, ref._number).hex(),
+                    "object_size": _size(ref._value),
+                    "task_status": "NIL",
+                    "attempt_number": 0,
+                    "reference_type": "PINNED_IN_MEMORY",
+                    "call_site": site,
+                    "type": "WORKER",
+                    "pid": None,
+                    "ip": ip if is_here else None,
+                    "node_id": worker[:PREFIX_BYTES].hex(),
+                    "process_id": worker.hex(),
+                    "owner_id": ref._owner.hex(),
+                    "borrowers": [],
+                    "file": _file(ref._value),
+                }
+
+    def _where(self, work: PendingTask | PendingCall) -> tuple[bytes, str]:
+        """The worker that runs something now, and what it is called; no worker where none does."""
+        if isinstance(work, PendingTask):
+            worker = work.worker
+            runs = worker is not None and _task_state(work) == RUNNING
+            return (worker.worker if worker and runs else b""), work.template.name
+        runs = self._call_state(work) == RUNNING
+        return (work.actor.worker if runs else b""), work.actor.listed(work)[0]
+
     def _file_rows(self) -> Iterator[Row]:
         """The files of objects that stay because of this process."""
         own = {hold.name: hold.size for hold in self.living_holds()}
@@ -199,15 +239,14 @@ class StateRows:
         }
 
     def _making(self, ref: ObjectRef[Any]) -> tuple[str, int]:
-        """The state and attempt of the task that makes an object of ours."""
+        """The state and attempt of the task that makes an object of ours. Of an object Ray tells no
+        more than that its task was sent to a worker."""
         number = ref._number >> INDEX_BITS
-        task = self._tasks.machine.pending.get(number)
-        if task is not None:
-            return _task_state(task), task.attempt
-        call = self._calls.by_number.get(number)
-        if call is not None:
-            return self._call_state(call), call.attempt
-        return ("NIL" if ref._value is None else FINISHED), 0
+        work = self._tasks.machine.pending.get(number) or self._calls.by_number.get(number)
+        if work is None:
+            return ("NIL" if ref._value is None else FINISHED), 0
+        state = _task_state(work) if isinstance(work, PendingTask) else self._call_state(work)
+        return (SUBMITTED if state in (RUNNING, _WAITS_AT_ACTOR) else state), work.attempt
 
     def _created(self, ref: ObjectRef[Any]) -> str:
         """Where an object was made: the place in the program if that is recorded, else how."""

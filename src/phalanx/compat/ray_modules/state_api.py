@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -108,7 +109,10 @@ def get_job(
 
 
 _SEVERE = ("node-lost", "device-bad", "defect", "lost")
-_SERIOUS = ("node-away", "node-drained", "device-suspect", "rules-refused", "element-failed")
+_SERIOUS = (
+    *("node-away", "node-drained", "device-suspect"),
+    *("rules-refused", "element-failed", "infeasible"),
+)
 
 
 def list_cluster_events(
@@ -121,11 +125,24 @@ def list_cluster_events(
     _explain: bool = False,
 ) -> list[StateRow]:
     """What happened in the cluster lately, the oldest first; in `custom_fields`, with `detail`, as
-    `phalanx.util.state.list_events` has it."""
+    `phalanx.util.state.list_events` has it. That a head began, and the first node that then came,
+    are no events on Ray."""
     if not 0 < limit <= MAX_LIMIT:
         raise ValueError(f"limit is 1 to {MAX_LIMIT:,}, not {limit}")
-    rows = [_event_row(event, detail) for event in list_events(address, limit=MAX_EVENTS)]
+    events = _without_beginnings(list_events(address, limit=MAX_EVENTS))
+    rows = [_event_row(event, detail) for event in events]
     return [row for row in rows if lets_through(filters or (), row)][-limit:]
+
+
+def _without_beginnings(events: Iterable[EventInfo]) -> Iterator[EventInfo]:
+    is_beginning = False
+    for event in events:
+        if event.kind == "head-began":
+            is_beginning = True
+        elif is_beginning and event.kind == "node-joined":
+            is_beginning = False
+        else:
+            yield event
 
 
 def _event_row(event: EventInfo, detail: bool) -> StateRow:
@@ -134,12 +151,19 @@ def _event_row(event: EventInfo, detail: bool) -> StateRow:
         severity="ERROR" if is_severe else "WARNING" if event.kind in _SERIOUS else "INFO",
         time=datetime.fromtimestamp(event.at).isoformat(sep=" ", timespec="milliseconds"),
         source_type="JOBS" if event.job else "RAYLET" if event.node else "GCS",
-        message=f"{event.kind}: {subject(event)}; {told(event)}".rstrip("; "),
+        message=_message(event),
         event_id=str(event.number),
     )
     if detail:
         row["custom_fields"] = msgspec.structs.asdict(event)
     return row
+
+
+def _message(event: EventInfo) -> str:
+    if event.kind == "infeasible":
+        begins = "Error: No available node types can fulfill resource request"
+        return f"{begins} {event.name}: {event.why}."
+    return f"{event.kind}: {subject(event)}; {told(event)}".rstrip("; ")
 
 
 def _driver_row(row: StateRow) -> StateRow:

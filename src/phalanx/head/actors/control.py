@@ -11,6 +11,7 @@ from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
 from phalanx.head.drivers import Drivers
 from phalanx.head.events.book import EventBook
+from phalanx.head.events.unplaceable import Unplaceable
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
@@ -52,6 +53,7 @@ class ActorControl:
         kept_dead: int,
         meter: Meter,
         book: EventBook,
+        unplaceable: Unplaceable,
     ) -> None:
         """`bundle_left` is called with (group, index) when an actor that lived in a bundle is dead
         for good. `kept_dead`: so many dead actors are still known."""
@@ -66,6 +68,7 @@ class ActorControl:
         self._defects = defects
         self._meter = meter
         self._book = book
+        self._unplaceable = unplaceable
         self.table = ActorTable(self, kept_dead)
         self._pids: dict[bytes, int] = {}
         self._exit_waiters: dict[bytes, list[Callable[[], None]]] = {}
@@ -114,6 +117,7 @@ class ActorControl:
             self._send(record)
         elif choice.reason:
             self._warn(record, choice.reason)
+            self._unplaceable.judge([record.place])
 
     def _send(self, record: ActorRecord) -> None:
         node = self._nodes.get(record.node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import deque
@@ -21,6 +22,8 @@ from phalanx.util.state.rows import one_row, rows
 _FOLLOW_S = 0.5
 _LATE_S = 0.2
 """A line has the time at which its node read it: a task's may come so long after its end."""
+_OF_CALLS = "RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING"
+"""Ray's variable of an actor, by which lines of its log are told apart by calls."""
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 Row = Mapping[str, Any]
@@ -179,11 +182,12 @@ def _task(id: str, attempt: int, address: str | None, timeout: float) -> Row:
     row = attempts.get(attempt)
     if row is None:
         raise StateQueryError(f"Could not find task: {id} (attempt {attempt}).")
-    if row["type"] != "NORMAL_TASK":
-        actor = row["actor_id"]
+    actor = row["actor_id"]
+    if row["type"] != "NORMAL_TASK" and not _tells_calls(actor, address, timeout):
         raise StateQueryError(
             f"For actor task, please query actor log for actor({actor}): e.g. ray logs actor --id "
-            f"{actor} . Lines of an actor's log are not kept apart by calls."
+            f"{actor} . An actor whose runtime_env sets {_OF_CALLS}=1 lets its calls be asked for, "
+            "too."
         )
     if not row["worker_id"] or row["start_time_ms"] is None:
         raise StateQueryError(
@@ -191,6 +195,16 @@ def _task(id: str, attempt: int, address: str | None, timeout: float) -> Row:
             f"is {row['state']}."
         )
     return row
+
+
+def _tells_calls(actor: str, address: str | None, timeout: float) -> bool:
+    """Whether an actor's log may be read call by call, which is right where its calls run one
+    after the other."""
+    for row in one_row("actors", actor, address, timeout):
+        shown = row.get("serialized_runtime_env")
+        variables = json.loads(shown).get("env_vars", {}) if shown else {}
+        return str(variables.get(_OF_CALLS, "0")) == "1"
+    return False
 
 
 # ---- what is shown of it -------------------------------------------------------------------------

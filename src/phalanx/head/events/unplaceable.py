@@ -1,0 +1,62 @@
+"""What waits and could run on no node of the cluster, however long: noted as an event once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from phalanx.head.events.book import EventBook
+from phalanx.head.gangs.feasibility import said
+from phalanx.resources.quantities import from_units
+from phalanx.resources.sets import ResourceSet
+from phalanx.scheduling.cluster_nodes import ClusterNodes
+
+_KNOWN = 1_000
+"""So many amounts are remembered; what was asked for longest ago would be noted again."""
+
+Amounts = Mapping[str, float]
+
+
+class Unplaceable:
+    """Notes the amounts that ordinary tasks and actors ask for and that no node has together.
+
+    Jobs and gangs have reasons of their own, and are refused where nothing can ever run them.
+    """
+
+    def __init__(self, book: EventBook, cluster: ClusterNodes) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._judged: OrderedDict[ResourceSet, tuple[int, bool]] = OrderedDict()
+        """For amounts, the last first: the shape of the cluster, and whether no node had them."""
+
+    def judge(self, waiting: Iterable[Amounts]) -> None:
+        """These wait: note what no node could hold, unless it was so before."""
+        for amounts in waiting:
+            asked = ResourceSet.from_mapping(amounts)
+            shape, was_noted = self._judged.get(asked, (-1, False))
+            if shape == self._cluster.shape:
+                continue
+            why = self._why(asked)
+            if why and not was_noted:
+                self._book.note("infeasible", name=said(asked.to_mapping()), why=why)
+            self._judged[asked] = (self._cluster.shape, bool(why))
+            self._judged.move_to_end(asked)
+            if len(self._judged) > _KNOWN:
+                self._judged.popitem(last=False)
+
+    def _why(self, asked: ResourceSet) -> str:
+        """Empty where some node has it all, or none is known yet."""
+        nodes = self._cluster.view.nodes
+        has = {name: nodes.column(nodes.total, name) for name in asked}
+        fits = np.ones(len(nodes), np.bool_)
+        for name, units in asked.items():
+            fits &= has[name] >= units
+        if fits.any() or not len(nodes):
+            return ""
+        largest = {name: int(has[name].max()) for name in asked}
+        lacking = [name for name in asked if asked[name] > largest[name]]
+        if not lacking:
+            return "no single node has that together"
+        return f"the largest node has {said({name: from_units(largest[name]) for name in lacking})}"

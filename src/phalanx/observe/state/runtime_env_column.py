@@ -1,0 +1,29 @@
+"""A runtime environment as a listing shows it: without the values of its variables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+VARIABLE = "PHALANX_RUNTIME_ENV"
+"""Of a worker: its whole runtime environment, as JSON."""
+_SETTINGS = "RAY_"
+_HIDDEN = "…"
+
+
+def shown_runtime_env(variables: Mapping[str, str]) -> str | None:
+    """The runtime environment of a worker with these variables, as JSON; None where it has none.
+
+    Variables are named, and only those that begin with RAY_, which are settings, have their
+    values: who lists actors need not be who may know their passwords.
+    """
+    text = variables.get(VARIABLE)
+    if text is None:
+        return None
+    described = json.loads(text)
+    given = described.get("env_vars") or {}
+    if given:
+        described["env_vars"] = {
+            name: value if name.startswith(_SETTINGS) else _HIDDEN for name, value in given.items()
+        }
+    return json.dumps(described, ensure_ascii=False) if described else None
