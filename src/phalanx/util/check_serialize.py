@@ -48,6 +48,8 @@ def inspect_serializability(
     root = name or getattr(base_obj, "__qualname__", None) or type(base_obj).__name__
     search = _Search(print_file)
     search.visit(base_obj, (root,), None, depth)
+    for failure in search.failures:
+        print(f"{_joined(failure.path)} was found to be non-serializable.", file=print_file)
     return not search.failures, set(search.failures)
 
 
