@@ -19,7 +19,7 @@ from phalanx.engines.daemon_log import plain
 from phalanx.engines.embedded import cluster_token
 from phalanx.engines.embedded.daemon_files import Announcement, Failure, daemons
 from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.environment import child_environment
+from phalanx.engines.processes.environment import child_environment, existing_directory
 from phalanx.engines.processes.process_tree import is_group_alive
 from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, SystemFailureError
@@ -228,6 +228,7 @@ def _start(
             pass_fds=(ready_write, *([parent_fd] if parent_fd >= 0 else [])),
             start_new_session=True,
             env=child_environment(),
+            cwd=existing_directory(),
         )
     finally:
         os.close(log)

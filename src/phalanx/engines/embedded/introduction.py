@@ -12,7 +12,7 @@ from multiprocessing.process import current_process
 import msgspec
 
 from phalanx.engines.processes.connection import Connection, wait_for
-from phalanx.engines.processes.environment import python_version
+from phalanx.engines.processes.environment import existing_directory, python_version
 from phalanx.errors import SystemFailureError
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.node import Introduction, RegisterDriver
@@ -34,7 +34,7 @@ class JobOptions(msgspec.Struct, kw_only=True):
 
 def introduce(node: Connection, job: JobOptions) -> Introduction:
     """Say who we are; who we are from now on. Raises SystemFailureError."""
-    directory = _directory()
+    directory = existing_directory()
     request = RegisterDriver(
         path=[os.path.normpath(os.path.join(directory, path)) for path in sys.path],
         directory=directory,
@@ -63,11 +63,3 @@ def introduce(node: Connection, job: JobOptions) -> Introduction:
         for message in messages:
             if isinstance(message, Reply):
                 return read_result(request, message.result, message.error)
-
-
-def _directory() -> str:
-    """Where this process stands, and its workers start: the root where that was removed."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return os.sep

@@ -14,7 +14,7 @@ import msgspec
 
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
-from phalanx.engines.processes.environment import child_environment
+from phalanx.engines.processes.environment import child_environment, existing_directory
 from phalanx.model.options import ACCELERATORS
 from phalanx.model.system_settings import SystemSettings
 from phalanx.policies.labels import NODE_LABEL
@@ -102,4 +102,5 @@ def _spawn(driver_fd: int) -> subprocess.Popen[bytes]:
         pass_fds=(driver_fd,),
         start_new_session=True,
         env=child_environment(),
+        cwd=existing_directory(),
     )

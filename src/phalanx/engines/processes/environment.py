@@ -45,6 +45,15 @@ def leave_our_path() -> None:
     os.environ.update(left)
 
 
+def existing_directory() -> str:
+    """Where this process stands, and its workers start: the root where that was removed, as
+    libraries end their process that load their parts from there."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return os.sep
+
+
 def python_version() -> str:
     """3.11, for instance: what one pickles, another that differs here cannot run."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
