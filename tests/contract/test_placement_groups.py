@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 
@@ -188,6 +190,22 @@ def test_children_leave_the_group_by_default(ray, get, group, inside, where):
 
     one = group([{"CPU": 2}])
     assert get(parent.options(scheduling_strategy=inside(one)).remote()) is None
+
+
+def test_children_of_an_actors_threads_stay_in_the_group_too(ray, get, group, inside, where):
+    @ray.remote
+    class Parent:
+        def child(self):
+            found = []
+            thread = threading.Thread(target=lambda: found.append(where.remote()))
+            thread.start()
+            thread.join()
+            return ray.get(found[0])
+
+    one = group([{"CPU": 1}, {"CPU": 1}])
+    strategy = inside(one, placement_group_capture_child_tasks=True)
+    actor = Parent.options(num_cpus=1, scheduling_strategy=strategy).remote()
+    assert get(actor.child.remote()) == one.id.hex()
 
 
 def test_children_stay_in_the_group_when_captured(ray, get, group, inside, where):

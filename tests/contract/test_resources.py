@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
@@ -212,6 +213,26 @@ def test_a_task_without_gpus_has_no_ids(get, devices):
 
 def test_a_task_without_gpus_leaves_the_variable_untouched(get, devices):
     assert get(devices.remote())[1] == os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def test_a_thread_of_an_actor_sees_what_the_actor_has(ray, get):
+    @ray.remote(num_gpus=1)
+    class Trainer:
+        def seen(self):
+            found = []
+
+            def look():
+                context = ray.get_runtime_context()
+                found.append((ray.get_gpu_ids(), context.get_assigned_resources()["GPU"]))
+
+            thread = threading.Thread(target=look)
+            thread.start()
+            thread.join()
+            return found[0], ray.get_gpu_ids()
+
+    (ids, amount), own = get(Trainer.remote().seen.remote())
+    assert (ids, amount) == (own, 1.0)
+    assert len(own) == 1
 
 
 def test_the_driver_has_no_gpu_ids(ray):

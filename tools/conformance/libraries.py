@@ -31,7 +31,11 @@ TESTS = {
     "train": ("train/v2/tests",),
     "data": ("data/tests",),
 }
-FIXTURES = {"data": ("ray.data.tests.conftest",), "train": ("ray.train.v2.tests.conftest",)}
+FIXTURES = {
+    "data": ("ray.data.tests.conftest",),
+    "train": ("ray.train.v2.tests.conftest",),
+    "tune": ("ray.tune.tests.conftest",),
+}
 """Modules with fixtures of a library's own, in DIR."""
 
 

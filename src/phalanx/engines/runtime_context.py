@@ -21,7 +21,7 @@ from phalanx.model.ids import (
 from phalanx.model.jobs.gang_view import GangView
 from phalanx.model.options import ACCELERATORS
 from phalanx.objects.handle import ActorHandle
-from phalanx.worker.context import TaskContext, current
+from phalanx.worker.context import TaskContext, current, current_lease
 
 VISIBLE = {
     "GPU": "CUDA_VISIBLE_DEVICES",
@@ -227,13 +227,13 @@ class RuntimeContext:
     def gang(self) -> GangView | None:
         """The gang that the task or actor is a member of, as it was when the member was placed:
         rank, local_rank, world_size, address, ports, devices, members. None outside gangs."""
-        task = self._task
-        return None if task is None else task.lease.gang
+        lease = current_lease()
+        return None if lease is None else lease.gang
 
     def get_placement_group_id(self) -> str | None:
         """The placement group that the task or actor runs in."""
-        task = self._task
-        return None if task is None or task.lease.group is None else task.lease.group.hex()
+        lease = current_lease()
+        return None if lease is None or lease.group is None else lease.group.hex()
 
     @property
     def current_placement_group_id(self) -> PlacementGroupID | None:
@@ -244,18 +244,19 @@ class RuntimeContext:
     @property
     def should_capture_child_tasks_in_placement_group(self) -> bool:
         """Whether tasks started here go into the same placement group."""
-        task = self._task
-        return task is not None and task.lease.capture
+        lease = current_lease()
+        return lease is not None and lease.capture
 
     def get_assigned_resources(self) -> dict[str, float]:
         """What the task or actor holds."""
-        task = self._task
-        return {} if task is None else dict(task.lease.resources)
+        lease = current_lease()
+        return {} if lease is None else dict(lease.resources)
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """The devices held, by kind, as strings: numbers, or what the variable that shows them had
         in their places when the node was started."""
-        devices = {} if self._task is None else self._task.lease.devices
+        lease = current_lease()
+        devices = {} if lease is None else lease.devices
         return {kind: [str(n) for n in visible_ids(kind, devices)] for kind in ACCELERATORS}
 
     def get_resource_ids(self) -> dict[str, list[str]]:

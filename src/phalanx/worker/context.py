@@ -94,3 +94,23 @@ def lease_info(order: Lease | CreateActor) -> LeaseInfo:
 
 
 current: ContextVar[TaskContext | None] = ContextVar("phalanx_task", default=None)
+
+
+class OfProcess:
+    """What threads see that no call runs in."""
+
+    __slots__ = ("lease",)
+
+    def __init__(self) -> None:
+        self.lease: LeaseInfo | None = None
+        """Of what this process runs, or has run last; None in a driver."""
+
+
+of_process = OfProcess()
+
+
+def current_lease() -> LeaseInfo | None:
+    """What the calling work holds; in a thread that no call runs in, which the work has started,
+    what its process's work holds. None in drivers."""
+    task = current.get()
+    return of_process.lease if task is None else task.lease

@@ -62,7 +62,7 @@ from phalanx.protocol.requests.groups import (
 from phalanx.protocol.requests.node import DrainOutput, GetNodeId, GetNodeLabels, ListRuns
 from phalanx.protocol.requests.request import Request
 from phalanx.protocol.requests.state import QueryState
-from phalanx.worker import context
+from phalanx.worker.context import current_lease
 
 R = TypeVar("R")
 
@@ -454,8 +454,8 @@ class EmbeddedEngine:
 
     def gpu_ids(self) -> list[Any]:
         """See Engine."""
-        task = context.current.get()
-        return [] if task is None else visible_ids("GPU", task.lease.devices)
+        lease = current_lease()
+        return [] if lease is None else visible_ids("GPU", lease.devices)
 
     def timeline(self) -> list[dict[str, Any]]:
         """See Engine: of this process, and of its workers as far as their node knows."""

@@ -36,7 +36,7 @@ from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.node import ExplainTask
 from phalanx.protocol.requests.request import Request
 from phalanx.scheduling.strategies import WHOLE_GROUP
-from phalanx.worker.context import current
+from phalanx.worker.context import current, of_process
 
 
 class BoundFunction:
@@ -61,8 +61,9 @@ class BoundFunction:
         parent = None
         if context is not None:
             parent = (context.owner, context.number)
-            if context.lease.capture and context.lease.group is not None:
-                template = self._in_group(context.lease.group)
+        lease = of_process.lease if context is None else context.lease
+        if lease is not None and lease.capture and lease.group is not None:
+            template = self._in_group(lease.group)
         returns = template.returns
         stream = Stream(submitter.me) if returns < 0 else None
         tasks = submitter.tasks

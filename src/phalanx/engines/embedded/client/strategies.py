@@ -11,7 +11,7 @@ from phalanx.engines.embedded.client.job_settings import JobSettings, with_absol
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.options import named_strategy
 from phalanx.policies.labels import NODE_LABEL, parse_selector
-from phalanx.worker.context import current
+from phalanx.worker.context import current_lease
 
 
 @runtime_checkable
@@ -55,8 +55,8 @@ def strategy_of(
 
 def capturing_group() -> bytes | None:
     """The placement group that the running task or actor hands on to what it starts."""
-    context = current.get()
-    return context.lease.group if context is not None and context.lease.capture else None
+    lease = current_lease()
+    return lease.group if lease is not None and lease.capture else None
 
 
 def _conditions(selector: Mapping[str, str]) -> list[tuple[str, str, list[str]]]:

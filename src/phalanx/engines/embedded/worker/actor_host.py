@@ -35,7 +35,7 @@ from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady
 from phalanx.worker import assigned
 from phalanx.worker.actor_calls import ActorCalls
 from phalanx.worker.assigned import AssignedWork, Entry, Key
-from phalanx.worker.context import TaskContext, current, lease_info
+from phalanx.worker.context import TaskContext, current, lease_info, of_process
 
 _SHUTDOWN_S = 30.0
 _LONGEST_NAME = 256
@@ -100,6 +100,7 @@ class ActorHost:
     def serve(self) -> int:
         """Construct the actor and run its calls until it ends; the exit code."""
         creation = self._creation
+        of_process.lease = self._lease
         gang = self._lease.gang
         cpus = self._lease.resources.get("CPU", 1)
         self._devices.show(self._lease.devices, cpus, gang.env if gang else None)

@@ -48,7 +48,7 @@ from phalanx.owner.peers.redialling import GIVE_UP_S
 from phalanx.protocol.messages import Done, Failed, Message, Task
 from phalanx.protocol.node_messages import CreateActor, JobSetup
 from phalanx.worker.assigned import Key
-from phalanx.worker.context import TaskContext, current
+from phalanx.worker.context import TaskContext, current, of_process
 from phalanx.worker.core import SPENT, Definition, WorkerCore
 from phalanx.worker.references import TaskReferences
 
@@ -263,6 +263,7 @@ class WorkerExecutor:
         context = TaskContext(
             connection.peer, task.number, task.name, task.attempt, lease, is_actor=False
         )
+        of_process.lease = lease
         gang = lease.gang.env if lease.gang is not None else {}
         if lease.devices or definition.calls == 0 or gang or self._devices.shows_gang:
             self._devices.show(lease.devices, lease.resources.get("CPU", 1), gang)
