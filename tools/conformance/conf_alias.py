@@ -29,7 +29,7 @@ FORCED = {
     "ray._common.test_utils": "test_utils.py",
     "ray._private.test_utils": "private_test_utils.py",
     "ray.tests": "tests.py",
-    "ray.tests.conftest": "stub.py",
+    "ray.tests.conftest": "conftest.py",
     "ray.tests.client_test_utils": "client_test_utils.py",
 }
 if SOURCES:

@@ -85,6 +85,8 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     spill_threshold: int = 0
     temp_dir: str | None = None
     is_private: bool = False
+    env_vars: dict[str, str] = {}
+    """Variables of its process, and so of its workers, beside those of this one."""
 
 
 class Daemon:
@@ -149,7 +151,7 @@ def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
     session = sessions.create(options.temp_dir)
     config = node_config(options, session)
     module = "phalanx.engines.embedded.node.process"
-    return _start(module, ["-1"], config, session, parent_fd)
+    return _start(module, ["-1"], config, session, parent_fd, options.env_vars)
 
 
 def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
@@ -213,7 +215,12 @@ def numeric_address(text: str) -> str:
 
 
 def _start(
-    module: str, arguments: list[str], config: dict[str, Any], session: Session, parent_fd: int
+    module: str,
+    arguments: list[str],
+    config: dict[str, Any],
+    session: Session,
+    parent_fd: int,
+    variables: dict[str, str] | None = None,
 ) -> Daemon:
     ready_read, ready_write = os.pipe()
     config["ready_fd"], config["parent_fd"] = ready_write, parent_fd
@@ -227,7 +234,7 @@ def _start(
             stderr=log,
             pass_fds=(ready_write, *([parent_fd] if parent_fd >= 0 else [])),
             start_new_session=True,
-            env=child_environment(),
+            env=child_environment() | (variables or {}),
             cwd=existing_directory(),
         )
     finally:
