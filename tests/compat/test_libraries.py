@@ -28,7 +28,7 @@ FILES = {
     "ray/serve/__init__.py": "",
     "ray/tune/__init__.py": "import ray\nfrom ray.tune.trial import Trial, square\n",
     "ray/tune/trial.py": (
-        "import ray\n\n\n"
+        "import os\n\nimport ray\n\nWRITES = os.environ.get('RAY_writes')\n\n\n"
         "class Trial:\n    def __init__(self, value):\n        self.value = value\n\n\n"
         "@ray.remote\ndef square(trial):\n    return Trial(trial.value**2)\n"
     ),
@@ -201,10 +201,10 @@ from ray import tune
 
 @ray.remote
 def has_it_imported():
-    return "ray.tune.trial" in sys.modules
+    return sys.modules["ray.tune.trial"].WRITES  # read from the environment at its import
 
 
-ray.init(num_cpus=1)
+ray.init(num_cpus=1, runtime_env={"env_vars": {"RAY_writes": "each"}})
 print(ray.get(has_it_imported.remote()))
 trial = ray.get(tune.square.remote(tune.Trial(7)))
 print(type(trial) is tune.Trial, trial.value, ray.get_runtime_context().get_node_id() != "")
@@ -226,4 +226,4 @@ def test_a_program_and_its_workers_share_them(tmp_path, option, variable):
         timeout=120,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "True\nTrue 49 True\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "each\nTrue 49 True\n"), done.stderr

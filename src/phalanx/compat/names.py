@@ -173,7 +173,14 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "ray._raylet": {
         "phalanx": _IDS,
         f"{_OURS}.ids": _OTHER_IDS,
-        f"{_OURS}.constants": ("GRPC_STATUS_CODE_RESOURCE_EXHAUSTED", "RAY_NODE_ID_KEY"),
+        f"{_OURS}.constants": (
+            "GRPC_STATUS_CODE_RESOURCE_EXHAUSTED",
+            "RAY_NODE_ID_KEY",
+            "RAY_NODE_TPU_POD_TYPE_KEY",
+            "RAY_NODE_TPU_SLICE_NAME_KEY",
+            "RAY_NODE_TPU_TOPOLOGY_KEY",
+            "RAY_NODE_TPU_WORKER_ID_KEY",
+        ),
         "phalanx.worker.generators": ("StreamingGeneratorStats",),
     },
     "ray._common": {},

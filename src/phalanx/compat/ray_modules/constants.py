@@ -7,6 +7,10 @@ import os
 import re
 
 RAY_NODE_ID_KEY = "ray.io/node-id"
+RAY_NODE_TPU_POD_TYPE_KEY = "ray.io/tpu-pod-type"
+RAY_NODE_TPU_SLICE_NAME_KEY = "ray.io/tpu-slice-name"
+RAY_NODE_TPU_TOPOLOGY_KEY = "ray.io/tpu-topology"
+RAY_NODE_TPU_WORKER_ID_KEY = "ray.io/tpu-worker-id"
 GRPC_STATUS_CODE_RESOURCE_EXHAUSTED = 8
 NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 """What differs between lines that say the same: numbers, decimal or hexadecimal."""

@@ -40,6 +40,8 @@ class StartOptions(msgspec.Struct, kw_only=True):
     placement: PlacementPolicy = PlacementPolicy()
     settings: SystemSettings = SystemSettings()
     preload: tuple[str, ...] = ()
+    variables: dict[str, str] = {}
+    """Of the node's process, beside this one's: modules read settings as they are imported."""
 
 
 class OwnNode:
@@ -64,7 +66,7 @@ class OwnNode:
             "settings": msgspec.to_builtins(options.settings),
             "spilling": {"placement": msgspec.to_builtins(options.placement)},
         }
-        self._process = _spawn(theirs.fileno())
+        self._process = _spawn(theirs.fileno(), options.variables)
         theirs.close()
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(config).encode() + b"\n")
@@ -94,13 +96,13 @@ class OwnNode:
         self._process.returncode = 0
 
 
-def _spawn(driver_fd: int) -> subprocess.Popen[bytes]:
+def _spawn(driver_fd: int, variables: dict[str, str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "phalanx.engines.embedded.node.process", str(driver_fd)]
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         pass_fds=(driver_fd,),
         start_new_session=True,
-        env=child_environment(),
+        env=child_environment() | variables,
         cwd=existing_directory(),
     )

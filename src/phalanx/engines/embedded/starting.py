@@ -102,7 +102,15 @@ def _start_options(options: EngineOptions) -> StartOptions:
         settings=settings,
         memory_limit=MEMORY_LIMIT if settings.memory_limit is None else settings.memory_limit,
         preload=options.preload,
+        variables=_settings_of_libraries(options.runtime_env) if options.preload else {},
     )
+
+
+def _settings_of_libraries(runtime_env: dict[str, Any] | None) -> dict[str, str]:
+    """The variables of the program's workers that Ray's libraries read as they are imported, which
+    its node does once for all of them."""
+    given = (runtime_env or {}).get("env_vars") or {}
+    return {name: value for name, value in given.items() if name.startswith("RAY_")}
 
 
 def system_settings(given: dict[str, Any] | None) -> SystemSettings:
