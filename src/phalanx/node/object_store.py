@@ -12,6 +12,7 @@ from typing import Protocol
 
 from phalanx.errors import ObjectStoreFullError
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.node.broadcasts import Broadcasts, SourceQuestions
 from phalanx.node.dispatch import PeerMessageTable
 from phalanx.node.events import NodeEvents
 from phalanx.node.known_jobs import KnownJobs
@@ -136,6 +137,10 @@ class ObjectStore:
         """Bytes of memory that are kept free for copies on their way."""
         self._holders: dict[str, set[bytes]] = {}
         """Nodes that have copies of this node's objects."""
+        self.broadcasts = Broadcasts(
+            prefix, clock, links.send, lambda name: self._holders.get(name, ())
+        )
+        self.questions = SourceQuestions(clock, links.send, links.is_dead)
         self._last_readers = LastReaders()
         self.spares = Spares(capacity_bytes)
         """Files of copies that are gone, in memory, for the next."""
@@ -334,9 +339,11 @@ class ObjectStore:
         self._room.ask(_COPIES, size, room_is_there)
 
     def _begin_pull(self, name: str, size: int, spare: str) -> None:
-        source = prefix_of_name(name)
-        self._events.record(PullStarted, object=name, bytes=size, source=source.hex())
-        self._transfers.pull(name, size, [source], name not in self._promised, spare)
+        def begin(nodes: list[bytes]) -> None:
+            self._events.record(PullStarted, object=name, bytes=size, source=nodes[0].hex())
+            self._transfers.pull(name, size, nodes, name not in self._promised, spare)
+
+        self.questions.ask(name, size, begin)
 
     def pulled(self, message: Pulled) -> None:
         """A transfer has ended."""
@@ -347,11 +354,12 @@ class ObjectStore:
             self.accounting.sealed(message.name, message.size, _COPIES)
         else:  # it lies on disk, or was here and is counted, or did not come
             self.accounting.withdraw(_COPIES, promised)
-        source = prefix_of_name(message.name)
+        writer = prefix_of_name(message.name)
+        source = self.questions.ended(message.name, message.ok)
         if message.ok:
             self.received_bytes += message.size
             self._copies.add(message.name)
-            self._links.send(source, CopyMade(message.name))
+            self._links.send(writer, CopyMade(message.name))
         failure = "" if message.ok else message.reason
         self._events.record(
             PullEnded,
@@ -361,7 +369,7 @@ class ObjectStore:
             seconds=message.seconds,
             failure=failure,
         )
-        if message.may_pass and not self._links.is_dead(source):
+        if message.may_pass and not self._links.is_dead(writer):
             self._pulls.unreached(message.name, failure, self._clock())
         else:
             self._pulls.ended(message.name, failure)
@@ -371,6 +379,7 @@ class ObjectStore:
         if is_name(name) and self._files.is_here(name):
             self._holders.setdefault(name, set()).add(holder)
             self.sent_bytes += self.accounting.size_of(name)
+            self.broadcasts.ended(name, holder)
         else:
             self._links.send(holder, Dropped(name, 0))
 
@@ -412,6 +421,7 @@ class ObjectStore:
     def _drop_at_holders(self, name: str) -> None:
         for holder in sorted(self._holders.pop(name, ())):
             self._links.send(holder, Dropped(name, 0))
+        self.broadcasts.gone(name)
 
     # ---- ends --------------------------------------------------------------------------------
 
@@ -420,12 +430,16 @@ class ObjectStore:
         too long."""
         self._pins.tick(now)
         self._pulls.tick(now)
+        self.questions.tick(now)
+        self.broadcasts.tick(now)
 
     def node_gone(self, prefix: bytes) -> None:
         """A node died: its copies are gone, and what its workers owned here. Copies of its
         objects stay while somebody may read them; its drivers' jobs end by themselves."""
         for holders in self._holders.values():
             holders.discard(prefix)
+        self.broadcasts.node_gone(prefix)
+        self.questions.node_gone(prefix)
         self._pulls.gone(lambda name: prefix_of_name(name) == prefix)
         for owner in sorted(self.accounting.owners() - self._jobs.drivers()):
             if owner[:PREFIX_BYTES] == prefix:

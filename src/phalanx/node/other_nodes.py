@@ -27,9 +27,12 @@ from phalanx.protocol.cluster_messages import (
     JobKnown,
     NodeDied,
     ProcessEnded,
+    SourceFor,
+    SourceFree,
     Via,
     View,
     ViewRow,
+    WantSource,
 )
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.node_messages import Dropped
@@ -79,6 +82,9 @@ class OtherNodes:
         self._from_nodes.on(ProcessEnded, self._process_ended)
         self._from_nodes.on(CopyMade, self._copy_made)
         self._from_nodes.on(Dropped, self._copy_dropped)
+        self._from_nodes.on(WantSource, self._source_wanted)
+        self._from_nodes.on(SourceFor, lambda peer, message: store.questions.answered(message))
+        self._from_nodes.on(SourceFree, self._source_free)
 
     def handle_in(self, table: MessageTable) -> None:
         """Take what the head says about nodes."""
@@ -171,6 +177,12 @@ class OtherNodes:
 
     def _copy_made(self, connection: Peer, message: CopyMade) -> None:
         self._store.copy_made(message.name, connection.peer[:PREFIX_BYTES])
+
+    def _source_wanted(self, connection: Peer, message: WantSource) -> None:
+        self._store.broadcasts.asked(connection.peer[:PREFIX_BYTES], message)
+
+    def _source_free(self, connection: Peer, message: SourceFree) -> None:
+        self._store.broadcasts.ended(message.name, connection.peer[:PREFIX_BYTES])
 
     def _copy_dropped(self, connection: Peer, message: Dropped) -> None:
         self._store.copy_dropped(message.name)

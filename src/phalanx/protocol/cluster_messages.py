@@ -273,6 +273,27 @@ class CopyMade(msgspec.Struct, array_like=True, tag=92):
     name: str
 
 
+class WantSource(msgspec.Struct, array_like=True, tag=134):
+    """Node to node: the sender wants a copy of this large object, which the receiver has written,
+    and to be told from which node to take it."""
+
+    name: str
+    size: int
+
+
+class SourceFor(msgspec.Struct, array_like=True, tag=135):
+    """Node to node: take this object from the node whose prefix is `source`; empty: wait."""
+
+    name: str
+    source: bytes
+
+
+class SourceFree(msgspec.Struct, array_like=True, tag=136):
+    """Node to node: the sender takes this object from nobody any more, and does not have it."""
+
+    name: str
+
+
 class Prefetch(msgspec.Struct, array_like=True, tag=93):
     """Process to its node: these objects (name, bytes), some of other nodes, will be read here."""
 
@@ -431,6 +452,9 @@ ClusterMessage = (
     | EnvironmentKnown
     | SetTotals
     | CopyMade
+    | WantSource
+    | SourceFor
+    | SourceFree
     | Prefetch
     | Reported
     | Acked
