@@ -342,6 +342,7 @@ ELSEWHERE = {
     "head.accounting.records.MAX_TEXT": "tests/gangs/test_attempt_records.py",
     "engines.embedded.head.ledger_thread.MAX_QUESTIONS": "tests/storage/test_ledger_thread.py",
     "engines.embedded.head.ledger_thread.MAX_WAITING": "tests/storage/test_ledger_thread.py",
+    "node.broadcasts.AT_ONCE": "tests/node/test_broadcasts.py",
 }
 """Rows that these files try."""
 
@@ -384,6 +385,7 @@ NOT_TRIED = {
     "head.gangs.explaining.PLANNED": _LATER,
     "plan.grid.HORIZON_S": _CLOCK,
     "objects.pins.MAX_PIN_S": _CLOCK,
+    "node.broadcasts.ANSWER_S": _CLOCK,
     "engines.embedded.daemons.KEEP_LOGS": _OLDEST_GO,
     "api.gangs.DEFAULT_GRACE_S": _CLOCK,
     "model.jobs.spec.DEFAULT_GRACE_S": _CLOCK,

@@ -1,9 +1,9 @@
-"""From whom nodes take a large object that many want: of two nodes that have it, each gives it to
-two others at a time, and those then give it on.
+"""From whom nodes take a large object that many want: whoever has it gives it to two at a time, and
+those then give it on.
 
-So a node's link carries it a few times however many want it, and `n` nodes have it after some
-log3(n) rounds of two copies. The node that has written an object says who takes it from whom; both
-sides are advice: who gets no answer, or finds no copy where it was sent, takes it from its writer.
+So a node's link carries it a few times however many want it, and `n` nodes have it after log3(n)
+rounds of two copies. The node that has written an object says who takes it from whom. That is
+advice: who gets no answer, or finds no copy where it was sent, takes the object from its writer.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ AT_ONCE = 2
 """So many take it from one node at a time: a slow one must not hold up all others."""
 ASK_AGAIN_S = 5.0
 """A question may be lost with its connection."""
-UNANSWERED = 2
-"""After so many questions without an answer who asks takes it from its writer."""
+ANSWER_S = 10.0
+"""Who hears nothing for so long takes it from its writer."""
 _GRACE_S = 10.0
 _SLOWEST = 20e6
 """Bytes a second: whoever takes longer counts as one that takes nothing any more."""
@@ -124,7 +124,7 @@ class _Question:
     size: int
     begin: Callable[[list[bytes]], None]
     again_at: float
-    unanswered: int = 1
+    silent_since: float
 
 
 class SourceQuestions:
@@ -146,7 +146,8 @@ class SourceQuestions:
         if size < LARGE_BYTES or self._is_dead(writer):
             begin([writer])
             return
-        self._asked[name] = _Question(size, begin, self._clock() + ASK_AGAIN_S)
+        now = self._clock()
+        self._asked[name] = _Question(size, begin, now + ASK_AGAIN_S, now)
         self._send(writer, WantSource(name, size))
 
     def answered(self, message: SourceFor) -> None:
@@ -155,7 +156,7 @@ class SourceQuestions:
         if question is None:
             return
         if len(message.source) != PREFIX_BYTES:
-            question.unanswered = 0
+            question.silent_since = self._clock()
             return
         del self._asked[message.name]
         self._told[message.name] = message.source
@@ -181,10 +182,9 @@ class SourceQuestions:
             if now < question.again_at:
                 continue
             writer = prefix_of_name(name)
-            if question.unanswered >= UNANSWERED:
+            if now - question.silent_since >= ANSWER_S:
                 del self._asked[name]
                 question.begin([writer])
             else:
-                question.unanswered += 1
                 question.again_at = now + ASK_AGAIN_S
                 self._send(writer, WantSource(name, question.size))
