@@ -10,9 +10,10 @@ _DETAILS = "phalanx.compat.jobs.details"
 
 SAME_MODULE = {
     "ray._private.auto_init_hook": f"{_OURS}.auto_init_hook",
-    "ray.actor": "phalanx.actor",
+    "ray.actor": f"{_OURS}.actor",
     "ray.cloudpickle.cloudpickle": "cloudpickle.cloudpickle",
     "ray.exceptions": "phalanx.exceptions",
+    "ray.remote_function": f"{_OURS}.remote_function",
     "ray.runtime_env": "phalanx.runtime_env",
     "ray.state": f"{_OURS}.state",
     "ray.util.actor_group": "phalanx.util.actor_group",
@@ -165,7 +166,6 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         _DETAILS: ("JobDetails", "JobStatus"),
     },
     "ray.job_config": {"phalanx.api.job_config": ("JobConfig",)},
-    "ray.remote_function": {"phalanx.api.functions": ("RemoteFunction",)},
     "ray.runtime_context": {
         "phalanx.api.runtime_context": ("RuntimeContext", "get_runtime_context")
     },

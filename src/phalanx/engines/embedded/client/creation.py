@@ -31,6 +31,7 @@ from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.actors.registration import Registration
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.requests.actors import ActorSpec, GetActor
+from phalanx.worker import launch_hooks
 
 
 class ActorMaker:
@@ -96,6 +97,8 @@ class ActorMaker:
             key, data, name, payload, [], concurrency, groups, is_async, shape.out_of_order
         )
         job = self._job
+        strategy = strategy_of(options, place, definition.cls.__qualname__, capturing_group())
+        launch_hooks.launches(launch_hooks.of_actors, definition.cls, place, strategy)
         spec = ActorSpec(
             actor=os.urandom(12) + self._me[12:],
             class_name=definition.cls.__qualname__,
@@ -107,7 +110,7 @@ class ActorMaker:
             place=place,
             hold=hold,
             environment=environment_of(job, options),
-            strategy=strategy_of(options, place, definition.cls.__qualname__, capturing_group()),
+            strategy=strategy,
             priority=job.priority if (own := options.get("priority")) is None else own,
             handle=msgspec.msgpack.encode(shape),
         )

@@ -36,6 +36,7 @@ from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.node import ExplainTask
 from phalanx.protocol.requests.request import Request
 from phalanx.scheduling.strategies import WHOLE_GROUP
+from phalanx.worker import launch_hooks
 from phalanx.worker.context import current, of_process
 
 
@@ -190,6 +191,7 @@ def _template(
     retries = options.get("max_retries")
     timeout_s = options.get("timeout_s")
     strategy = strategy_of(options, resources, function.__qualname__, group)
+    launch_hooks.launches(launch_hooks.of_tasks, function, resources, strategy)
     key = ClassKey(
         resources=tuple(sorted(resources.items())),
         environment=environment_of(job, options),

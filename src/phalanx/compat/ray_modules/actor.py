@@ -1,0 +1,42 @@
+"""`ray.actor`, with the hook that Ray's Tune sets there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from phalanx.actor import (
+    ActorClass,
+    ActorClassInheritanceException,
+    ActorHandle,
+    ActorMethod,
+    ActorProxy,
+    exit_actor,
+    method,
+    typed,
+)
+from phalanx.compat.ray_modules.launching import described, strategy_in
+from phalanx.worker import launch_hooks
+
+_actor_launch_hook: Callable[..., None] | None = None
+"""Called with a description of the class, its resources and its strategy."""
+
+
+def _launched(cls: Any, resources: Mapping[str, float], group: str) -> None:
+    if _actor_launch_hook is not None:
+        _actor_launch_hook(described(cls), dict(resources), strategy_in(group))
+
+
+launch_hooks.of_actors.append(_launched)
+
+__all__ = [
+    "ActorClass",
+    "ActorClassInheritanceException",
+    "ActorHandle",
+    "ActorMethod",
+    "ActorProxy",
+    "_actor_launch_hook",
+    "exit_actor",
+    "method",
+    "typed",
+]
