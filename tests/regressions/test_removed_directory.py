@@ -1,4 +1,4 @@
-"""A program whose current directory was removed may still start a runtime."""
+"""Programs whose current directory is removed."""
 
 from __future__ import annotations
 
@@ -38,3 +38,33 @@ def test_workers_of_a_program_in_a_removed_directory_start_in_the_root(tmp_path)
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "('/', '/')\n"), done.stderr
+
+
+LEAVES = """
+import os
+import sys
+
+import phalanx
+from phalanx.compat.ray_modules.worker import global_worker
+
+began = os.getcwd()
+phalanx.init(address="local", num_cpus=1)
+inside = global_worker.node.get_session_dir_path() + "/mine"
+os.makedirs(inside)
+os.chdir(inside)
+phalanx.shutdown()
+print(os.getcwd() == began)
+"""
+
+
+def test_a_program_in_its_sessions_directory_stands_where_it_began_once_that_is_gone(tmp_path):
+    """Tune's trainables go there, also in the program itself."""
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVES],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -50,6 +51,7 @@ class OwnNode:
     def __init__(self, options: StartOptions) -> None:
         """Start it."""
         self.session = sessions.create(options.temp_dir)
+        self._directory = existing_directory()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         node_id = os.urandom(28).hex()
         config = {
@@ -80,7 +82,11 @@ class OwnNode:
         sessions.remove(self.session)
 
     def wait_gone(self) -> None:
-        """It was asked to end, or its driver has ended: wait until all is gone."""
+        """It was asked to end, or its driver has ended: wait until all is gone. A program that went
+        into the session's directory stands again where it began."""
+        if _is_below(self.session.directory):
+            with contextlib.suppress(OSError):  # that was removed, too
+                os.chdir(self._directory)
         try:
             self._process.wait(timeout=END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -94,6 +100,10 @@ class OwnNode:
     def leave_behind(self) -> None:
         """In a forked child, whose child the node is not: there is nothing to wait for."""
         self._process.returncode = 0
+
+
+def _is_below(directory: str) -> bool:
+    return existing_directory().startswith(os.path.join(os.path.realpath(directory), ""))
 
 
 def _spawn(driver_fd: int, variables: dict[str, str]) -> subprocess.Popen[bytes]:
