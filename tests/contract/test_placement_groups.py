@@ -208,6 +208,20 @@ def test_children_of_an_actors_threads_stay_in_the_group_too(ray, get, group, in
     assert get(actor.child.remote()) == one.id.hex()
 
 
+def test_children_of_a_tasks_threads_do_not(ray, get, group, inside, where):
+    @ray.remote
+    def parent():
+        found = []
+        thread = threading.Thread(target=lambda: found.append(where.remote()))
+        thread.start()
+        thread.join()
+        return ray.get(found[0])
+
+    one = group([{"CPU": 1}])
+    strategy = inside(one, placement_group_capture_child_tasks=True)
+    assert get(parent.options(scheduling_strategy=strategy).remote()) is None
+
+
 def test_children_stay_in_the_group_when_captured(ray, get, group, inside, where):
     @ray.remote
     def parent():

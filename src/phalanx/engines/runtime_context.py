@@ -21,7 +21,7 @@ from phalanx.model.ids import (
 from phalanx.model.jobs.gang_view import GangView
 from phalanx.model.options import ACCELERATORS
 from phalanx.objects.handle import ActorHandle
-from phalanx.worker.context import TaskContext, current, current_lease
+from phalanx.worker.context import TaskContext, current, current_lease, placing_lease
 
 VISIBLE = {
     "GPU": "CUDA_VISIBLE_DEVICES",
@@ -232,7 +232,7 @@ class RuntimeContext:
 
     def get_placement_group_id(self) -> str | None:
         """The placement group that the task or actor runs in."""
-        lease = current_lease()
+        lease = placing_lease()
         return None if lease is None or lease.group is None else lease.group.hex()
 
     @property
@@ -244,7 +244,7 @@ class RuntimeContext:
     @property
     def should_capture_child_tasks_in_placement_group(self) -> bool:
         """Whether tasks started here go into the same placement group."""
-        lease = current_lease()
+        lease = placing_lease()
         return lease is not None and lease.capture
 
     def get_assigned_resources(self) -> dict[str, float]:

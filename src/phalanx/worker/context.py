@@ -99,11 +99,13 @@ current: ContextVar[TaskContext | None] = ContextVar("phalanx_task", default=Non
 class OfProcess:
     """What threads see that no call runs in."""
 
-    __slots__ = ("lease",)
+    __slots__ = ("actor", "lease")
 
     def __init__(self) -> None:
         self.lease: LeaseInfo | None = None
         """Of what this process runs, or has run last; None in a driver."""
+        self.actor: LeaseInfo | None = None
+        """The same of an actor alone."""
 
 
 of_process = OfProcess()
@@ -114,3 +116,10 @@ def current_lease() -> LeaseInfo | None:
     what its process's work holds. None in drivers."""
     task = current.get()
     return of_process.lease if task is None else task.lease
+
+
+def placing_lease() -> LeaseInfo | None:
+    """The lease whose placement group the calling work is in, and hands on: as `current_lease`, but
+    none in the threads of a task, as on Ray."""
+    task = current.get()
+    return of_process.actor if task is None else task.lease

@@ -62,7 +62,7 @@ class BoundFunction:
         parent = None
         if context is not None:
             parent = (context.owner, context.number)
-        lease = of_process.lease if context is None else context.lease
+        lease = of_process.actor if context is None else context.lease
         if lease is not None and lease.capture and lease.group is not None:
             template = self._in_group(lease.group)
         returns = template.returns

@@ -11,7 +11,7 @@ from phalanx.engines.embedded.client.job_settings import JobSettings, with_absol
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.options import named_strategy
 from phalanx.policies.labels import NODE_LABEL, parse_selector
-from phalanx.worker.context import current_lease
+from phalanx.worker.context import placing_lease
 
 
 @runtime_checkable
@@ -55,7 +55,7 @@ def strategy_of(
 
 def capturing_group() -> bytes | None:
     """The placement group that the running task or actor hands on to what it starts."""
-    lease = current_lease()
+    lease = placing_lease()
     return lease.group if lease is not None and lease.capture else None
 
 

@@ -100,7 +100,7 @@ class ActorHost:
     def serve(self) -> int:
         """Construct the actor and run its calls until it ends; the exit code."""
         creation = self._creation
-        of_process.lease = self._lease
+        of_process.lease = of_process.actor = self._lease
         gang = self._lease.gang
         cpus = self._lease.resources.get("CPU", 1)
         self._devices.show(self._lease.devices, cpus, gang.env if gang else None)
