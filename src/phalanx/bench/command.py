@@ -37,6 +37,7 @@ GROUPS = (
     "gangs",
     "scale",
     "processes",
+    "objects",
     "ray-engine",
     "ray-calls",
     "dashboard",

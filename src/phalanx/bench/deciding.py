@@ -28,6 +28,7 @@ MODULES = {
     "gangs": "phalanx.bench.gangs",
     "scale": "phalanx.bench.scale",
     "processes": "phalanx.bench.many_processes",
+    "objects": "phalanx.bench.large_objects",
     "ray-engine": "phalanx.bench.ray_engine",
     "ray-calls": "phalanx.bench.ray_calls",
     "dashboard": "phalanx.bench.dashboard",
@@ -35,7 +36,7 @@ MODULES = {
     "simulator": "phalanx.sim.benchmark",
     "day": "phalanx.sim.timed.benchmark",
 }
-LONG = ("day", "history", "scale", "processes")
+LONG = ("day", "history", "scale", "processes", "objects")
 """Run only where they are named."""
 PURE = ("placement", "batch", "plan", "cluster")
 """They compute in one thread and wait for nothing: measured in CPU time, which other work on the

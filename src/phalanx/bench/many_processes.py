@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import phalanx
@@ -20,6 +21,7 @@ Row = dict[str, Any]
 NODES = 50
 ACTORS = 300
 TASKS = 1_000_000
+OWNERS = 100
 MOST_MIB = 5_000.0
 _TOGETHER = 50_000
 PATIENCE_S = 300.0
@@ -46,9 +48,36 @@ def hold(pipe: str) -> None:
         end.read()
 
 
-def run(clock: Clock, nodes: int = NODES, actors: int = ACTORS, tasks: int = TASKS) -> list[Row]:
-    """Three rows: nodes of one cluster, actors of one driver, tasks of one owner."""
-    return [_nodes(clock, nodes), _actors(clock, actors), _tasks(clock, tasks)]
+@phalanx.remote(num_cpus=0)
+class Owner:
+    """An actor that submits tasks and waits for them."""
+
+    def __init__(self) -> None:
+        self._refs: list[Any] = []
+
+    def submit(self, count: int) -> None:
+        """Queue so many."""
+        self._refs = [nothing.remote() for _ in range(count)]
+
+    def wait(self) -> int:
+        """How many have ended, once all have."""
+        return len(phalanx.get(self._refs))
+
+
+def run(
+    clock: Clock,
+    nodes: int = NODES,
+    actors: int = ACTORS,
+    tasks: int = TASKS,
+    owners: int = OWNERS,
+) -> list[Row]:
+    """Four rows: nodes of one cluster, actors of one driver, tasks of one owner and of many."""
+    return [
+        _nodes(clock, nodes),
+        _actors(clock, actors),
+        _tasks(clock, tasks),
+        _owners(clock, owners, tasks // owners),
+    ]
 
 
 def _nodes(clock: Clock, count: int) -> Row:
@@ -92,21 +121,44 @@ def _actors(clock: Clock, count: int) -> Row:
 
 def _tasks(clock: Clock, count: int) -> Row:
     """Tasks that wait for the one CPU, which another holds until all are submitted."""
+    with _named_pipe() as pipe, phalanx.init(num_cpus=1, log_to_driver=False):
+        holding = hold.remote(pipe)
+        begun = clock()
+        refs: list[Any] = [nothing.remote() for _ in _until_full(count, _TOGETHER)]
+        submitted_s, memory = clock() - begun, _memory_mib()
+        with open(pipe, "wb"):
+            pass
+        begun = clock()
+        phalanx.get([holding, *refs], timeout=PATIENCE_S)
+        what = f"{len(refs):,} tasks queued"
+        return _row(what, len(refs), submitted_s, memory, clock() - begun)
+
+
+def _owners(clock: Clock, count: int, each: int) -> Row:
+    """The same of many owners at once, each a process."""
+    with _named_pipe() as pipe, phalanx.init(num_cpus=1, log_to_driver=False):
+        holding = hold.remote(pipe)
+        made = [Owner.remote() for _ in range(count)]
+        phalanx.get([one.submit.remote(0) for one in made], timeout=PATIENCE_S)
+        begun = clock()
+        phalanx.get([one.submit.remote(each) for one in made], timeout=PATIENCE_S)
+        submitted_s, memory = clock() - begun, _memory_mib()
+        with open(pipe, "wb"):
+            pass
+        begun = clock()
+        phalanx.get(holding, timeout=PATIENCE_S)
+        ended = sum(phalanx.get([one.wait.remote() for one in made], timeout=PATIENCE_S))
+        what = f"{ended:,} tasks of {count} owners queued"
+        return _row(what, ended, submitted_s, memory, clock() - begun)
+
+
+@contextmanager
+def _named_pipe() -> Iterator[str]:
     directory = tempfile.mkdtemp(prefix="phx-")
-    pipe = os.path.join(directory, "pipe")
-    os.mkfifo(pipe)
     try:
-        with phalanx.init(num_cpus=1, log_to_driver=False):
-            holding = hold.remote(pipe)
-            begun = clock()
-            refs: list[Any] = [nothing.remote() for _ in _until_full(count, _TOGETHER)]
-            submitted_s, memory = clock() - begun, _memory_mib()
-            with open(pipe, "wb"):
-                pass
-            begun = clock()
-            phalanx.get([holding, *refs], timeout=PATIENCE_S)
-            what = f"{len(refs):,} tasks queued"
-            return _row(what, len(refs), submitted_s, memory, clock() - begun)
+        pipe = os.path.join(directory, "pipe")
+        os.mkfifo(pipe)
+        yield pipe
     finally:
         shutil.rmtree(directory)
 

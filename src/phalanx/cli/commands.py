@@ -84,7 +84,8 @@ def bench(
         str,
         typer.Option(
             help="engine, placement, batch, plan, cluster, nodes, scheduling, store, transfer, "
-            "gangs, simulator, history or day (minutes long, not in all), or all."
+            "gangs, simulator, or all; history, scale, processes, objects or day take minutes, and "
+            "are not in all."
         ),
     ] = "engine",
     quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,
