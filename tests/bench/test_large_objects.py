@@ -19,7 +19,7 @@ def no_runtime():
 
 def test_a_row_of_a_broadcast_and_one_of_a_shuffle():
     broadcast, shuffle = large_objects.run(
-        time.perf_counter, broadcast_mib=1, nodes=2, shuffle_gb=0.02, parts=5, store_mib=64
+        time.perf_counter, broadcast_mib=1, nodes=2, shuffle_gb=0.02, parts=5, store_mib=128
     )
     assert broadcast["what"] == "1 MiB to 2 nodes"
     assert broadcast["most copies given by one node"] == 2
