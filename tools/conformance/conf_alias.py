@@ -161,6 +161,15 @@ def _stub_module(name):
     return module
 
 
+def _is_module(name):
+    """Whether there is a module of this name; it is imported then."""
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return not getattr(sys.modules[name].__dict__.get("__getattr__"), "answers_all", False)
+
+
 def _of_sources(name):
     """The test file, or the folder of tests, of this name in Ray's python/ray."""
     path = os.path.join(SOURCES, *name.split(".")[1:])
@@ -238,7 +247,7 @@ class Finder(importlib.abc.MetaPathFinder):
             if getattr(module.__dict__.get("__getattr__"), "answers_all", False):
                 continue
             for name in wanted:
-                if hasattr(module, name):
+                if hasattr(module, name) or _is_module(f"{module_name}.{name}"):
                     continue
                 full = f"{module_name}.{name}"
                 if full in FORCED:
