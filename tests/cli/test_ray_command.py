@@ -124,9 +124,10 @@ def test_the_cluster_is_shown_by_ray_s_commands(started):
     # Those of gangs, and so of jobs, are among them.
     groups = ray(started, "list", "placement-groups", "--filter", "state=CREATED")
     assert "PLACEMENT_GROUP_ID" in groups
+    assert started.phalanx("queue", "create", "night").returncode == 0
     events = json.loads(ray(started, "list", "cluster-events", "--format", "json"))
     kinds = {row["message"].partition(":")[0] for row in events}
-    assert "submitted" in kinds
+    assert "queue-made" in kinds
     assert "head-began" not in kinds  # of that Ray has no event
     tasks = json.loads(ray(started, "list", "tasks", "--format", "json"))
     assert {row["state"] for row in tasks} <= {"FINISHED"}  # of jobs that other tests have run
