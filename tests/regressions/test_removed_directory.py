@@ -24,19 +24,23 @@ print(phalanx.get(where.remote()))
 """
 
 
-def test_workers_of_a_program_in_a_removed_directory_start_in_the_root(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    directory = tmp_path / "gone"
-    directory.mkdir()
-    done = subprocess.run(
-        [sys.executable, str(program)],
+def run_in(directory, *arguments):
+    return subprocess.run(
+        [sys.executable, *arguments],
         cwd=directory,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
+
+
+def test_workers_of_a_program_in_a_removed_directory_start_in_the_root(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    directory = tmp_path / "gone"
+    directory.mkdir()
+    done = run_in(directory, str(program))
     assert (done.returncode, done.stdout) == (0, "('/', '/')\n"), done.stderr
 
 
@@ -59,12 +63,5 @@ print(os.getcwd() == began)
 
 def test_a_program_in_its_sessions_directory_stands_where_it_began_once_that_is_gone(tmp_path):
     """Tune's trainables go there, also in the program itself."""
-    done = subprocess.run(
-        [sys.executable, "-c", LEAVES],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_in(tmp_path, "-c", LEAVES)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
