@@ -18,13 +18,14 @@ from phalanx.bench.report import (
     shown,
     times,
 )
-from phalanx.bench.row import FLOOR, POOLS, Row
+from phalanx.bench.row import FLOOR, POOLS, RELEASE, Row
 from phalanx.bench.rows import ROWS
 from phalanx.bench.runner import Result, compare
 from phalanx.bench.sides import ENGINES, PeerMissing, Side, peer_sides, phalanx_side
 
 GROUPS = (
     "engine",
+    RELEASE,
     "placement",
     "batch",
     "plan",
@@ -66,7 +67,7 @@ def run(
     """
     complaint = _complaint(group, rows)
     names = [name.strip() for name in (peer or "").split(",") if name.strip()]
-    chosen = _choose(rows) if group in ("engine", "all") else []
+    chosen = _choose(group, rows)
     if names and not set(ENGINES) & set(names):
         chosen = [row for row in chosen if row.group == POOLS]
     peers: list[Side] = []
@@ -104,14 +105,18 @@ def run(
 def _complaint(group: str, rows: Sequence[str] | None) -> str | None:
     if group not in GROUPS:
         return f"--group is {group!r}; the groups are: {', '.join(GROUPS)}."
-    if rows and not _choose(rows):
-        names = "\n  ".join(row.name for row in ROWS)
+    if rows and not _choose(group, rows):
+        names = "\n  ".join(row.name for row in _choose(group, None))
         return f"no row has any of {', '.join(rows)} in its name; the rows are:\n  {names}"
     return None
 
 
-def _choose(rows: Sequence[str] | None) -> list[Row]:
-    return [row for row in ROWS if not rows or any(text in row.name for text in rows)]
+def _choose(group: str, rows: Sequence[str] | None) -> list[Row]:
+    """Of the group and with these texts; Ray's release benchmarks only where they are named."""
+    if group not in ("engine", "all", RELEASE):
+        return []
+    of_group = [row for row in ROWS if (row.group == RELEASE) == (group == RELEASE)]
+    return [row for row in of_group if not rows or any(text in row.name for text in rows)]
 
 
 def _failed(result: Result) -> bool:

@@ -22,6 +22,8 @@ PROGRAMS = "programs"
 """What programs do that the microbenchmark leaves out."""
 POOLS = "pools"
 """What every system can do that runs functions in processes."""
+RELEASE = "release"
+"""What Ray's release benchmarks do, at the size of one machine."""
 FLOOR = "floor"
 """Plain work without any engine."""
 
@@ -34,6 +36,7 @@ class Row:
     before, with the options `init`. `peers` says whether the row runs on others than Phalanx.
     `floors` names rows of plain work to hold this one against. `aside` says why the row is in no
     mean, where it is not: that the two sides do different things, or that another row measures it.
+    `most_rounds` is for rows that take long: they have fewer rounds than the effort says.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Row:
     more_is_better: bool = True
     floors: tuple[str, ...] = ()
     aside: str = ""
+    most_rounds: int | None = None
 
 
 def start(api: Api, **options: Any) -> None:

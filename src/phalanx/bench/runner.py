@@ -130,7 +130,8 @@ def compare(
     for row in rows:
         sides = [side for side in (ours, *peers) if side.can(row)]
         found = {side.name: Outcome() for side in sides}
-        for number in range(EFFORTS[effort_name].rounds):
+        rounds = EFFORTS[effort_name].rounds
+        for number in range(min(rounds, row.most_rounds or rounds)):
             turn = number % len(sides)
             for side in sides[turn:] + sides[:turn]:
                 before = found[side.name]

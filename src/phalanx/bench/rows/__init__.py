@@ -5,13 +5,16 @@ from __future__ import annotations
 from phalanx.bench.row import Row
 from phalanx.bench.rows import (
     actors,
+    clusters,
     floors,
     groups,
+    limits,
     memory,
     objects,
     pools,
     programs,
     starting,
+    stress,
     tasks,
 )
 
@@ -29,4 +32,7 @@ ROWS: tuple[Row, ...] = (
     *memory.ROWS,
     *pools.ROWS,
     *floors.ROWS,
+    *limits.ROWS,
+    *clusters.ROWS,
+    *stress.ROWS,
 )

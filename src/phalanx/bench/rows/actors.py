@@ -10,7 +10,7 @@ from phalanx.bench.row import Api, Build, loop
 
 MANY = (os.cpu_count() or 2) // 2 or 1
 """How many actors `n` stands for."""
-CALLS = 5000
+CALLS = 1000
 CALLERS = 4
 CALLS_WITH_ARGUMENT = 1000
 

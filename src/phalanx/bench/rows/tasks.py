@@ -8,7 +8,7 @@ from typing import Any
 from phalanx.bench.row import Api, loop
 
 CLIENTS = 4
-TASKS_OF_A_CLIENT = 10_000
+TASKS_OF_A_CLIENT = 1_000
 
 
 def small_task(api: Api) -> Any:
