@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 import phalanx
@@ -22,12 +24,9 @@ def no_runtime():
 
 @pytest.fixture(autouse=True)
 def small_numbers(monkeypatch):
-    sizes = {
+    sizes: dict[ModuleType, dict[str, float]] = {
         limits: {"ARGUMENTS": 20, "RESULTS": 10, "OBJECTS": 20, "QUEUED": 50, "_GIB": 1 << 18},
-        clusters: {
-            **{"NODES": 1, "CPUS": 2, "AT_ONCE": 3, "GROUPS": 2, "JOINING": 1},
-            **{"BROADCAST_MIB": 1, "READERS": 1},
-        },
+        clusters: {"NODES": 1, "CPUS": 4, "AT_ONCE": 3, "GROUPS": 2, "JOINING": 1, "READERS": 1},
         stress: {"NODES": 2, "GROUPS": 9, "LAYERS": 2, "WIDTH": 3, "DEATHS": 0.5, "ROUNDS": 3},
     }
     for module, values in sizes.items():

@@ -84,8 +84,8 @@ def bench(
         str,
         typer.Option(
             help="engine, placement, batch, plan, cluster, nodes, scheduling, store, transfer, "
-            "gangs, simulator, or all; release (Ray's release benchmarks), history, scale, processes, "
-            "objects or day take minutes, and are not in all."
+            "gangs, simulator, or all; release (Ray's release benchmarks), history, scale, "
+            "processes, objects or day take minutes, and are not in all."
         ),
     ] = "engine",
     quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,

@@ -27,7 +27,7 @@ MOST_ROUNDS = 3
 
 @contextmanager
 def cluster_of(api: Api, nodes: int, **size: Any) -> Iterator[Any]:
-    """A cluster of so many nodes beside the head's own, which has no CPU; this process drives it."""
+    """So many nodes beside the head's own, which has no CPU; this process drives their cluster."""
     module = importlib.import_module(f"{api.__name__}.cluster_utils")
     cluster = module.Cluster(
         initialize_head=True,

@@ -22,8 +22,11 @@ from phalanx.protocol.requests.ray import AdmitBatch, GetBatchSize, ReportBatche
 GROWS_S = 0.002
 """So long a batch waits for more tasks."""
 LOOK_EVERY_S = 0.005
+LOOKED_AT = 64
+"""Of a batch, so many tasks that have not ended are looked at, the oldest: Ray runs them nearly in
+their order, and what a look costs grows with their number."""
 REPORT_EVERY_S = 1.0
-"""At least so often the scheduler hears that this process lives."""
+"""At least so often the scheduler hears that this process lives, and all tasks are looked at."""
 SIZES_KEPT_S = 1.0
 SHORT_S, LONG_S = 0.05, 0.2
 """Batches that are over sooner are made larger, and those that take longer smaller again."""
@@ -141,9 +144,10 @@ class TaskBatches:
             self._wakes.wait(None if not self._batches else LOOK_EVERY_S)
             self._wakes.clear()
             try:
-                sized, done = self._news()
                 now = time.monotonic()
-                if now > reported_at + REPORT_EVERY_S:
+                is_whole = now > reported_at + REPORT_EVERY_S
+                sized, done = self._news(None if is_whole else LOOKED_AT)
+                if is_whole:
                     reported_at = now
                     sized, running = self._all()  # the scheduler may be another one by now
                     self._report(ReportBatches(sized, done, running))
@@ -154,8 +158,9 @@ class TaskBatches:
                     return  # the program has left Ray: its tasks have ended with that
                 time.sleep(LOOK_EVERY_S)
 
-    def _news(self) -> tuple[dict[bytes, int], dict[bytes, int]]:
-        """(sizes of batches that grow no more, how many tasks of each have ended since)."""
+    def _news(self, most: int | None) -> tuple[dict[bytes, int], dict[bytes, int]]:
+        """(sizes of batches that grow no more, how many tasks of each have ended since, as far as
+        a look at `most` of each batch shows)."""
         now = time.monotonic()
         sized, done = {}, {}
         with self._lock:
@@ -168,7 +173,7 @@ class TaskBatches:
             if not batch.is_sized:
                 batch.is_sized = True
                 sized[batch.ticket] = batch.size
-            count = _take_ended(batch)
+            count = _take_ended(batch, most)
             if count:
                 done[batch.ticket] = count
         over = {batch for batch in batches if not (batch.refs or batch.unseen)}
@@ -201,14 +206,14 @@ def _waits(batch: _Batch) -> bool:
     return not batch.is_admitted
 
 
-def _take_ended(batch: _Batch) -> int:
-    """How many tasks have ended since this was last asked."""
+def _take_ended(batch: _Batch, most: int | None) -> int:
+    """How many of `most` tasks have ended since this was last asked. None: of all."""
     waits = _waits(batch)
     ended = []
-    if batch.refs:
-        ended, batch.refs = ray.wait(
-            batch.refs, num_returns=len(batch.refs), timeout=0, fetch_local=False
-        )
+    if batch.refs and (most is None or not waits):
+        oldest = batch.refs[:most]
+        ended, left = ray.wait(oldest, num_returns=len(oldest), timeout=0, fetch_local=False)
+        batch.refs = left + batch.refs[len(oldest) :]
     count = len(ended)
     if not waits:
         count, batch.unseen = count + batch.unseen, 0

@@ -56,6 +56,12 @@ class GpuNodes:
         """Thousandths of GPUs in all."""
         return int(self.gpus.sum()) * WHOLE
 
+    @property
+    def largest(self) -> tuple[int, int]:
+        """Thousandths of cores and of GPUs of the nodes that have most: what amounts are measured
+        against."""
+        return int(self.cpu_total.max(initial=1)), int(self.gpus.max(initial=1)) * WHOLE
+
     def accepting(self, models: tuple[str, ...]) -> Flags:
         """(N,): the nodes whose GPU model is one of `models`; all for an empty choice."""
         known = self._accepting.get(models)

@@ -15,10 +15,6 @@ from phalanx.policies.fragmentation.mix import Mix
 from phalanx.policies.fragmentation.nodes import Floats, GpuNodes, Ints, Rows
 from phalanx.policies.fragmentation.shape import WHOLE, Shape
 
-LARGEST_CPU_MILLI = 128_000
-LARGEST_GPU_MILLI = 8_000
-"""What amounts are measured against: the largest node of the published cluster."""
-
 
 class Draws(Protocol):
     """The part of numpy's Generator that is used."""
@@ -79,8 +75,9 @@ class BestFit(FirstFit):
     name = "bestfit"
 
     def score(self, rows: Rows, shape: Shape) -> Floats:
-        cpu = (self.nodes.cpu_left[rows] - shape.cpu_milli) / LARGEST_CPU_MILLI
-        gpu = (self.nodes.gpu_sum[rows] - shape.milli) / LARGEST_GPU_MILLI
+        largest_cpu, largest_gpu = self.nodes.largest
+        cpu = (self.nodes.cpu_left[rows] - shape.cpu_milli) / largest_cpu
+        gpu = (self.nodes.gpu_sum[rows] - shape.milli) / largest_gpu
         return np.trunc(100 * (1 - (cpu + gpu) / 2))
 
 
@@ -90,8 +87,9 @@ class DotProd(FirstFit):
     name = "dotprod"
 
     def score(self, rows: Rows, shape: Shape) -> Floats:
-        cpu = self.nodes.cpu_left[rows] * shape.cpu_milli / LARGEST_CPU_MILLI**2
-        gpu = self.nodes.gpu_sum[rows] * shape.milli / LARGEST_GPU_MILLI**2
+        largest_cpu, largest_gpu = self.nodes.largest
+        cpu = self.nodes.cpu_left[rows] * shape.cpu_milli / largest_cpu**2
+        gpu = self.nodes.gpu_sum[rows] * shape.milli / largest_gpu**2
         return np.trunc(100 * (1 - (cpu + gpu) / 2))
 
 
@@ -129,8 +127,9 @@ class GpuClustering(FirstFit):
         same = hosted[:, shape.kind]
         kinds = hosted.sum(axis=1)
         base = np.where(same, np.where(kinds == 1, 75, 50), np.where(kinds == 0, 25, 0))
-        used = LARGEST_GPU_MILLI - self.nodes.gpu_sum[rows]
-        return np.trunc(25 * used / LARGEST_GPU_MILLI + base)
+        _, largest_gpu = self.nodes.largest
+        used = largest_gpu - self.nodes.gpu_sum[rows]
+        return np.asarray(np.trunc(25 * used / largest_gpu + base), np.float64)
 
 
 class FragmentationDescent(FirstFit):

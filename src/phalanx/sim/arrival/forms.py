@@ -1,14 +1,22 @@
-"""Allocation on `default` and on traces of the sixteen other forms, as Markdown."""
+"""What node policies allocate on `default` and on traces of other forms, as Markdown.
+
+A folder that has the published traces is measured on these, any other on forms made from `default`.
+The traces are in two halves by a rule that looks at nothing but their names: the policy's constants
+are chosen on one half and judged on the other.
+"""
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
+from phalanx.policies.fragmentation import scarcity
 from phalanx.sim.arrival.experiment import run_arrivals
 from phalanx.sim.arrival.reproduce import INFLATE
 from phalanx.sim.arrival.synthetic import FORMS, synthetic_jobs
@@ -17,43 +25,92 @@ from phalanx.sim.traces.reading import read_jobs, read_nodes
 from phalanx.sim.traces.records import TraceJob, TraceNode
 
 POLICIES = ("firstfit", "fgd", "scarcity")
+HALVES = ("choosing", "judging")
 TRACE_SEED = 1
-SEEDS = (42,)
 END = 1.005
 """Pods that come after that share of the GPUs was asked for do not count at 100 %."""
+_PREFIX = "openb_pod_list_"
+
+Traces = Mapping[str, Sequence[TraceJob]]
 
 
-def allocated(nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], policy: str) -> float:
-    """Percent of the GPUs in use when pods have asked for 100 %, mean over `SEEDS`."""
-    values = []
-    for seed in SEEDS:
-        workload = draw_workload(nodes, jobs, inflate=INFLATE, seed=seed)
-        limit = END * 1000 * sum(node.gpus for node in nodes)
-        asked = accumulate(shape.milli for shape in workload.arrivals)
-        arrivals = workload.arrivals[: sum(milli <= limit for milli in asked)]
-        run = run_arrivals(replace(workload, arrivals=arrivals), policy, seed=seed)
-        values.append(run.at(run.alloc_pct, 100) or 0.0)
-    return fmean(values)
+def allocated(
+    nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], policy: str, seed: int
+) -> float:
+    """Percent of the GPUs in use when pods have asked for 100 %."""
+    workload = draw_workload(nodes, jobs, inflate=INFLATE, seed=seed)
+    limit = END * 1000 * sum(node.gpus for node in nodes)
+    asked = accumulate(shape.milli for shape in workload.arrivals)
+    arrivals = workload.arrivals[: sum(milli <= limit for milli in asked)]
+    run = run_arrivals(replace(workload, arrivals=arrivals), policy, seed=seed)
+    return run.at(run.alloc_pct, 100) or 0.0
 
 
-def main(folder: Path) -> int:
-    """Print one row a form; 1 when scarcity is not ahead of both others on one of them."""
-    nodes = read_nodes(folder / "openb_node_list_gpu_node.csv.gz")
-    default = read_jobs(folder / "openb_pod_list_default.csv.gz")
-    print(f"| trace | {' | '.join(POLICIES)} | ahead by |")
-    print("|---" * (len(POLICIES) + 2) + "|")
+def half_of(names: Sequence[str], half: str) -> list[str]:
+    """These of the names: in the order of their SHA-256, the first half is for choosing."""
+    ordered = sorted(names, key=lambda name: hashlib.sha256(name.encode()).hexdigest())
+    middle = (len(ordered) + 1) // 2
+    return sorted(ordered[:middle] if half == HALVES[0] else ordered[middle:])
+
+
+def traces_in(folder: Path, nodes: Sequence[TraceNode]) -> Traces:
+    """The published traces by name, where there are others than `default`, else made ones."""
+    found = {path.name: path for path in sorted(folder.glob(f"{_PREFIX}*.csv*"))}
+    published = {
+        name.removeprefix(_PREFIX).partition(".csv")[0]: path for name, path in found.items()
+    }
+    if len(published) > 1:
+        return {name: read_jobs(path) for name, path in published.items()}
+    default = read_jobs(published["default"])
+    made = {form: synthetic_jobs(form, nodes, default, seed=TRACE_SEED) for form in FORMS}
+    return {"default": default, **made}
+
+
+def with_constants(text: str) -> None:
+    """Let `scarcity` compute with others: "POWER=0.7,COMMON_PART=1". Raises ValueError."""
+    for assignment in filter(None, text.split(",")):
+        name, _, value = assignment.partition("=")
+        if not isinstance(getattr(scarcity, name, None), (int, float)):
+            raise ValueError(f"scarcity has no constant {name!r}")
+        setattr(scarcity, name, float(value))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print one row a trace; 1 when scarcity's mean is behind another's on one of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="with the nodes and pods of the openb cluster")
+    parser.add_argument("--seeds", default="42", help="one, or first-last")
+    parser.add_argument("--policies", default=",".join(POLICIES), help="scarcity is the last")
+    parser.add_argument("--half", choices=HALVES, help="only these traces")
+    parser.add_argument("--constants", default="", help="of scarcity: NAME=VALUE,...")
+    options = parser.parse_args(arguments)
+    with_constants(options.constants)
+    first, _, last = options.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    nodes = read_nodes(next(options.folder.glob("openb_node_list_gpu_node.csv*")))
+    traces = traces_in(options.folder, nodes)
+    names = list(traces) if options.half is None else half_of(list(traces), options.half)
+    policies = options.policies.split(",")
+    print(f"| trace | {' | '.join(policies)} | ahead by |")
+    print("|---" * (len(policies) + 2) + "|")
     behind = 0
-    for form in ("default", *FORMS):
-        jobs = default
-        if form != "default":
-            jobs = synthetic_jobs(form, nodes, default, seed=TRACE_SEED)
-        *others, ours = (allocated(nodes, jobs, policy) for policy in POLICIES)
-        ahead = ours - max(others)
-        behind += ahead <= 0
-        cells = " | ".join(f"{value:.2f}" for value in (*others, ours))
-        print(f"| {form} | {cells} | {ahead:+.2f} |", flush=True)
+    for name in names:
+        figures = [
+            [allocated(nodes, traces[name], policy, seed) for seed in seeds] for policy in policies
+        ]
+        best = max(figures[:-1], key=fmean)
+        ahead = [ours - other for ours, other in zip(figures[-1], best, strict=True)]
+        behind += fmean(ahead) <= 0
+        cells = " | ".join(map(_mean, figures))
+        print(f"| {name} | {cells} | {_mean(ahead, sign='+')} |", flush=True)
     return int(behind > 0)
 
 
+def _mean(values: Sequence[float], sign: str = "") -> str:
+    """With how far single seeds lie from it, where there are several."""
+    spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{fmean(values):{sign}.2f}{spread}"
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main())
