@@ -15,7 +15,7 @@ RESULTS = 3_000
 OBJECTS = 10_000
 NUMBERS = 10_000
 """In each list and array of these."""
-QUEUED = 100_000
+QUEUED = 20_000
 LARGEST_GIB = 4
 _GIB = 1 << 30
 
