@@ -49,5 +49,5 @@ def test_they_are_measured_where_they_are_named():
     assert RELEASE not in {row.group for row in command._choose("engine", None)}
     assert command._choose("placement", None) == []
     assert [row.name for row in command._choose(RELEASE, ["nodes join"])] == [
-        "8 nodes join, an actor on each answers"
+        "4 nodes join, an actor on each answers"
     ]

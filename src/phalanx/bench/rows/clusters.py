@@ -16,11 +16,11 @@ from phalanx.bench.row import RELEASE, Api, Row
 NODES = 4
 CPUS = 16
 """Of each node, whatever the machine has: what runs on them only waits."""
-AT_ONCE = 64
+AT_ONCE = 24
 PART_OF_A_CPU = 0.25
-GROUPS = 20
-JOINING = 8
-BROADCAST_MIB, READERS = 256, 8
+GROUPS = 8
+JOINING = 4
+BROADCAST_MIB, READERS = 256, 4
 STORE_BYTES = 400 << 20
 MOST_ROUNDS = 3
 
