@@ -40,9 +40,13 @@ def _components(path: str) -> list[str]:
 
 def _open_directory(root: str, names: list[str], is_made: bool) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    if is_made:
+    try:
+        at = os.open(root, flags)
+    except FileNotFoundError:
+        if not is_made:
+            raise
         os.makedirs(root, mode=0o700, exist_ok=True)
-    at = os.open(root, flags)
+        at = os.open(root, flags)
     for name in names:
         try:
             if is_made:

@@ -22,8 +22,8 @@ _EMPTY_S = 0.5
 class CommandGroup(Protocol):
     """The group of one command and of all that it starts."""
 
-    def enter(self) -> None:
-        """Called in the command's process before it begins."""
+    def entrance(self) -> int:
+        """A descriptor: who writes "0" to it is in the group from then on. -1: it is gone."""
         ...
 
     def end(self) -> str:
@@ -79,9 +79,12 @@ class Cgroup:
         self._path = path
         self._memory_bytes = memory_bytes
 
-    def enter(self) -> None:
-        """See CommandGroup. A group that is gone is done without."""
-        _write(self._path / "cgroup.procs", "0")
+    def entrance(self) -> int:
+        """See CommandGroup."""
+        try:
+            return os.open(self._path / "cgroup.procs", os.O_WRONLY)
+        except OSError:
+            return -1
 
     def end(self) -> str:
         """See CommandGroup."""

@@ -1,15 +1,15 @@
-"""Commands of jobs: a forked child turns into one, and how it ended is put into words."""
+"""Commands of jobs: what they get of their node, and how they ended, in words."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from phalanx.engines.processes.below import open_below
 from phalanx.engines.processes.environment import without_our_path
 from phalanx.engines.processes.visible_devices import CUDA, of_command
 from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
@@ -38,26 +38,17 @@ def inherited(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def become_command(
-    argv: Sequence[str], variables: Mapping[str, str], directory: str, log: str
-) -> NoReturn:
-    """Run `argv` in this process, its output appended to the file `log`; never returns.
+def command_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a command: these, and beside them what it gets of this node's."""
+    of_node, shown = _of_node()
+    return {**of_node, **of_command(dict(variables), shown)}
 
-    What goes wrong stands in the file.
-    """
-    try:
-        os.setsid()
-        out = open_below(*os.path.split(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(out, 1)
-        os.dup2(out, 2)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        exec_command(argv, variables, directory)
-    except OSError as error:
-        _say(f"phalanx: {argv[0]} could not be started: {error.strerror}\n")
-    finally:
-        os._exit(NOT_STARTED)
+
+@functools.cache
+def _of_node() -> tuple[dict[str, str], str | None]:
+    """What each command gets, and the devices that the node was shown. Who starts commands has the
+    same variables for as long as it lives."""
+    return inherited(os.environ) | {PYTHON: sys.executable}, os.environ.get(CUDA)
 
 
 def exec_command(argv: Sequence[str], variables: Mapping[str, str], directory: str) -> NoReturn:
@@ -66,9 +57,7 @@ def exec_command(argv: Sequence[str], variables: Mapping[str, str], directory: s
     try:
         os.chdir(directory)
         try:
-            node = inherited(os.environ) | {PYTHON: sys.executable}
-            given = of_command(dict(variables), os.environ.get(CUDA))
-            os.execvpe(argv[0], list(argv), {**node, **given})
+            os.execvpe(argv[0], list(argv), command_variables(variables))
         except FileNotFoundError:
             code = NOT_FOUND
             _say(f"phalanx: there is no command {argv[0]}\n")

@@ -21,7 +21,7 @@ import msgspec
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.attached import stand_for
 from phalanx.engines.processes.command_groups import CommandGroup, find_command_groups
-from phalanx.engines.processes.commands import become_command
+from phalanx.engines.processes.command_start import start_command
 from phalanx.engines.processes.connection import Connection, listen
 from phalanx.engines.processes.process_tree import (
     children_of,
@@ -147,36 +147,39 @@ class ForkServer:
     def _run(self, order: RunCommand) -> None:
         """Start a command in a process group, and a control group if there are any, of its own."""
         group = self._groups.make(order.process, order.memory_bytes)
-        listening, path = None, ""
+        entrance = -1 if group is None else group.entrance()
+        path = ""
         try:
-            if order.streams is not None:
+            if order.streams is None:
+                pid = start_command(
+                    order.argv, order.variables, order.directory, order.log, entrance
+                )
+            else:
                 path = self._session.socket_of(order.streams.process)
-                listening = listen(path)
-            spare = os.dup(0)  # the descriptor that will watch the process
-            try:
-                pid = os.fork()
-            finally:
-                os.close(spare)
+                pid = self._stand(order, path, entrance)
         except OSError as error:
-            if listening is not None:
-                listening.close()
             if group is not None:
                 group.end()
             self.report_failure(order.process, error)
             return
-        if pid == 0:
-            end_with_parent()
-            keep_descendants()
-            if group is not None:
-                group.enter()
-            if listening is not None:
-                self.close_in_child()
-                stand_for(order, listening, path)
-            become_command(order.argv, order.variables, order.directory, order.log)
-        if listening is not None:
-            listening.close()
+        finally:
+            if entrance >= 0:
+                os.close(entrance)
         self.adopt(Child(order.process, pid, is_command=True, group=group, socket=path))
         self.node.post(Began(order.process, pid))
+
+    def _stand(self, order: RunCommand, path: str, entrance: int) -> int:
+        """Start a process of ours that runs the command and has its streams."""
+        with listen(path) as listening:
+            pid = os.fork()
+            if pid == 0:
+                end_with_parent()
+                keep_descendants()
+                with contextlib.suppress(OSError):  # its group is gone, or there are none
+                    os.write(entrance, b"0")
+                self.close_in_child()
+                stand_for(order, listening, path)
+        return pid
 
     def close_in_child(self) -> None:
         """In a child that goes on as a program of ours: let go of all that is watched here."""

@@ -27,18 +27,19 @@ _DYING_S = 0.5
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "fish", "csh", "tcsh", "busybox"})
 
-_libc = ctypes.CDLL(None, use_errno=True)
+_prctl = ctypes.PyDLL(None).prctl
+_KILL = int(signal.SIGKILL)
 
 
 def end_with_parent() -> None:
     """The kernel ends this process when its parent ends."""
-    _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    _prctl(_PR_SET_PDEATHSIG, _KILL)
 
 
 def keep_descendants() -> None:
     """From now on this process is the parent of all below it that have lost theirs, also as another
     program."""
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def own_children() -> list[int]:

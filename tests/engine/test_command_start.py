@@ -1,0 +1,129 @@
+"""Commands start by a fork of our own: they have what they must, and what fails is said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from tests.chaos.footprint import is_running
+from tests.polling import eventually
+from tests.present import present
+
+from phalanx.engines.processes.command_groups import NoGroups, find_command_groups
+from phalanx.engines.processes.command_start import start_command
+
+
+@pytest.fixture
+def run(tmp_path):
+    """(exit code, what stands in the log) of a command."""
+
+    def run_command(argv, variables=(), directory=str(tmp_path), entrance=-1):
+        log = tmp_path / "log"
+        pid = start_command(argv, dict(variables), directory, str(log), entrance)
+        _, status = os.waitpid(pid, 0)
+        return os.waitstatus_to_exitcode(status), log.read_text()
+
+    return run_command
+
+
+def test_a_command_leads_a_session_in_its_directory_with_its_variables_and_no_input(run, tmp_path):
+    session = "$(cut -d' ' -f6 /proc/self/stat)"
+    words = f'read line; echo "$? $(pwd) $GIVEN"; test $$ = "{session}" && kill -INT $$'
+    code, printed = run(["sh", "-c", words], {"GIVEN": "this"})
+    assert (code, printed) == (-signal.SIGINT, f"1 {tmp_path} this\n")
+
+
+def test_a_command_is_looked_for_where_its_own_path_leads(run, tmp_path):
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "greet"
+    program.write_text("#!/bin/sh\necho found\n")
+    program.chmod(0o700)
+    path = f"{tmp_path / 'no such'}{os.pathsep}bin"
+    assert run(["greet"], {"PATH": path}) == (0, "found\n")
+
+
+def test_what_a_command_could_not_be_started_for_stands_in_its_log(run, tmp_path):
+    (tmp_path / "text").write_text("no program")
+    said = [run(["no-such"]), run(["./text"]), run(["true"], directory=str(tmp_path / "gone"))]
+    lines = [
+        "phalanx: there is no command no-such\n",
+        "phalanx: ./text could not be started: Permission denied\n",
+        f"phalanx: there is no directory {tmp_path / 'gone'} on this node\n",
+    ]
+    codes = [code for code, _ in said]
+    assert (codes, said[-1][1]) == ([127, 126, 126], "".join(lines))
+
+
+def test_what_c_would_cut_off_is_refused(run):
+    for argv, variables in ((["echo", "a\0b"], {}), (["true"], {"A": "b\0c"})):
+        with pytest.raises(OSError, match="null byte"):
+            run(argv, variables)
+
+
+def test_a_pipe_for_a_log_holds_nobody_up(run, tmp_path):
+    os.mkfifo(tmp_path / "log")
+    with pytest.raises(OSError):
+        run(["true"])
+
+
+def test_a_command_is_in_its_group_before_it_begins(run):
+    groups = find_command_groups()
+    if isinstance(groups, NoGroups):
+        pytest.skip("no cgroup v2 is mounted here that this process may write to")
+    group = present(groups.make(os.urandom(8), 0))
+    entrance = group.entrance()
+    try:
+        _, printed = run(["cat", "/proc/self/cgroup"], entrance=entrance)
+        assert group._path.name in printed
+    finally:
+        os.close(entrance)
+        group.end()
+
+
+STARTS = """
+import sys
+from phalanx.engines.processes.command_start import start_command
+print(start_command(["sleep", "1000"], {}, sys.argv[1], sys.argv[1] + "/log"), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_command_ends_with_who_started_it_though_nobody_else_ends_it(tmp_path):
+    """Its node may be killed in the same moment as the fork server."""
+    server = subprocess.Popen(
+        [sys.executable, "-c", STARTS, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        pid = int(present(server.stdout).readline())
+        assert is_running(pid)
+        server.kill()
+        eventually(lambda: not is_running(pid), "the command's end")
+    finally:
+        server.kill()
+        server.wait()
+        present(server.stdin).close()
+        present(server.stdout).close()
+
+
+KEEPS = """
+import os
+command, (heard, said) = os.getpid(), os.pipe()
+if os.fork() == 0:
+    parent = os.getpid()
+    if os.fork() == 0:
+        while os.getppid() == parent:
+            os.sched_yield()
+        os.write(said, b"%d" % (os.getppid() == command))
+    os._exit(0)
+os.wait()
+print(os.read(heard, 1).decode())
+"""
+
+
+def test_who_loses_its_parent_stays_below_the_command(run):
+    assert run([sys.executable, "-c", KEEPS]) == (0, "1\n")
