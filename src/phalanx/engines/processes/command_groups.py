@@ -53,55 +53,63 @@ class Cgroups:
 
     def __init__(self, directory: Path) -> None:
         """Deletes what an earlier session has left there, as far as it is empty."""
-        self._directory = directory
+        self._prefix = str(directory / _PREFIX)
         for left in directory.glob(f"{_PREFIX}*"):
             with contextlib.suppress(OSError):
                 left.rmdir()
         # Refused where processes are in this group itself: then there are no memory limits.
-        _write(directory / "cgroup.subtree_control", "+memory")
+        _write(f"{directory}/cgroup.subtree_control", "+memory")
 
     def make(self, process: bytes, memory_bytes: int) -> Cgroup | None:
         """See CommandGroups."""
-        path = self._directory / f"{_PREFIX}{process.hex()}"
+        path = self._prefix + process.hex()
         try:
-            path.mkdir()
+            os.mkdir(path)
         except OSError:
             return None
-        if memory_bytes and _write(path / "memory.max", str(memory_bytes)):
-            _write(path / "memory.oom.group", "1")
+        if memory_bytes and _write(f"{path}/memory.max", str(memory_bytes)):
+            _write(f"{path}/memory.oom.group", "1")
         return Cgroup(path, memory_bytes)
 
 
 class Cgroup:
     """See CommandGroup."""
 
-    def __init__(self, path: Path, memory_bytes: int) -> None:
+    def __init__(self, path: str, memory_bytes: int) -> None:
         self._path = path
         self._memory_bytes = memory_bytes
 
     def entrance(self) -> int:
         """See CommandGroup."""
         try:
-            return os.open(self._path / "cgroup.procs", os.O_WRONLY)
+            return os.open(f"{self._path}/cgroup.procs", os.O_WRONLY)
         except OSError:
             return -1
 
     def end(self) -> str:
         """See CommandGroup."""
         why = self._killed_by_kernel()
-        _write(self._path / "cgroup.kill", "1")
-        self._wait_until_empty()
-        with contextlib.suppress(OSError):  # not empty yet: the next session deletes it
-            self._path.rmdir()
+        if not self._is_deleted():
+            _write(f"{self._path}/cgroup.kill", "1")
+            self._wait_until_empty()
+            self._is_deleted()  # or not empty yet: the next session deletes it
         return why
 
+    def _is_deleted(self) -> bool:
+        """Only what is empty can be."""
+        try:
+            os.rmdir(self._path)
+        except OSError:
+            return False
+        return True
+
     def _killed_by_kernel(self) -> str:
-        killed = _fields(self._path / "memory.events").get("oom_kill", 0)
+        killed = _fields(f"{self._path}/memory.events").get("oom_kill", 0)
         return f"it used more memory than its limit of {self._memory_bytes} bytes" if killed else ""
 
     def _wait_until_empty(self) -> None:
-        events = self._path / "cgroup.events"
-        with contextlib.suppress(OSError), events.open() as file:
+        events = f"{self._path}/cgroup.events"
+        with contextlib.suppress(OSError), open(events) as file:
             while _fields(events).get("populated", 0):
                 file.seek(0)
                 file.read()  # only what changes after a read is signalled
@@ -125,7 +133,7 @@ def find_command_groups(root: Path = Path("/")) -> CommandGroups:
     return Cgroups(directory) if has_kill else NoGroups()
 
 
-def _write(path: Path, text: str) -> bool:
+def _write(path: str, text: str) -> bool:
     """Whether the kernel took it."""
     try:
         fd = os.open(path, os.O_WRONLY)
@@ -140,9 +148,10 @@ def _write(path: Path, text: str) -> bool:
     return True
 
 
-def _fields(path: Path) -> dict[str, int]:
+def _fields(path: str) -> dict[str, int]:
     try:
-        lines = path.read_text().splitlines()
+        with open(path) as file:
+            lines = file.read().splitlines()
     except OSError:
         return {}
     return {name: int(value) for name, _, value in (line.partition(" ") for line in lines)}

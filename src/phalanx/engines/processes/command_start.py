@@ -22,8 +22,8 @@ from phalanx.engines.processes.process_tree import end_with_parent, keep_descend
 from phalanx.model.exit_codes import NOT_STARTED
 
 _c = ctypes.PyDLL(None, use_errno=True)
-_fork, _write, _setsid, _dup2, _chdir, _execve = (
-    *(_c.fork, _c.write, _c.setsid, _c.dup2, _c.chdir, _c.execve),
+_fork, _getppid, _write, _setsid, _dup2, _chdir, _execve = (
+    *(_c.fork, _c.getppid, _c.write, _c.setsid, _c.dup2, _c.chdir, _c.execve),
 )
 _signal = _c.signal
 _signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
@@ -48,6 +48,7 @@ def start_command(
     where, *paths = _encoded([directory, *_paths(argv[0], given)])
     words = _strings(_encoded(argv))
     environment = _strings(_encoded([f"{name}={value}" for name, value in given.items()]))
+    parent = os.getpid()
     out = _open_log(log)
     try:
         null = os.open(os.devnull, os.O_RDONLY)
@@ -55,9 +56,11 @@ def start_command(
             pid: int = _fork()
             if pid == 0:
                 try:
-                    _become(where, paths, words, environment, entrance, null, out)
-                    ctypes.pythonapi.PyOS_AfterFork_Child()
-                    exec_command(argv, variables, directory)
+                    end_with_parent()
+                    if _getppid() == parent:  # else that was said too late
+                        _become(where, paths, words, environment, entrance, null, out)
+                        ctypes.pythonapi.PyOS_AfterFork_Child()
+                        exec_command(argv, variables, directory)
                 finally:
                     os._exit(NOT_STARTED)
             if pid < 0:
@@ -79,7 +82,6 @@ def _become(
     out: int,
 ) -> None:
     """Returns only if it is not possible."""
-    end_with_parent()
     keep_descendants()
     _write(entrance, b"0", 1)  # a group that is gone is done without
     _setsid()
