@@ -73,11 +73,12 @@ def test_a_command_is_in_its_group_before_it_begins(run):
     groups = find_command_groups()
     if isinstance(groups, NoGroups):
         pytest.skip("no cgroup v2 is mounted here that this process may write to")
-    group = present(groups.make(os.urandom(8), 0))
+    process = os.urandom(8)
+    group = present(groups.make(process, 0))
     entrance = group.entrance()
     try:
         _, printed = run(["cat", "/proc/self/cgroup"], entrance=entrance)
-        assert os.path.basename(group._path) in printed
+        assert process.hex() in printed
     finally:
         os.close(entrance)
         group.end()
