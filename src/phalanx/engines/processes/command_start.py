@@ -59,7 +59,7 @@ def start_command(
                     end_with_parent()
                     if _getppid() == parent:  # else that was said too late
                         _become(where, paths, words, environment, entrance, null, out)
-                        ctypes.pythonapi.PyOS_AfterFork_Child()
+                        _put_python_right()
                         exec_command(argv, variables, directory)
                 finally:
                     os._exit(NOT_STARTED)
@@ -93,6 +93,13 @@ def _become(
     if _chdir(where) == 0:
         for path in paths:
             _execve(path, words, environment)
+
+
+def _put_python_right() -> None:
+    """As though this process had been forked just now: the second call ends what the first one
+    begins, and from Python 3.13 on it relies on that."""
+    ctypes.pythonapi.PyOS_BeforeFork()
+    ctypes.pythonapi.PyOS_AfterFork_Child()
 
 
 def _paths(name: str, variables: Mapping[str, str]) -> list[str]:
