@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from graphlib import TopologicalSorter
 from typing import Literal
+
+import msgspec
 
 from phalanx.batch.specs import PodGroupSpec, QueueSpec
 from phalanx.manifests.dependencies import others
@@ -24,8 +27,12 @@ from phalanx.manifests.queue_rules import (
 )
 from phalanx.manifests.reading import Manifest, Spec, object_errors, read_manifests
 from phalanx.manifests.writing import as_data
-from phalanx.model.jobs.spec import CronSpec, JobSpec
+from phalanx.model.jobs.spec import CronSpec, JobSpec, Process, TaskGroup
 
+LIKENESSES = 1_000
+"""So many jobs that differ in more than names and words are remembered to read well."""
+LIKENESS_BYTES = 10_000
+"""A job of more bytes is read each time, so that few bytes are remembered."""
 Operation = Literal["create", "update", "delete"]
 
 
@@ -121,12 +128,59 @@ def object_faults(kind: str, spec: Spec) -> list[str]:
     reasons = [fault.reason for fault in job_faults(job)] if isinstance(job, JobSpec) else []
     if isinstance(spec, HyperNode):
         reasons += filter(None, (pattern_fault(member.pattern) for member in spec.members))
+    if not (isinstance(spec, JobSpec) and _reads_well(kind, spec)):
+        reasons += _reading_faults(kind, spec)
+    return list(dict.fromkeys(reasons))
+
+
+def _reading_faults(kind: str, spec: Spec) -> list[str]:
+    """What is said of this object when it is written as a manifest and read again."""
+    namespace = getattr(spec, "namespace", "")
     try:
         data = as_data(Manifest(kind=kind, name=spec.name, namespace=namespace, spec=spec))
-        reasons += [finding.reason for finding in object_errors(data)]
+        return [finding.reason for finding in object_errors(data)]
     except (ValueError, OverflowError) as error:
-        reasons.append(f"a length of time is a number of seconds: {error}")
-    return list(dict.fromkeys(reasons))
+        return [f"a length of time is a number of seconds: {error}"]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def _reads_well(kind: str, job: JobSpec) -> bool:
+    """Whether nothing is said of a job like this one: of many that come together most are alike,
+    and reading is most of what it costs to take one in."""
+    likeness = _encode(_likeness(job))
+    return len(likeness) <= LIKENESS_BYTES and _likeness_reads_well(kind, likeness)
+
+
+@lru_cache(maxsize=LIKENESSES)
+def _likeness_reads_well(kind: str, likeness: bytes) -> bool:
+    return not _reading_faults(kind, msgspec.msgpack.decode(likeness, type=JobSpec))
+
+
+def _likeness(job: JobSpec) -> JobSpec:
+    """The job without what reading takes as it comes: the words of its commands, and its name, of
+    which `job_faults` has the rules."""
+    return msgspec.structs.replace(job, name="x", groups=tuple(map(_without_words, job.groups)))
+
+
+def _without_words(group: TaskGroup) -> TaskGroup:
+    template = msgspec.structs.replace(
+        group.template,
+        processes=tuple(map(_wordless, group.template.processes)),
+        before=tuple(map(_wordless, group.template.before)),
+    )
+    return msgspec.structs.replace(group, template=template)
+
+
+def _wordless(process: Process) -> Process:
+    return msgspec.structs.replace(
+        process,
+        command=("x",) if process.command else (),
+        args=("x",) if process.args else (),
+        env=tuple((name, "") for name, _ in process.env),
+        working_dir="",
+    )
 
 
 def _faults(
