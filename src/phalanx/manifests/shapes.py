@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from phalanx.batch.documents import Document, Place
 from phalanx.batch.reading_tasks import ShapeReader
@@ -14,6 +17,8 @@ from phalanx.model.jobs.spec import JobSpec, TaskGroup
 GROUP_LABEL = "volcano.sh/task-spec"
 PARTITION_LABEL = "volcano.sh/partition-id"
 JOB_LABEL = "volcano.sh/job-name"
+SHAPES = 1_000
+"""So many shapes that differ in more than their labels are remembered."""
 _NOWHERE = Document("{}")
 
 
@@ -22,23 +27,30 @@ def read_shape(written: Mapping[str, Any]) -> Shape:
     return ShapeReader().read(Place(_NOWHERE, (), dict(written)))
 
 
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@lru_cache(maxsize=SHAPES)
+def _read(written: bytes) -> Shape:
+    return read_shape(msgspec.msgpack.decode(written))
+
+
 def shape_of(job: JobSpec, group: TaskGroup, partition: int | None = None) -> Shape:
     """The shape of a group's members; of those of one partition, where the group has some."""
     template, placing = group.template, group.template.placement
     labels = dict(template.labels) | {JOB_LABEL: job.name, GROUP_LABEL: group.name}
     if partition is not None:
         labels[PARTITION_LABEL] = str(partition)
-    return read_shape(
-        {
-            "namespace": job.namespace,
-            "request": dict(batch_amounts(template.needs)),
-            "role": group.name,
-            "labels": labels,
-            "annotations": dict(job.annotations) | dict(template.annotations),
-            "ports": sorted({p.number for process in template.processes for p in process.ports}),
-            "nodeSelector": placing.get("nodeSelector"),
-            "tolerations": placing.get("tolerations"),
-            "affinity": placing.get("affinity"),
-            "topology_spread": placing.get("topologySpreadConstraints"),
-        }
-    )
+    # Without the labels, in which every job has its name: so many jobs ask for the same.
+    asked = {
+        "namespace": job.namespace,
+        "request": dict(batch_amounts(template.needs)),
+        "role": group.name,
+        "annotations": dict(job.annotations) | dict(template.annotations),
+        "ports": sorted({p.number for process in template.processes for p in process.ports}),
+        "nodeSelector": placing.get("nodeSelector"),
+        "tolerations": placing.get("tolerations"),
+        "affinity": placing.get("affinity"),
+        "topology_spread": placing.get("topologySpreadConstraints"),
+    }
+    return msgspec.structs.replace(_read(_encode(asked)), labels=tuple(sorted(labels.items())))
