@@ -73,9 +73,10 @@ class IllegalTransition(AssertionError):
 
 
 def move(
-    table: Mapping[str, frozenset[str]], what: str, old: str, new: str, story: str = ""
+    table: Mapping[str, frozenset[str]], what: str, old: str, new: str, story: object = ""
 ) -> str:
-    """`new`, when the table allows old -> new; raises IllegalTransition with the story."""
+    """`new`, when the table allows old -> new; raises IllegalTransition with the story, which is
+    put into words only then."""
     if new not in table[old]:
         raise IllegalTransition(f"{what}: {old} -> {new} is not allowed. {story}")
     return new

@@ -232,7 +232,7 @@ class Cycles:
                 continue
             if any(gang.task(index) in plan.pipelined for index in gang.among(WAITING)):
                 continue  # somebody goes for them
-            if held < self._specs.podgroup(gang).min_member:
+            if held < self._specs.min_member(gang):
                 self._effects.stranded(gang)
 
     def may_evict(self, waiting: Iterable[Gang]) -> bool:

@@ -68,10 +68,11 @@ def check_side_by_side(
 ) -> None:
     """Raise GangInfeasibleError when the nodes of no domain, empty, hold all of `needs` side by
     side."""
-    nodes = max(domains, key=lambda nodes: most_members(needs, nodes, limits))
-    most = most_members(needs, nodes, limits)
+    counts = [most_members(needs, nodes, limits) for nodes in domains]
+    most = max(counts)
     if most >= len(needs):
         return
+    nodes = domains[counts.index(most)]
     why = why_none(needs[0], nodes)
     if not why and most < most_members(needs, nodes):
         why = f"queue {queue} may use {said(limits)} at most"

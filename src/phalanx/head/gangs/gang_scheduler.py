@@ -173,7 +173,7 @@ class GangScheduler:
         self.cycles = Cycles(
             clock, registry, self.cache, live, self, Pace(), CycleTimes(meter, clock, cycle_log)
         )
-        self._recorder = Recorder(record, clock.wall, lambda gang: live.podgroup(gang).min_member)
+        self._recorder = Recorder(record, clock.wall, live.min_member)
         self._stories = Stories(book, self.queues, calendar, self._host_of, self._job_of)
         starts = GangStarts(meter, clock)
         lifecycle = MemberLifecycle(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from phalanx.batch.specs import PodGroupSpec
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_states import HELD, PLACING
 
@@ -12,8 +11,8 @@ from phalanx.head.gangs.member_states import HELD, PLACING
 class GangSpecs(Protocol):
     """What is asked about gangs."""
 
-    def podgroup(self, gang: Gang) -> PodGroupSpec:
-        """A gang, as its members are now."""
+    def min_member(self, gang: Gang) -> int:
+        """How many of its members must have places now, beside those that have ended."""
         ...
 
     def is_live(self, gang: Gang, index: int) -> bool:
@@ -26,4 +25,4 @@ def has_minimum(gang: Gang, specs: GangSpecs, more: int = 0) -> bool:
     here = more
     for index, member in enumerate(gang.members):
         here += member.state == PLACING or (member.state == HELD and specs.is_live(gang, index))
-    return here >= specs.podgroup(gang).min_member
+    return here >= specs.min_member(gang)

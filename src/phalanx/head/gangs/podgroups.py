@@ -8,7 +8,7 @@ import msgspec
 
 from phalanx.batch.specs import Amounts, Labels, PodGroupSpec, Shape, TaskSpec
 from phalanx.head.gangs.gang import NAMESPACE, ROLE, Gang, ended_count
-from phalanx.head.jobs.podgroup import podgroup_of
+from phalanx.head.jobs.podgroup import min_member_of, podgroup_of
 from phalanx.manifests.quantities import batch_amounts
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
@@ -48,7 +48,7 @@ class PodGroups:
             name=gang.name,
             namespace=gang.namespace,
             queue=gang.queue,
-            min_member=max(gang.min_members - ended_count(gang), 0),
+            min_member=self.min_member(gang),
             priority=gang.priority,
             topology=gang.topology,
             created=gang.created,
@@ -59,6 +59,13 @@ class PodGroups:
             ports=tuple(gang.ports),
             tried=self._tried(gang),
         )
+
+    def min_member(self, gang: Gang) -> int:
+        """See GangSpecs."""
+        record = self._record_of(gang)
+        if record is not None:
+            return min_member_of(record)
+        return max(gang.min_members - ended_count(gang), 0)
 
     def _tried(self, gang: Gang) -> tuple[tuple[str, Amounts], ...]:
         refused = sorted(self.tried(gang).items())

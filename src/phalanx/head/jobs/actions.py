@@ -155,9 +155,9 @@ class JobActions:
 
     def go(self, job: JobRecord, state: str, reason: str, now: float) -> None:
         """Move the job. Raises IllegalTransition."""
-        story = f"job {job.uid}: {[(t.old, t.new, t.reason) for t in job.history[-5:]]}"
+        told = job.history[-5:]
         job.note(now, job.state, state, reason)
-        job.state = move(st.JOB, "job", job.state, state, story)
+        job.state = move(st.JOB, f"job {job.uid}", job.state, state, told)
         job.reason = reason
 
     def move(self, job: JobRecord, member: MemberRecord, state: str, reason: str) -> None:

@@ -41,6 +41,7 @@ from phalanx.head.jobs.starting import Starter, WantedStep
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.attempts import NODE_LOST, PREEMPTED
+from phalanx.model.ids import PlacementGroupID
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
@@ -305,7 +306,8 @@ class JobGangs:
         self._reservations.handle(gang, chosen, Wanted())
 
     def _new_gang(self, job: JobRecord, wanted: set[tuple[str, int]]) -> None:
-        group = bytes(self._rng.randrange(256) for _ in range(18))
+        length = PlacementGroupID.LENGTH
+        group = self._rng.randrange(256**length).to_bytes(length, "big")
         gang = gang_of(job, group, self._priority_of(job.spec), wanted)
         self._gangs[job.uid] = gang
         self._reservations.add(gang)

@@ -54,32 +54,34 @@ def _has_minimum(job: JobRecord, name: str) -> bool:
 def gang_minimum(job: JobRecord) -> int:
     """How many members must run together now. Who still waits for other groups does not count:
     a gang that needed them could never start what they wait for."""
-    if job.spec.array is not None:
-        return 1
-    groups = job.spec.groups
-    counted = {g.name: group_minimum(job, g) for g in groups if not waits_for_others(job, g)}
-    if all(counted.get(g.name) == g.min_available for g in groups):
-        return job.spec.min_available
-    return min(job.spec.min_available, sum(counted.values()))
+    return minimums(job)[0]
 
 
-def group_minimum(job: JobRecord, group: TaskGroup) -> int:
-    """How many of a group's members count in the gang now. Of one that began, and of which members
-    were lost while what it waits for is lost too, these have to wait again."""
-    if waits_for_others(job, group):
-        return 0
+def minimums(job: JobRecord) -> tuple[int, list[int | None]]:
+    """The same, and how many of each group (see `group_minimum`)."""
+    spec = job.spec
+    counted = [group_minimum(job, group) for group in spec.groups]
+    if spec.array is not None:
+        return 1, counted
+    for group, minimum in zip(spec.groups, counted, strict=True):
+        if minimum != group.min_available:
+            return min(spec.min_available, sum(count or 0 for count in counted)), counted
+    return spec.min_available, counted
+
+
+def group_minimum(job: JobRecord, group: TaskGroup) -> int | None:
+    """How many of a group's members count in the gang now. None: all of them wait, or what they
+    waited for is lost again before any has begun. Of one that began, and of which members were
+    lost while what it waits for is lost too, these have to wait again."""
+    name = group.name
+    waiting = job.count(st.WAITING, group=name)
+    if waiting and waiting == len(job.groups[name]):
+        return None
     if is_released(job, group):
         return group.min_available
-    waiting = job.count(st.WAITING, group=group.name)
-    return min(group.min_available, len(job.groups[group.name]) - waiting)
-
-
-def waits_for_others(job: JobRecord, group: TaskGroup) -> bool:
-    """Whether all its members wait; or what they waited for is lost again, before any has begun."""
-    waiting = job.count(st.WAITING, group=group.name)
-    if waiting > 0 and waiting == len(job.groups[group.name]):
-        return True
-    return not is_released(job, group) and not job.count(*_BEGUN, group=group.name)
+    if not job.count(*_BEGUN, group=name):
+        return None
+    return min(group.min_available, len(job.groups[name]) - waiting)
 
 
 def find_policy(job: JobRecord, group: str, event: str, code: int | None = None) -> Policy | None:

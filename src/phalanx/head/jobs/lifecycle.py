@@ -322,9 +322,9 @@ class JobTable:
 
     # ---- time --------------------------------------------------------------------------------
 
-    def _check_time(self, job: JobRecord, certain: float, now: float) -> None:
-        """End it when its time is over, and warn it before. `certain`: the time of day that it is
-        at least."""
+    def _runs_out_of_time(self, job: JobRecord, certain: float, now: float) -> bool:
+        """End it when its time is over, and warn it before; whether it is over. `certain`: the time
+        of day that it is at least."""
         over = time_limits.time_is_up(job, certain)
         if over is None:
             if time_limits.must_warn(job, certain):
@@ -332,13 +332,13 @@ class JobTable:
                 assert signal is not None
                 job.is_warned = True
                 self._effects.warn_members(job, signal)
-            return
+            return False
         state, reason = over
         rule = job.spec.timing.requeue
         is_named = state == st.TIMED_OUT and rule is not None and TIMEOUT in rule.reasons
-        if is_named and self._actions.requeue(job, reason, now):
-            return
-        self._actions.run_out(job, state, reason, now)
+        if not (is_named and self._actions.requeue(job, reason, now)):
+            self._actions.run_out(job, state, reason, now)
+        return True
 
     def _look_again(self, job: JobRecord, now: float, steady: float) -> None:
         """Look at the job when its time has come."""
@@ -355,14 +355,10 @@ class JobTable:
     def _settle(self, job: JobRecord, now: float, steady: float) -> None:
         """Go on as far as the members' states and the time allow, then publish."""
         self._hear_of_others(job, now)
-        while self._step(job, now):
-            pass
-        self.clocks.look(job, now, steady)
-        self._end_in_vain(job, now)
-        self._check_time(job, self.clocks.certain(job, now, steady), now)
-        while self._step(job, now):
-            pass
-        self.clocks.look(job, now, steady)
+        self._go_on(job, now, steady)
+        certain = self.clocks.certain(job, now, steady)
+        if self._ends_in_vain(job, now) or self._runs_out_of_time(job, certain, now):
+            self._go_on(job, now, steady)
         self._look_again(job, now, steady)
         job.changed = now
         self._effects.publish(job)
@@ -373,6 +369,12 @@ class JobTable:
             if settled is not None and self._is_over(settled, now):
                 self._drop(settled)
 
+    def _go_on(self, job: JobRecord, now: float, steady: float) -> None:
+        """As far as its members' states allow, and its clock with it."""
+        while self._step(job, now):
+            pass
+        self.clocks.look(job, now, steady)
+
     def _hear_of_others(self, job: JobRecord, now: float) -> None:
         """See what has become of the jobs that it waits for, and when to look again."""
         dependencies.look(job, self, now)
@@ -380,13 +382,14 @@ class JobTable:
         if moment is not None:
             self._alarms.by_day(moment, job.uid)
 
-    def _end_in_vain(self, job: JobRecord, now: float) -> None:
-        """End it when it would wait for ever."""
-        if job.state not in (st.PENDING, st.ABORTED):
-            return
-        if dependencies.verdict(job, now) == NEVER:
-            why = dependencies.why_never(job, now)
-            self._actions.run_out(job, st.DEPENDENCY_FAILED, why, now)
+    def _ends_in_vain(self, job: JobRecord, now: float) -> bool:
+        """End it when it would wait for ever; whether it does."""
+        is_waiting = job.state in (st.PENDING, st.ABORTED)
+        if not is_waiting or dependencies.verdict(job, now) != NEVER:
+            return False
+        why = dependencies.why_never(job, now)
+        self._actions.run_out(job, st.DEPENDENCY_FAILED, why, now)
+        return True
 
     def _step(self, job: JobRecord, now: float) -> bool:
         """One change of state; False when there is none to make."""

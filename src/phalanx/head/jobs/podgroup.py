@@ -10,7 +10,7 @@ from phalanx.batch.specs import PodGroupSpec, SubgroupPolicy
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.member_states import ABSENT, WAITING
 from phalanx.head.jobs.environment import ports_needed
-from phalanx.head.jobs.judging import gang_minimum, group_minimum
+from phalanx.head.jobs.judging import gang_minimum, minimums
 from phalanx.manifests.shapes import GROUP_LABEL, PARTITION_LABEL
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
@@ -22,18 +22,18 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> PodGroupSpec:
     """The gang that must be placed together now. Members that wait for other groups do not count,
     and a group of which members have ended needs so many fewer."""
-    minimums = []
-    for group in job.spec.groups:
-        ended = job.count(st.SUCCEEDED, st.FAILED, group=group.name)
-        minimums.append((group.name, max(group_minimum(job, group) - ended, 0)))
-    ended = job.count(st.SUCCEEDED, st.FAILED)
+    of_all, of_groups = minimums(job)
+    left = [
+        (group.name, (minimum or 0) - job.count(st.SUCCEEDED, st.FAILED, group=group.name))
+        for group, minimum in zip(job.spec.groups, of_groups, strict=True)
+    ]
     limit_s = job.spec.timing.limit_s  # which counts from the last start on
     return PodGroupSpec(
         name=job.spec.name,
         namespace=job.spec.namespace,
         queue=job.spec.queue,
-        min_member=max(gang_minimum(job) - ended, 0),
-        min_task_member=tuple((name, minimum) for name, minimum in minimums if minimum),
+        min_member=max(of_all - job.count(st.SUCCEEDED, st.FAILED), 0),
+        min_task_member=tuple((name, minimum) for name, minimum in left if minimum > 0),
         priority=priority,
         priority_class=job.spec.priority_class,
         phase=phase,
@@ -47,6 +47,11 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
         reservation=job.spec.reservation,
         licenses=job.spec.licenses,
     )
+
+
+def min_member_of(job: JobRecord) -> int:
+    """The same podgroup's minimum alone, which is asked for at every step of its members."""
+    return max(gang_minimum(job) - job.count(st.SUCCEEDED, st.FAILED), 0)
 
 
 def _partitions(group: TaskGroup) -> SubgroupPolicy:
