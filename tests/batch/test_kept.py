@@ -30,6 +30,7 @@ from phalanx.batch.specs import (
     Snapshot,
     TaskSpec,
 )
+from phalanx.head.gangs.cycles import configuration
 
 CONFIG = parse_volcano(
     """
@@ -440,3 +441,33 @@ def test_podgroups_come_where_no_node_is() -> None:
     admit(kept, *gang(0, 2, 1, 0, 0, "a"))
     assert carry_out(kept, 0.0) == []
     assert_same(kept, Cluster(kept.snapshot_now()))
+
+
+def by_the_heads_rules(kept: KeptCluster, i: int) -> bool:
+    """One more gang of one task in a cycle as a head runs it; whether it got its place."""
+    group, (task,) = gang(i, 1, 1, 0, 0, "a")
+    admit(kept, group, [task])
+    plan = run_cycle(Snapshot(config=configuration()), cluster=kept, explains=False)
+    kept.take_back(plan)
+    for uid, node in plan.binds.items():
+        kept.stand(group.uid, [Standing(uid, j.RUNNING, node, 1.0)])
+    return task.uid in plan.binds
+
+
+def test_what_a_head_knows_of_nodes_outlasts_a_cycle() -> None:
+    queues = (QueueSpec(name="root"), QueueSpec(name="a"))
+    kept = KeptCluster(msgspec.structs.replace(start(2), config=configuration(), queues=queues))
+    assert by_the_heads_rules(kept, 0)
+    (known,) = kept.answers.values()
+    assert by_the_heads_rules(kept, 1)
+    assert list(kept.answers.values()) == [known], "it was made anew"
+
+
+def test_a_head_goes_by_a_queues_new_quota() -> None:
+    root, queue = QueueSpec(name="root"), QueueSpec(name="a", capability=(("cpu", 1.0),))
+    snapshot = msgspec.structs.replace(start(2), config=configuration(), queues=(root, queue))
+    kept = KeptCluster(snapshot)
+    assert by_the_heads_rules(kept, 0)
+    assert not by_the_heads_rules(kept, 1)
+    kept.set_queues([root, msgspec.structs.replace(queue, capability=(("cpu", 3.0),))])
+    assert by_the_heads_rules(kept, 2)

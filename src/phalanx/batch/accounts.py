@@ -22,6 +22,13 @@ class QueueAccount:
         self.elastic = dims.empty()
         self.inqueue = dims.empty()
 
+    def add(self, other: QueueAccount) -> None:
+        """As the sums over the jobs of both."""
+        self.allocated.add(other.allocated)
+        self.request.add(other.request)
+        self.elastic.add(other.elastic)
+        self.inqueue.add(other.inqueue)
+
 
 def queue_accounts(cluster: Cluster) -> dict[int, QueueAccount]:
     """The account of every queue that has a job."""

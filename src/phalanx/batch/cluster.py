@@ -86,6 +86,7 @@ class Cluster:
         self.answers: dict[tuple[int, int], Any] = {}
         """What the placer knows of classes and nodes, as far as it outlasts a cycle."""
         self._described: dict[str, Any] = {}
+        self._of_queues: dict[str, Any] = {}
         self.is_apart = bool(self.releasing.any())
         """Whether what is idle and what will be may differ on some node."""
 
@@ -289,6 +290,14 @@ class Cluster:
         if name not in self._described:
             self._described[name] = make(self.nodes)
         found: T = self._described[name]
+        return found
+
+    def of_queues(self, name: str, make: Callable[[Cluster], T]) -> T:
+        """What follows from the queues and the nodes' descriptions alone, whatever runs: as above,
+        and not to be changed by who asks."""
+        if name not in self._of_queues:
+            self._of_queues[name] = make(self)
+        found: T = self._of_queues[name]
         return found
 
     def _label_column(self, key: str) -> list[str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -80,13 +80,17 @@ def _decide(
             timed("plugin", option.name, partial(plugin.open, session))
     for name in snapshot.config.actions:
         _warn_of_strange(session, name, snapshot.config.arguments_of(name), ACTIONS[name])
-        action = import_module(f"phalanx.batch.actions.{name}")
-        timed("action", name, partial(action.run, session))
+        timed("action", name, partial(_action(name).run, session))
     session.hooks.notify("closing")
     rejections: Any = {uid: tuple(found) for uid, found in session.refusals.items()}
     if explains:
         rejections = timed("session", "explain", lambda: explain.rejections(session))
     return session, _plan(session, rejections, watch.timings() if watch is not None else ())
+
+
+@cache
+def _action(name: str) -> Any:
+    return import_module(f"phalanx.batch.actions.{name}")
 
 
 def _warn_of_strange(

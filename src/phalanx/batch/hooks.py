@@ -7,9 +7,12 @@ filters give one mask and scorers one vector over all nodes for a class of equal
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from phalanx.batch.config import Configuration
@@ -96,6 +99,9 @@ HOOKS: dict[str, Hook] = {
 }
 
 
+_tier = itemgetter(0)
+
+
 class HookRegistry:
     """What the session's plugins registered, tier by tier, and the combined answers."""
 
@@ -103,11 +109,12 @@ class HookRegistry:
         self._config = config
         self._tier_of = {p.name: i for i, tier in enumerate(config.tiers) for p in tier}
         self._options = {p.name: p for tier in config.tiers for p in tier}
-        self._tiers: dict[str, list[list[Callable[..., Any]]]] = {
-            hook: [[] for _ in config.tiers] for hook in HOOKS
-        }
-        self._flat: dict[str, list[Callable[..., Any]]] = {hook: [] for hook in HOOKS}
-        self._who: dict[str, list[list[str]]] = {hook: [[] for _ in config.tiers] for hook in HOOKS}
+        # Empty for a hook that nobody has asked for: one of these is made for every cycle.
+        self._added: dict[str, list[tuple[int, str, Callable[..., Any]]]] = defaultdict(list)
+        """What was registered for a hook, with its tier and its plugin."""
+        self._flat: dict[str, list[Callable[..., Any]]] = defaultdict(list)
+        self._tiers: dict[str, list[list[Callable[..., Any]]]] = {}
+        """By hook, of each tier that has any; made when they are first asked for."""
         self.strict = config.compat == "none"
         """Without Volcano's quirks."""
 
@@ -119,17 +126,29 @@ class HookRegistry:
         """Register `fn`, unless the configuration has the hook's switch off for the plugin."""
         switch = HOOKS[hook].switch
         if switch is None or self.is_on(plugin, switch):
-            self._tiers[hook][self._tier_of[plugin]].append(fn)
-            self._who[hook][self._tier_of[plugin]].append(plugin)
-            self._flat[hook] = [f for tier in self._tiers[hook] for f in tier]
+            added, tier = self._added[hook], self._tier_of[plugin]
+            is_last = not added or added[-1][0] <= tier
+            added.append((tier, plugin, fn))
+            self._flat[hook].append(fn)
+            if not is_last:  # plugins are seldom opened in another order than that of their tiers
+                added.sort(key=_tier)
+                self._flat[hook] = [fn for _, _, fn in added]
+            if self._tiers:
+                self._tiers.pop(hook, None)
 
     def all(self, hook: str) -> list[Callable[..., Any]]:
         return self._flat[hook]
 
+    def _by_tier(self, hook: str) -> list[list[Callable[..., Any]]]:
+        found = self._tiers.get(hook)
+        if found is None:
+            tiers = groupby(self._added[hook], key=_tier)
+            found = self._tiers[hook] = [[fn for _, _, fn in tier] for _, tier in tiers]
+        return found
+
     def named(self, hook: str) -> Iterator[tuple[str, Any]]:
         """The same, each with the plugin that registered it."""
-        names = (name for tier in self._who[hook] for name in tier)
-        return zip(names, self._flat[hook], strict=True)
+        return ((plugin, fn) for _, plugin, fn in self._added[hook])
 
     def key(self, hook: str, *args: Any) -> tuple[Any, ...]:
         return tuple([fn(*args) for fn in self._flat[hook]])
@@ -167,7 +186,7 @@ class HookRegistry:
 
     def vote(self, hook: str, *args: Any) -> bool:
         permitted = False
-        for tier in self._tiers[hook]:
+        for tier in self._by_tier(hook):
             for fn in tier:
                 vote = fn(*args)
                 if vote < 0:
@@ -178,10 +197,8 @@ class HookRegistry:
         return True
 
     def first_tier_all(self, hook: str, *args: Any) -> bool:
-        for tier in self._tiers[hook]:
-            if tier:
-                return all(fn(*args) for fn in tier)
-        return False
+        tiers = self._by_tier(hook)
+        return bool(tiers) and all(fn(*args) for fn in tiers[0])
 
     def smallest(self, hook: str, *args: Any, limit: int) -> int:
         for fn in self._flat[hook]:
@@ -195,7 +212,7 @@ class HookRegistry:
         return max(answers) if answers else 0
 
     def union(self, hook: str, *args: Any) -> list[int]:
-        for tier in self._tiers[hook]:
+        for tier in self._by_tier(hook):
             found = sorted({t for fn in tier for t in fn(*args)})
             if found:
                 return found
@@ -204,7 +221,7 @@ class HookRegistry:
     def intersect(self, hook: str, asker: Any, candidates: Sequence[int]) -> list[int]:
         """Victims by tiers. Volcano's quirk: an intersection that came out empty counts as not
         begun, so the next plugin of the tier begins it anew; compat "none" keeps it empty."""
-        for tier in self._tiers[hook]:
+        for tier in self._by_tier(hook):
             victims: list[int] | None = None
             for fn in tier:
                 named: Iterable[int] | None = fn(asker, candidates)

@@ -49,7 +49,7 @@ _LISTS = (
 )
 _BY_NAME = (
     *("job_index", "queue_index", "nominated", "_row_of", "_by_shape", "_others", "_described"),
-    "_label_masks",
+    *("_of_queues", "_label_masks"),
 )
 
 
@@ -383,6 +383,7 @@ class KeptCluster(Cluster):
         self.changed_at = np.full(len(nodes), self.version, dtype=np.int64)
         self.answers = {}
         self._described = {}
+        self._of_queues = {}
         self.hypernodes = HyperNodes((), self.node_index)
 
     def set_queues(self, specs: Iterable[QueueSpec]) -> None:
@@ -401,6 +402,7 @@ class KeptCluster(Cluster):
         if names != list(self.queue_index):
             self._reorder(names)
         self.queues = queues
+        self._of_queues = {}
 
     def _reorder(self, names: list[str]) -> None:
         """Queues of these names stand in this order from now on."""

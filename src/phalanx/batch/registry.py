@@ -89,6 +89,7 @@ def known_plugins() -> Known:
     return _Known()
 
 
+@cache
 def _maker(name: str) -> Any:
     target = BUILT_IN.get(name)
     if target is None:

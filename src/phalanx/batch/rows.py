@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -126,8 +127,7 @@ class Rows:
         return taken
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Who asks: a task of a class, for its job."""
 
     task: int

@@ -43,6 +43,20 @@ class QuotaNode(Holding):
         self.ancestors: list[int] = []
         self.children: list[int] = []
 
+    def with_account(self, account: QueueAccount) -> QuotaNode:
+        """The same queue while it holds this: quotas are shared, and no longer changed."""
+        twin = QuotaNode(
+            queue=self.queue,
+            name=self.name,
+            account=account,
+            capability=self.capability,
+            deserved=self.deserved,
+            guarantee=self.guarantee,
+        )
+        twin.real_capability = self.real_capability
+        twin.ancestors, twin.children = self.ancestors, self.children
+        return twin
+
     def is_leaf(self) -> bool:
         return not self.children
 

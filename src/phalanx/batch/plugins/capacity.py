@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from phalanx.batch.accepted import FLAG, FOREIGN, WHOLE, Accepted
-from phalanx.batch.accounts import QueueAccount, enter, queue_accounts
+from phalanx.batch.accounts import QueueAccount, queue_accounts
 from phalanx.batch.amounts import (
     INFINITE,
     Amount,
@@ -331,6 +331,23 @@ def _flat(cluster: Cluster) -> QuotaTree:
 
 
 def _tree_of(cluster: Cluster) -> QuotaTree:
+    """The queues with what their jobs hold, and those below them."""
+    quotas = cluster.of_queues("quotas", _quotas)
+    tree = QuotaTree()
+    tree.ready = quotas.ready
+    accounts = queue_accounts(cluster)
+    for i, node in quotas.nodes.items():
+        tree.nodes[i] = node.with_account(accounts.get(i) or QueueAccount(cluster.dims))
+    if not all(tree.nodes[i].is_leaf() for i in accounts):
+        tree.ready = False
+    for i, account in accounts.items() if tree.ready else ():
+        for above in tree.nodes[i].ancestors:
+            tree.nodes[above].account.add(account)
+    return tree
+
+
+def _quotas(cluster: Cluster) -> QuotaTree:
+    """The queues as if they had no jobs."""
     dims = cluster.dims
     tree = QuotaTree()
     for i, queue in enumerate(cluster.queues):
@@ -347,13 +364,6 @@ def _tree_of(cluster: Cluster) -> QuotaTree:
     if root is None or not tree.connect(parents, cluster.queue_index):
         tree.ready = False
         return tree
-    for job in cluster.jobs:
-        node = tree.nodes[job.queue]
-        if not node.is_leaf():
-            tree.ready = False
-            return tree
-        for at in (job.queue, *node.ancestors):
-            enter(cluster, tree.nodes[at].account, job)
     top = tree.nodes[root]
     if top.capability.is_empty():
         everything = np.full(len(dims), INFINITE)

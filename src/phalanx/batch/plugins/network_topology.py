@@ -21,7 +21,7 @@ from phalanx.batch.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted
 from phalanx.batch.amounts import PODS, Counts, Vector
 from phalanx.batch.arguments import Arguments, flag, text, whole, within
 from phalanx.batch.jobs import Job, SubJob, is_bound
-from phalanx.batch.rows import ALWAYS, NEVER, Ask, Change, Rows, Scorer
+from phalanx.batch.rows import Ask, Change, Rows, Scorer, always, never
 from phalanx.batch.session import Session
 from phalanx.batch.specs import NetworkTopology
 
@@ -74,25 +74,28 @@ class NetworkTopologyAware:
         self._capacity: dict[str, Counts] = {}
         self._used: dict[str, Counts] = {}
         self._domains_of: dict[int, list[str]] = {}
-        for name, members in self._tree.members.items():
-            self._capacity[name] = cluster.capacity[members].sum(axis=0)
-            self._used[name] = cluster.used[members].sum(axis=0)
-            for node in members:
-                self._domains_of.setdefault(node, []).append(name)
+        is_asked = any(job.has_topology() for job in cluster.jobs)
+        if self._tree.given or is_asked or any(job.has_subgroups for job in cluster.jobs):
+            self._read_domains()
         tiers = [t for n, t in self._tree.tier.items()]
         self._low, self._high = min(tiers), max(tiers)
         session.add("changed", self.name, self._changed)
         session.add("hypernode_order", self.name, self._order)
         session.add("job_gradient", self.name, self._job_levels)
         session.add("subjob_gradient", self.name, self._subjob_levels)
-        aware = any(job.has_topology() for job in cluster.jobs)
-        plain = self._plain and self._tree.given
-        changes = ALWAYS if aware or plain else NEVER
-        session.add(
-            "scorer",
-            self.name,
-            Scorer(name=self.name, score=self._score, changes=lambda _: changes, scope="job"),
-        )
+        scorer = Scorer(name=self.name, score=self._score, changes=always, scope="job")
+        if not is_asked and not (self._plain and self._tree.given):
+            # Nobody has a score, so that what others say of a node outlasts the cycle.
+            scorer = Scorer(name=self.name, score=self._score, changes=never, lasting=True)
+        session.add("scorer", self.name, scorer)
+
+    def _read_domains(self) -> None:
+        cluster = self._session.cluster
+        for name, members in self._tree.members.items():
+            self._capacity[name] = cluster.capacity[members].sum(axis=0)
+            self._used[name] = cluster.used[members].sum(axis=0)
+            for node in members:
+                self._domains_of.setdefault(node, []).append(name)
 
     def _changed(self, change: Change) -> None:
         if self._tree.given:
