@@ -66,6 +66,18 @@ def test_what_is_kept_is_told_in_the_loop(path: str) -> None:
     assert (loop.kept, count(loop)) == (1, 2)
 
 
+def test_what_comes_within_a_moment_is_written_together_and_before_an_answer(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_thread, "GATHER_S", PATIENCE_S)
+    loop = Loop(path)
+    loop.add(b"1")
+    loop.add(b"2")
+    assert count(loop) == 2, "a question does not wait"
+    assert loop.kept == 2
+    assert loop.given.empty(), "they were told of together"
+
+
 def test_a_damaged_file_is_put_aside(path: str) -> None:
     Path(path).write_bytes(b"no database at all, and long enough to look like one" * 100)
     os.chmod(path, 0o600)

@@ -26,6 +26,8 @@ from phalanx.storage.errors import StorageError
 from phalanx.storage.ledger import HistoryLimits, SqliteLedger
 
 BATCH_ROWS = 1_000
+GATHER_S = 0.1
+"""Records that come within it are written together: one alone costs as much as ten."""
 AGAIN_S = 5.0
 """After what could not be written."""
 MAX_WAITING = 100_000
@@ -51,6 +53,8 @@ class LedgerThread:
         self._rows: deque[tuple[LedgerRow, Callable[[], None] | None]] = deque()
         self._questions: deque[tuple[Callable[[SqliteLedger], Any], Answered[Any]]] = deque()
         self._failed_at: float | None = None
+        self._is_gathering = False
+        """Whether more records are waited for, before they are written."""
         self._thread: threading.Thread | None = None
 
     # ---- in the head's loop --------------------------------------------------------------------
@@ -63,7 +67,8 @@ class LedgerThread:
             for row in rows[:-1]:
                 self._rows.append((row, None))
             self._rows.append((rows[-1], kept))
-            self._begin()
+            if not self._is_gathering or len(self._rows) >= BATCH_ROWS:
+                self._begin()
 
     def attempts(self, query: AttemptQuery, answered: Answered[AttemptPage]) -> None:
         """See Ledger."""
@@ -93,12 +98,21 @@ class LedgerThread:
         while True:
             with self._condition:
                 self._condition.wait_for(self._has_work, self._rest_s())
+                self._gather()
+                taken = self._take()
                 question = self._questions.popleft() if self._questions else None
-                taken = [] if question else self._take()
+            if taken:
+                self._write(taken)
             if question is not None:
                 self._answer(*question)
-            elif taken:
-                self._write(taken)
+
+    def _gather(self) -> None:
+        """Wait for more records, unless there are many, or somebody asks."""
+        self._is_gathering = True
+        self._condition.wait_for(
+            lambda: bool(self._questions) or len(self._rows) >= BATCH_ROWS, GATHER_S
+        )
+        self._is_gathering = False
 
     def _has_work(self) -> bool:
         return bool(self._questions) or (bool(self._rows) and not self._rest_s())
