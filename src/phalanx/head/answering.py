@@ -139,7 +139,7 @@ class Answering:
                 store.when_written(lambda: send(result, error))
 
         reply = None if send is None else when_written
-        asker = Asker[Any](role, process, reply, node, is_again)
+        asker: Asker[Any] = Asker(role, process, reply, node, is_again)
         began = self._clock.now()
         with self._book.asked_by(user):
             handlers.answer(kind, body, asker)

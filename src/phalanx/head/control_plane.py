@@ -333,6 +333,7 @@ class ControlPlane:
             self.defects.add("message", error, type(message).__name__)
 
     def _take_in(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
+        # What every job causes stands first: kinds are looked at one after another.
         now = self.clock.now()
         match message:
             case Join():
@@ -341,10 +342,6 @@ class ControlPlane:
                 self._report(prefix, message, now)
             case _ if not self.outbox.is_connected(prefix):
                 return  # it was given up: what it said before it knew that is void, as it is
-            case DevicesSeen():
-                self.devices.seen(self._node_id(prefix), message)
-            case Leave():
-                self.nodes.leave(self._node_id(prefix), message.reason)
             case ForwardedAsk():
                 self.answering.answer(prefix, message)
             case Reported():
@@ -353,9 +350,29 @@ class ControlPlane:
                 self.state_store.when_written(
                     lambda: self.outbox.send(prefix, Acked(message.token))
                 )
+            case MemberNews() | MemberUsed() | StepEnded():
+                self.gangs.member_news(self._node_id(prefix), message)
+            case Prepared():
+                node = self._node_id(prefix)
+                attempts = self.group_table.attempts
+                attempts.prepared(node, message.group, message.attempt, message.ok, now)
+                self.gangs.prepared(node, message, now)
+            case Committed():
+                node = self._node_id(prefix)
+                attempts = self.group_table.attempts
+                attempts.committed(node, message.group, message.attempt, message.ok, now)
+                self.gangs.committed(node, message, now)
+            case BundlesGone():
+                node = self._node_id(prefix)
+                self.group_table.returned(node, message.group, message.attempt)
+                self.gangs.returned(node, message, now)
             case Via():
                 for inner in decode_body(message.body):
                     self._from_process(message.process, inner)
+            case DevicesSeen():
+                self.devices.seen(self._node_id(prefix), message)
+            case Leave():
+                self.nodes.leave(self._node_id(prefix), message.reason)
             case ActorPlaced():
                 self.actors.placed(prefix, message)
             case ActorLost():
@@ -368,26 +385,10 @@ class ControlPlane:
                 self.drivers.known(message)
             case EnvironmentKnown():
                 self.drivers.environments[message.key] = message
-            case Prepared():
-                node = self._node_id(prefix)
-                attempts = self.group_table.attempts
-                attempts.prepared(node, message.group, message.attempt, message.ok, now)
-                self.gangs.prepared(node, message, now)
-            case Committed():
-                node = self._node_id(prefix)
-                attempts = self.group_table.attempts
-                attempts.committed(node, message.group, message.attempt, message.ok, now)
-                self.gangs.committed(node, message, now)
             case StateReported() | EventsReported() | NodeLogRead() | NodeNumbers():
                 self._answered(prefix, message)
-            case MemberNews() | MemberUsed() | StepEnded():
-                self.gangs.member_news(self._node_id(prefix), message)
             case LogRead() | StepStarted():
                 self.gangs.node_answered(message)
-            case BundlesGone():
-                node = self._node_id(prefix)
-                self.group_table.returned(node, message.group, message.attempt)
-                self.gangs.returned(node, message, now)
 
     def _answered(
         self, prefix: bytes, message: StateReported | EventsReported | NodeLogRead | NodeNumbers

@@ -5,8 +5,7 @@ A gang, a job, a request, a message of a node: what raises is set apart, the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from phalanx.head.clock import Clock
 from phalanx.model.rows.cluster import DefectInfo
@@ -47,13 +46,29 @@ class Defects:
         """A request's handler raised what is meant for nobody; who asked has been answered."""
         self.add("request", error, name)
 
-    @contextmanager
-    def kept_apart(self, kind: str, what: str = "") -> Iterator[None]:
+    def kept_apart(self, kind: str, what: str = "") -> KeptApart:
         """What is done inside may fail without harm to what comes after it."""
-        try:
-            yield
-        except Exception as error:
-            self.add(kind, error, what)
+        return KeptApart(self, kind, what)
+
+
+class KeptApart:
+    """See `Defects.kept_apart`: entered at every change of a job, so not by a generator."""
+
+    __slots__ = ("_defects", "_kind", "_what")
+
+    def __init__(self, defects: Defects, kind: str, what: str) -> None:
+        self._defects = defects
+        self._kind = kind
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._defects.add(self._kind, error, self._what)
+        return True
 
 
 def describe(error: Exception) -> str:

@@ -67,6 +67,8 @@ class Ports:
         return Ports.of((*self.ranges, *other.ranges))
 
     def __and__(self, other: Ports) -> Ports:
+        if self is other:  # as on nodes that name none of their own
+            return self
         return Ports.of(
             (max(a[0], b[0]), min(a[1], b[1]))
             for a in self.ranges
@@ -93,6 +95,8 @@ class Ports:
 
     def from_port(self, first: int) -> Ports:
         """Only the ports from `first` upwards."""
+        if not self.ranges or first <= self.ranges[0][0]:
+            return self
         return Ports(tuple((max(low, first), high) for low, high in self.ranges if high >= first))
 
 

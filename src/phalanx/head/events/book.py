@@ -26,7 +26,7 @@ MAX_TEXT = 300
 """Of a reason, a name or who did it; what is longer is cut."""
 WRITES = 500
 """So many rows of each are written at most when time passes."""
-_TEXTS = ("job", "queue", "user", "host", "name", "by", "why")
+_TEXTS = frozenset({"job", "queue", "user", "host", "name", "by", "why"})
 
 
 class _Pages:
@@ -81,8 +81,8 @@ class EventBook:
         assert kind in KINDS, kind
         wall = self._clock.wall()
         fields.setdefault("by", self._asking)
-        for name in _TEXTS:
-            if len(fields.get(name, "")) > MAX_TEXT:
+        for name in _TEXTS & fields.keys():
+            if len(fields[name]) > MAX_TEXT:
                 fields[name] = f"{fields[name][: MAX_TEXT - 1]}…"
         # The next head goes on above these also where it never hears of the last ones.
         self._newest = max(self._newest + 1, int(1000 * wall))

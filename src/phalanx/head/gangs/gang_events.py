@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Arrived, Freed, Lost, Move
@@ -30,15 +30,14 @@ class Recorder:
 
     def members_moved(self, gang: Gang, move: Move) -> None:
         """See Follower."""
-        before = dict(zip(move.indexes, move.before, strict=True))
         if isinstance(move.event, Arrived):
-            self._placed(gang, [i for i in before if gang.members[i].state == HELD])
+            self._placed(gang, [i for i in move.indexes if gang.members[i].state == HELD])
         elif isinstance(move.event, Lost):
-            self._freed(gang, [i for i, state in before.items() if state in HAVING], "lost")
+            self._freed(gang, _from(move, HAVING), "lost")
         elif isinstance(move.event, Freed):
             lost = "lost" if move.event.is_lost else ""
             for state, why in ((LEAVING, "evicted"), (ENDING, "ended")):
-                self._freed(gang, [i for i in before if before[i] == state], lost or why)
+                self._freed(gang, _from(move, {state}), lost or why)
 
     def evicted(self, gang: Gang, members: Iterable[int], action: str) -> None:
         """These members are to go."""
@@ -81,3 +80,9 @@ class Recorder:
                 why=why,
             )
             self._record(freed)
+
+
+def _from(move: Move, states: Collection[str]) -> list[int]:
+    """The members that were in one of these states before."""
+    before = zip(move.indexes, move.before, strict=True)
+    return [index for index, state in before if state in states]

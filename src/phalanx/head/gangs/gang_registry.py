@@ -124,7 +124,9 @@ class GangRegistry:
                 self.lines.leave(gang)
         if gang.holds is (group in self.active):
             return
-        priorities = self.priorities.setdefault(gang.queue, Counter())
+        priorities = self.priorities.get(gang.queue)
+        if priorities is None:
+            priorities = self.priorities[gang.queue] = Counter()
         if group in self.active:
             del self.active[group]
             priorities[gang.priority] -= 1

@@ -74,6 +74,8 @@ class QueueTable:
         self._queues: dict[str, QueueRecord] = {}
         for name in (ROOT, DEFAULT):
             self._queues[name] = QueueRecord(spec=QueueSpec(name=name))
+        self._tree: QueueTree | None = None
+        """Of the queues as they were published last: every job that comes is checked against it."""
 
     def get(self, name: str) -> QueueRecord | None:
         return self._queues.get(name)
@@ -84,13 +86,20 @@ class QueueTable:
 
     def tree(self) -> QueueTree:
         """The queues as the rules look at them."""
-        queues = self._queues.values()
-        return QueueTree(KnownQueue(spec=q.spec, members=q.members) for q in queues)
+        if self._tree is None:
+            queues = self._queues.values()
+            self._tree = QueueTree(KnownQueue(spec=q.spec, members=q.members) for q in queues)
+        return self._tree
+
+    def _publish(self, queue: QueueRecord) -> None:
+        self._tree = None
+        self._effects.publish(queue)
 
     def restore(self, records: list[QueueRecord]) -> None:
         """Go on with what a store has kept."""
         for queue in records:
             self._queues[queue.name] = queue
+        self._tree = None
 
     def require_open(self, name: str) -> None:
         """Raise JobCommandError unless the queue takes jobs."""
@@ -109,7 +118,7 @@ class QueueTable:
         made = msgspec.structs.replace(spec, state=spec.state or st.OPEN, created=now)
         queue = self._queues[spec.name] = QueueRecord(spec=made)
         note(queue.history, now, "", queue.state, "created")
-        self._effects.publish(queue)
+        self._publish(queue)
         return queue
 
     def update(self, spec: QueueSpec, now: float) -> QueueRecord:
@@ -120,7 +129,7 @@ class QueueTable:
         asked = msgspec.structs.replace(kept, state=settable)
         _raise_for(queue_faults(asked, self.tree(), queue.spec))
         queue.spec = kept
-        self._effects.publish(queue)
+        self._publish(queue)
         return queue
 
     def delete(self, name: str, now: float) -> None:
@@ -134,6 +143,7 @@ class QueueTable:
         _raise_for(faults)
         assert queue is not None
         del self._queues[name]
+        self._tree = None
         self._effects.forget(queue)
 
     def open(self, name: str, now: float) -> None:
@@ -166,7 +176,7 @@ class QueueTable:
                 self._close(record, f"{name} was closed", now)
             elif record.closed_by in above:  # the nearer one decides when it opens again
                 record.closed_by = name
-                self._effects.publish(record)
+                self._publish(record)
 
     def counted(self, name: str, podgroups: Mapping[str, int], members: int, now: float) -> None:
         """The queue's podgroups by phase (pending, inqueue, running, unknown, completed) now."""
@@ -176,18 +186,18 @@ class QueueTable:
         queue.podgroups, queue.members = dict(podgroups), members
         if queue.state == st.CLOSING and queue.is_empty:
             self._go(queue, st.CLOSED, "its last job has ended", now)
-        self._effects.publish(queue)
+        self._publish(queue)
 
     def _open(self, queue: QueueRecord, reason: str, now: float) -> None:
         queue.closed_by = ""
         if queue.state != st.OPEN:
             self._go(queue, st.OPEN, reason, now)
-        self._effects.publish(queue)
+        self._publish(queue)
 
     def _close(self, queue: QueueRecord, reason: str, now: float) -> None:
         if queue.state in (st.OPEN, st.UNKNOWN):
             self._go(queue, st.CLOSED if queue.is_empty else st.CLOSING, reason, now)
-        self._effects.publish(queue)
+        self._publish(queue)
 
     def _need(self, name: str) -> QueueRecord:
         queue = self._queues.get(name)
