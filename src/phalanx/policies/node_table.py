@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -25,8 +25,7 @@ UTILIZED = ("CPU", "memory", "object_store_memory")
 """The resources whose use says how loaded a node is; GPUs and custom ones are ignored."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeState:
+class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """One node as the deciding code sees it.
 
     `available` may be negative after a blocked task resumed. `load` is what is queued there and
@@ -38,9 +37,9 @@ class NodeState:
     total: ResourceSet
     available: ResourceSet
     load: ResourceSet = EMPTY
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
     is_schedulable: bool = True
-    devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    devices: Mapping[str, tuple[int, ...]] = {}
 
     def units_left(self, name: str) -> tuple[int, ...]:
         """Units left on each device of a numbered resource."""
@@ -59,7 +58,7 @@ class NodeState:
                 for index, share in taken or ():
                     left[index] -= share
                 devices[name] = tuple(left)
-        return replace(self, available=self.available - request, devices=devices)
+        return msgspec.structs.replace(self, available=self.available - request, devices=devices)
 
     def utilization(self) -> float:
         """The largest used part of CPU, memory and object store memory; 0 without any."""

@@ -325,6 +325,8 @@ class JobTable:
     def _runs_out_of_time(self, job: JobRecord, certain: float, now: float) -> bool:
         """End it when its time is over, and warn it before; whether it is over. `certain`: the time
         of day that it is at least."""
+        if time_limits.is_timeless(job):
+            return False
         over = time_limits.time_is_up(job, certain)
         if over is None:
             if time_limits.must_warn(job, certain):
@@ -342,10 +344,11 @@ class JobTable:
 
     def _look_again(self, job: JobRecord, now: float, steady: float) -> None:
         """Look at the job when its time has come."""
-        certain, is_going = self.clocks.certain(job, now, steady), self.clocks.is_going(job)
-        wait_s = time_limits.next_look_s(job, certain, is_going)
-        if wait_s is not None:
-            self._alarms.steady(steady + wait_s, job.uid)
+        if not time_limits.is_timeless(job):
+            certain, is_going = self.clocks.certain(job, now, steady), self.clocks.is_going(job)
+            wait_s = time_limits.next_look_s(job, certain, is_going)
+            if wait_s is not None:
+                self._alarms.steady(steady + wait_s, job.uid)
         moment = dependencies.next_moment(job, now)
         if moment is not None:
             self._alarms.steady(steady + moment - now, job.uid)

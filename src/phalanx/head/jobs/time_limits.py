@@ -46,8 +46,10 @@ def is_held_back(job: JobRecord, now: float) -> bool:
         return job.state in waits
     if dependencies.verdict(job, now) != MET:
         return True
-    has_begun = job.started is not None or any(member.attempt for member in job.members)
-    return (begins(job) or now) > now and not has_begun
+    begin = begins(job)
+    if begin is None or begin <= now:
+        return False
+    return job.started is None and not any(member.attempt for member in job.members)
 
 
 class HeldBack(NamedTuple):
@@ -70,6 +72,13 @@ def why_held_back(job: JobRecord, now: float) -> HeldBack | None:
     begin = begins(job)
     assert begin is not None
     return HeldBack("begin", f"it begins at {moment_text(begin)} at the earliest (begin)")
+
+
+def is_timeless(job: JobRecord) -> bool:
+    """Whether nothing is due for it at any time, as for most jobs: what follows has no answer."""
+    timing = job.spec.timing
+    times = (timing.limit_s, timing.deadline, timing.begin, job.reserved_until)
+    return times == (None, None, None, None)
 
 
 def left_s(job: JobRecord, now: float) -> float | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from phalanx.policies.bundles.matching import match
 from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
