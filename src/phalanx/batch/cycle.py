@@ -37,10 +37,14 @@ def run_cycle(
     need it (the extender's sender); `cluster` is the state where it was kept from an earlier cycle
     (see `kept`), so that the snapshot's own is not read; unless it `explains`, the plan says no
     more of why the rest must wait than what plugins said on the way. Same snapshot, same plan."""
-    return decide(
-        snapshot, clock=clock, times_hooks=times_hooks, shells=shells, cluster=cluster,
-        explains=explains,
-    )[1]  # fmt: skip
+    with uncollected():
+        session, plan = decide(
+            snapshot, clock=clock, times_hooks=times_hooks, shells=shells, cluster=cluster,
+            explains=explains,
+        )  # fmt: skip
+        session.let_go()
+        del session
+    return plan
 
 
 def decide(

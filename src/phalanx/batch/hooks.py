@@ -136,6 +136,12 @@ class HookRegistry:
             if self._tiers:
                 self._tiers.pop(hook, None)
 
+    def clear(self) -> None:
+        """Nothing is registered any more."""
+        self._added.clear()
+        self._flat.clear()
+        self._tiers.clear()
+
     def all(self, hook: str) -> list[Callable[..., Any]]:
         return self._flat[hook]
 

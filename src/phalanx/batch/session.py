@@ -93,6 +93,12 @@ class Session:
     def is_on(self, plugin: str, switch: str) -> bool:
         return self.hooks.is_on(plugin, switch)
 
+    def let_go(self) -> None:
+        """Nobody asks any more: without the rules of its plugins all of it goes at once, and is not
+        left to who looks for garbage in circles."""
+        self.hooks.clear()
+        del self.placer
+
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
