@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from phalanx.batch.config import parse_volcano
 from phalanx.batch.cycle import run_cycle
 from phalanx.batch.kept import KeptCluster, NotPatchableError, Standing
 from phalanx.batch.registry import known_plugins
+from phalanx.batch.session import Session
 from phalanx.batch.specs import (
     HyperNodeSpec,
     NetworkTopology,
@@ -31,6 +33,7 @@ from phalanx.batch.specs import (
     TaskSpec,
 )
 from phalanx.head.gangs.cycles import configuration
+from phalanx.model.garbage import uncollected
 
 CONFIG = parse_volcano(
     """
@@ -471,3 +474,12 @@ def test_a_head_goes_by_a_queues_new_quota() -> None:
     assert not by_the_heads_rules(kept, 1)
     kept.set_queues([root, msgspec.structs.replace(queue, capability=(("cpu", 3.0),))])
     assert by_the_heads_rules(kept, 2)
+
+
+def test_a_session_that_is_over_is_no_garbage_in_circles() -> None:
+    queues = (QueueSpec(name="root"), QueueSpec(name="a"))
+    kept = KeptCluster(msgspec.structs.replace(start(2), config=configuration(), queues=queues))
+    gc.collect()
+    with uncollected():
+        assert by_the_heads_rules(kept, 0)
+        assert not [one for one in gc.get_objects() if isinstance(one, Session)]

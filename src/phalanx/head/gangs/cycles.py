@@ -160,9 +160,11 @@ class Cycles:
 
     def members_moved(self, gang: Gang, move: Move) -> None:
         """See Follower: somebody waits, or room is free or will soon be."""
-        states = [gang.members[index].state for index in move.indexes]
-        if any(state in PLACELESS or state in GOING for state in states):
-            self.request_cycle()
+        for index in move.indexes:
+            state = gang.members[index].state
+            if state in PLACELESS or state in GOING:
+                self.request_cycle()
+                return
 
     # ---- running -----------------------------------------------------------------------------
 
