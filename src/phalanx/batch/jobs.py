@@ -208,10 +208,18 @@ class Job(Counted):
         return True
 
     def roles_ready(self) -> bool:
-        return not self.roles_short(pipelined=False)
+        return self._roles_hold(pipelined=False)
 
     def roles_pipelined(self) -> bool:
-        return not self.roles_short(pipelined=True)
+        return self._roles_hold(pipelined=True)
+
+    def _roles_hold(self, *, pipelined: bool) -> bool:
+        if not self.role_min or not self.roles_matter():
+            return True
+        for role, least in self.role_min.items():
+            if self.role_count(role, pipelined=pipelined, idle=True) < least:
+                return False
+        return True
 
     def subjobs_valid(self) -> bool:
         if not self.min_subjobs:
@@ -234,7 +242,7 @@ class Job(Counted):
         return out
 
     def subjobs_hold(self, *, pipelined: bool) -> bool:
-        return not self.subjobs_short(pipelined=pipelined)
+        return not self.min_subjobs or not self.subjobs_short(pipelined=pipelined)
 
     def is_hard(self) -> bool:
         """Whether it, or a part of it, must stay within a network domain."""

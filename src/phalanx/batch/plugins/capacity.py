@@ -341,8 +341,8 @@ def _tree_of(cluster: Cluster) -> QuotaTree:
     if not all(tree.nodes[i].is_leaf() for i in accounts):
         tree.ready = False
     for i, account in accounts.items() if tree.ready else ():
-        for above in tree.nodes[i].ancestors:
-            tree.nodes[above].account.add(account)
+        for ancestor in tree.nodes[i].ancestors:
+            tree.nodes[ancestor].account.add(account)
     return tree
 
 

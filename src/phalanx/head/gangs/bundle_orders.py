@@ -44,8 +44,9 @@ class GangGroup:
     @property
     def nodes(self) -> Sequence[str]:
         """See KnownGroup."""
+        unconfirmed = set(self.unconfirmed)
         return [
-            member.node if member.state in HAVING or index in self.unconfirmed else ""
+            member.node if member.state in HAVING or index in unconfirmed else ""
             for index, member in enumerate(self.gang.members)
         ]
 
@@ -75,8 +76,10 @@ class GangGroup:
         """Whether as many members as it needs have their places, or have ended: in a gang of which
         a node was lost on the way the others give their places back."""
         gang = self.gang
+        if gang.started is None or gang.is_removed:
+            return False
         here = sum(m.state == HELD or m.state in ENDED for m in gang.members)
-        return gang.started is not None and not gang.is_removed and here >= gang.min_members
+        return here >= gang.min_members
 
     def remove(self, now: float) -> None:
         """See PinnedGroup."""

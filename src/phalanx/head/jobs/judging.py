@@ -137,6 +137,8 @@ def verdict(job: JobRecord) -> tuple[str, str] | None:
     then `minSuccess` or `minAvailable`.
     """
     spec = job.spec
+    if spec.min_success is None and job.count(*LIVE):
+        return None
     succeeded = job.count(st.SUCCEEDED)
     if spec.min_success is not None and succeeded >= spec.min_success:
         return st.COMPLETED, f"{members(succeeded)} succeeded, minSuccess is {spec.min_success}"

@@ -418,7 +418,8 @@ class JobTable:
         if decided is not None and (job.state == st.RUNNING or not job.count(*judging.LIVE)):
             self._actions.finish(job, *decided, now)
             return True
-        if job.state == st.RUNNING and here + job.count(st.TERMINATING) < minimum:
+        is_short = here < minimum and here + job.count(st.TERMINATING) < minimum
+        if job.state == st.RUNNING and is_short:
             reason = _at_its_minimum(here, minimum)
             self._actions.go(job, st.PENDING, reason, now)
             return True
