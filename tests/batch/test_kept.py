@@ -269,6 +269,9 @@ class Kept(RuleBasedStateMachine):
                 self.groups[group] = msgspec.structs.replace(self.groups[group], phase="Pending")
                 self.kept.put_group(self.groups[group])
                 self.kept.stand(group, [Standing(uid, j.PENDING) for uid in uids])
+                for uid in uids:  # what was set aside for it before is not any more
+                    task = self.tasks[uid]
+                    self.tasks[uid] = msgspec.structs.replace(task, nominated_node="")
 
     @rule(data=st.data(), least=SMALL, role=st.booleans(), priority=SMALL)
     def amended(self, data: Any, least: int, role: bool, priority: int) -> None:
