@@ -174,6 +174,7 @@ class _Stand:
             os.close(fd)
 
     def _fork(self, streams: Sequence[int]) -> int:
+        parent = os.getpid()
         pid = os.fork()
         if pid:
             return pid
@@ -182,7 +183,7 @@ class _Stand:
             numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT)
             for number in numbers:
                 signal.signal(number, signal.SIG_DFL)
-            end_with_parent()
+            end_with_parent(parent)
             os.setsid()
             if self._is_terminal:
                 fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)

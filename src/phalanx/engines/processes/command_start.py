@@ -22,8 +22,8 @@ from phalanx.engines.processes.process_tree import end_with_parent, keep_descend
 from phalanx.model.exit_codes import NOT_STARTED
 
 _c = ctypes.PyDLL(None, use_errno=True)
-_fork, _getppid, _write, _setsid, _dup2, _chdir, _execve = (
-    *(_c.fork, _c.getppid, _c.write, _c.setsid, _c.dup2, _c.chdir, _c.execve),
+_fork, _write, _setsid, _dup2, _chdir, _execve = (
+    *(_c.fork, _c.write, _c.setsid, _c.dup2, _c.chdir, _c.execve),
 )
 _signal = _c.signal
 _signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
@@ -56,11 +56,10 @@ def start_command(
             pid: int = _fork()
             if pid == 0:
                 try:
-                    end_with_parent()
-                    if _getppid() == parent:  # else that was said too late
-                        _become(where, paths, words, environment, entrance, null, out)
-                        _put_python_right()
-                        exec_command(argv, variables, directory)
+                    end_with_parent(parent)
+                    _become(where, paths, words, environment, entrance, null, out)
+                    _put_python_right()
+                    exec_command(argv, variables, directory)
                 finally:
                     os._exit(NOT_STARTED)
             if pid < 0:

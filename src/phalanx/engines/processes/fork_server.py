@@ -170,10 +170,11 @@ class ForkServer:
 
     def _stand(self, order: RunCommand, path: str, entrance: int) -> int:
         """Start a process of ours that runs the command and has its streams."""
+        parent = os.getpid()
         with listen(path) as listening:
             pid = os.fork()
             if pid == 0:
-                end_with_parent()
+                end_with_parent(parent)
                 keep_descendants()
                 with contextlib.suppress(OSError):  # its group is gone, or there are none
                     os.write(entrance, b"0")

@@ -31,9 +31,12 @@ _prctl = ctypes.PyDLL(None).prctl
 _KILL = int(signal.SIGKILL)
 
 
-def end_with_parent() -> None:
-    """The kernel ends this process when its parent ends."""
+def end_with_parent(parent: int = 0) -> None:
+    """The kernel ends this process when its parent ends. `parent`, where it is known: if that had
+    ended before the kernel was told, this process ends here."""
     _prctl(_PR_SET_PDEATHSIG, _KILL)
+    if parent and os.getppid() != parent:
+        os._exit(1)
 
 
 def keep_descendants() -> None:

@@ -104,6 +104,7 @@ class WorkerForkServer(ForkServer):
 
     def _fork(self, worker: bytes, environment: dict[str, str]) -> None:
         opened: list[int] = []
+        server = os.getpid()
         try:
             for _ in range(2):
                 opened += os.pipe()
@@ -117,7 +118,7 @@ class WorkerForkServer(ForkServer):
         out_read, out_write, err_read, err_write, spare = opened
         os.close(spare)
         if pid == 0:
-            self._become_worker(worker, environment, out_write, err_write)
+            self._become_worker(server, worker, environment, out_write, err_write)
         os.close(out_write)
         os.close(err_write)
         for fd in (out_read, err_read):
@@ -127,11 +128,11 @@ class WorkerForkServer(ForkServer):
         self.adopt(Child(worker, pid, is_command=False))
 
     def _become_worker(
-        self, worker: bytes, environment: dict[str, str], out: int, err: int
+        self, server: int, worker: bytes, environment: dict[str, str], out: int, err: int
     ) -> NoReturn:
         code = 1
         try:
-            end_with_parent()
+            end_with_parent(server)
             keep_descendants()
             os.setsid()
             os.dup2(out, 1)
