@@ -86,3 +86,23 @@ def loop(
         floors=floors,
         aside=aside,
     )
+
+
+def release(
+    name: str,
+    sample: Callable[[Api, Effort], list[float]],
+    *,
+    session: bool = True,
+    init: Mapping[str, Any] | None = None,
+) -> Row:
+    """A row of RELEASE: the seconds of one run, which takes long."""
+    return Row(
+        name=name,
+        unit="s",
+        sample=sample,
+        group=RELEASE,
+        session=session,
+        init=init or {},
+        more_is_better=False,
+        most_rounds=3,
+    )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.bench.measure import Effort, seconds
-from phalanx.bench.row import RELEASE, Api, Row
+from phalanx.bench.row import Api, release
 
 NODES = 4
 CPUS = 16
@@ -22,7 +22,6 @@ GROUPS = 8
 JOINING = 4
 BROADCAST_MIB, READERS = 256, 4
 STORE_BYTES = 400 << 20
-MOST_ROUNDS = 3
 
 
 @contextmanager
@@ -153,23 +152,14 @@ def _broadcast(api: Api, effort: Effort) -> list[float]:
         return seconds(read_all, times=1)
 
 
-def row(name: str, sample: Any) -> Row:
-    """Seconds of one run, in a session that the row starts itself."""
-    return Row(
-        name=name,
-        unit="s",
-        sample=sample,
-        group=RELEASE,
-        session=False,
-        more_is_better=False,
-        most_rounds=MOST_ROUNDS,
-    )
-
-
 ROWS = (
-    row(f"{AT_ONCE} tasks run at once on {NODES} nodes", _many_tasks),
-    row(f"{AT_ONCE} actors on {NODES} nodes answer", _many_actors),
-    row(f"{GROUPS} placement groups on {NODES} nodes, three actors in each", _many_groups),
-    row(f"{JOINING} nodes join, an actor on each answers", _many_nodes),
-    row(f"{BROADCAST_MIB} MiB to {READERS} nodes", _broadcast),
+    release(f"{AT_ONCE} tasks run at once on {NODES} nodes", _many_tasks, session=False),
+    release(f"{AT_ONCE} actors on {NODES} nodes answer", _many_actors, session=False),
+    release(
+        f"{GROUPS} placement groups on {NODES} nodes, three actors in each",
+        _many_groups,
+        session=False,
+    ),
+    release(f"{JOINING} nodes join, an actor on each answers", _many_nodes, session=False),
+    release(f"{BROADCAST_MIB} MiB to {READERS} nodes", _broadcast, session=False),
 )

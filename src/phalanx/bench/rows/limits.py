@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.bench.measure import Effort, seconds
-from phalanx.bench.row import RELEASE, Api, Row
+from phalanx.bench.row import Api, release
 
 ARGUMENTS = 10_000
 RESULTS = 3_000
@@ -104,26 +104,14 @@ def _expect(found: object, wanted: object) -> None:
         raise AssertionError("the system gave something else than was made")
 
 
-def _row(name: str, sample: Any, **init: Any) -> Row:
-    return Row(
-        name=name,
-        unit="s",
-        sample=sample,
-        group=RELEASE,
-        init=init,
-        more_is_better=False,
-        most_rounds=3,
-    )
-
-
 ROWS = (
-    _row(f"{ARGUMENTS:,} arguments to a task, lists of {NUMBERS:,}", _arguments),
-    _row(f"{RESULTS:,} results of a task, lists of {NUMBERS:,}", _results),
-    _row(f"{OBJECTS:,} lists, then arrays, put and read in one get", _in_one_get),
-    _row(f"{QUEUED:,} tasks queued, then run", _queued),
-    _row(
+    release(f"{ARGUMENTS:,} arguments to a task, lists of {NUMBERS:,}", _arguments),
+    release(f"{RESULTS:,} results of a task, lists of {NUMBERS:,}", _results),
+    release(f"{OBJECTS:,} lists, then arrays, put and read in one get", _in_one_get),
+    release(f"{QUEUED:,} tasks queued, then run", _queued),
+    release(
         f"an array of {LARGEST_GIB} GiB put and read",
         _largest,
-        object_store_memory=(LARGEST_GIB + 1) * _GIB,
+        init={"object_store_memory": (LARGEST_GIB + 1) * _GIB},
     ),
 )

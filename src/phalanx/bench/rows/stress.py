@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from phalanx.bench.measure import Effort, seconds
-from phalanx.bench.row import RELEASE, Api, Row
-from phalanx.bench.rows.clusters import MOST_ROUNDS, cluster_of, row
+from phalanx.bench.row import Api, release
+from phalanx.bench.rows.clusters import cluster_of
 
 PARENTS, CHILDREN, ROUNDS, PINGS = 3, 3, 10, 10
 DEATHS = 0.05
@@ -127,21 +127,7 @@ def _layers(api: Api, effort: Effort) -> list[float]:
 
 
 ROWS = (
-    Row(
-        name=f"{PARENTS} actors call {CHILDREN} each, which die now and then",
-        unit="s",
-        sample=_dead_actors,
-        group=RELEASE,
-        more_is_better=False,
-        most_rounds=MOST_ROUNDS,
-    ),
-    row(f"{2 * GROUPS} placement groups of {NODES} nodes come and go", _groups),
-    Row(
-        name=f"{LAYERS} layers of {WIDTH} tasks, each needs the layer before",
-        unit="s",
-        sample=_layers,
-        group=RELEASE,
-        more_is_better=False,
-        most_rounds=MOST_ROUNDS,
-    ),
+    release(f"{PARENTS} actors call {CHILDREN} each, which die now and then", _dead_actors),
+    release(f"{2 * GROUPS} placement groups of {NODES} nodes come and go", _groups, session=False),
+    release(f"{LAYERS} layers of {WIDTH} tasks, each needs the layer before", _layers),
 )
