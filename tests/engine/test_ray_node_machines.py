@@ -54,9 +54,10 @@ class Agent:
 
     send = post
 
-    def hear(self, message):
-        """The scheduler sends this; what the node sends after."""
-        self.machines.from_scheduler.handle(message)
+    def hear(self, *messages):
+        """The scheduler sends these at once; what the node sends after."""
+        for message in messages:
+            self.machines.from_scheduler.handle(message)
         self.machines.on_round()
         self.forks.connection.flush()
         return self.sent()
@@ -105,6 +106,15 @@ def test_a_command_runs_in_its_bundle_and_its_end_is_reported(agent):
     report, gone = agent.hear(GiveBackBundles(GROUP, 1, [0]))
     assert report.available == {"CPU": 2.0, "GPU": 4.0}, "it comes first: else it counts as taken"
     assert gone == BundlesGone(GROUP, 1)
+
+
+def test_what_is_given_back_at_once_is_told_in_one_report(agent):
+    others = [b"%018d" % number for number in range(2)]
+    agent.hear(*(PrepareBundles(group, 1, {0: {"CPU": 1.0}}) for group in others))
+    agent.hear(*(CommitBundles(group, 1) for group in others))
+    report, *gone = agent.hear(*(GiveBackBundles(group, 1, [0]) for group in others))
+    assert report.available == {"CPU": 2.0, "GPU": 4.0}
+    assert gone == [BundlesGone(group, 1) for group in others]
 
 
 def test_a_node_joins_with_what_it_holds(agent):

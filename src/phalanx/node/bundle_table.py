@@ -109,7 +109,8 @@ class BundleTable:
 
         To be called after `give_back` and whenever a lease has ended.
         """
-        self._release_idle()
+        for pools in self._going.values():
+            self._release_idle(pools)
         settled = [key for key, pools in self._going.items() if not pools]
         for key in settled:
             del self._going[key]
@@ -170,6 +171,8 @@ class BundleTable:
         self._drop(group, old, (group, attempt - 1))
 
     def _drop(self, group: bytes, indexes: list[int], key: tuple[bytes, int]) -> None:
+        if not indexes:
+            return
         reservations = self._groups.get(group, {})
         for index in indexes:
             held = reservations.pop(index)
@@ -177,13 +180,12 @@ class BundleTable:
             self._going.setdefault(key, []).append(held.pool)
         if not reservations:
             self._groups.pop(group, None)
-        self._release_idle()
+        self._release_idle(self._going.get(key, []))
 
-    def _release_idle(self) -> None:
-        for pools in self._going.values():
-            for pool in [pool for pool in pools if pool.is_idle]:
-                pools.remove(pool)
-                self._resources.release(pool.reservation)
+    def _release_idle(self, pools: list[BundlePool]) -> None:
+        for pool in [pool for pool in pools if pool.is_idle]:
+            pools.remove(pool)
+            self._resources.release(pool.reservation)
 
     def _end_attempts(self, group: bytes, attempt: int) -> None:
         _remember(self._ended, group, max(attempt, self._ended.get(group, -1)))

@@ -138,7 +138,8 @@ class NodeGroups:
         self._leases.dispatch_in(message.group, self._clock())
 
     def give_back(self, message: GiveBackBundles) -> None:
-        """End what runs in these bundles; when it has ended, others may have their resources."""
+        """End what runs in these bundles; when it has ended, others may have their resources, which
+        `settle` says."""
         pools = self._bundles.give_back(message.group, message.attempt, message.indexes)
         if pools and (message.grace_s or message.warn):
             self._ending.append((self._clock() + message.grace_s, pools))
@@ -147,7 +148,6 @@ class NodeGroups:
                     tenants.warn_in(pools)
         elif pools:
             self._end_in(pools, "its placement group was removed")
-        self.settle()
 
     def _end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
         for tenants in self._tenants:
@@ -159,13 +159,15 @@ class NodeGroups:
             self._ending.remove((until, pools))
             self._end_in(pools, "it did not end in time")
 
-    def settle(self) -> None:
-        """Something has ended: bundles that waited for it may be free now."""
+    def settle(self) -> bool:
+        """Bundles were given back, or something has ended in such: they may be free now. To be
+        called once for many of them, as all are told in one report. Whether any are."""
         settled = self._bundles.settle()
         if not settled:
-            return
+            return False
         # The report goes first: else the head would take their room for taken by others.
         self._report_changed()
         for group, attempt in settled:
             self._control.notify(BundlesGone(group, attempt))
         self._leases.dispatch_in(None, self._clock())
+        return True

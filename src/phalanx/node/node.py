@@ -442,7 +442,8 @@ class Node(Generic[M_co]):
         self.groups.settle()
         self.reports.round()
         self.membership.round()
-        if self.planner.round():
+        has_settled = self.groups.settle()  # what a head in this process has had given back
+        if self.planner.round() or has_settled:
             self.membership.round()
 
     # ---- what its membership asks ------------------------------------------------------------

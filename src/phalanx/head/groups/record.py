@@ -146,6 +146,14 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         """The bundles that have no node."""
         return [index for index, node in enumerate(self.nodes) if not node]
 
+    def held(self) -> dict[str, list[int]]:
+        """The bundles that each node keeps."""
+        found: dict[str, list[int]] = {}
+        for index, node in enumerate(self.nodes):
+            if node:
+                found.setdefault(node, []).append(index)
+        return found
+
     def indexes_on(self, node_id: str) -> list[int]:
         """The bundles that this node keeps."""
         return [index for index, node in enumerate(self.nodes) if node == node_id]

@@ -129,7 +129,7 @@ class GroupTable:
         group = self._groups.get(group_id)
         if group is None or group.state == REMOVED:
             return None
-        held = {node: group.indexes_on(node) for node in group.nodes if node}
+        held = group.held()
         attempt = self.attempts.call_off(group_id)
         if attempt is not None and not attempt.is_committing:
             for node in attempt.asked:

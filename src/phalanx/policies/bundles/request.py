@@ -11,6 +11,7 @@ from phalanx.resources.sets import EMPTY, ResourceSet
 
 BundleStrategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
 """One node if it can be, different nodes if they can be; strict: or not at all."""
+_STRATEGIES = get_args(BundleStrategy)
 
 Compat = Literal["none", "ray"]
 """`ray`: PACK takes the emptiest node and STRICT_SPREAD gives up where a greedy choice does."""
@@ -38,8 +39,8 @@ class BundleRequest:
     scheduler_compat: Compat = "none"
 
     def __post_init__(self) -> None:
-        if self.strategy not in get_args(BundleStrategy):
-            allowed = ", ".join(get_args(BundleStrategy))
+        if self.strategy not in _STRATEGIES:
+            allowed = ", ".join(_STRATEGIES)
             raise ValueError(f"unknown bundle strategy {self.strategy!r}; one of {allowed}")
         if not self.bundles:
             raise ValueError("a placement group has at least one bundle")

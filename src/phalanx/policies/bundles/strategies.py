@@ -27,6 +27,8 @@ def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) 
 
     `within`: flags of the nodes to choose from; all of them without it. Nothing is reserved.
     """
+    if (only := _only_one(view, asked, within)) is not None:
+        return only
     among = within if within is not None else np.ones(len(view.nodes), np.bool_)
     choice = _Choice(view, asked, among)
     if asked.strategy == "STRICT_PACK":
@@ -34,13 +36,30 @@ def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) 
     for bundle in choice.order:
         if not (choice.known(bundle).feasible & among).any():
             return choice.no("infeasible", bundle)
-    if len(choice.order) == 1 and (only := choice.only_one()):
-        return only
     if asked.strategy == "PACK":
         return choice.pack()
     if asked.strategy == "SPREAD":
         return choice.spread()
     return choice.strict_spread()
+
+
+def _only_one(
+    view: ClusterView, asked: BundleRequest, within: Flags | None
+) -> BundlesPlaced | None:
+    """The node of a single bundle that has room on just one; no strategy decides there."""
+    if len(asked.bundles) > 1 or asked.occupied or asked.strategy == "STRICT_PACK":
+        return None
+    available = view.of(_request(asked, 0)).available
+    rows = np.flatnonzero(available if within is None else available & within)
+    return BundlesPlaced(nodes=(view.nodes.states[rows[0]].id,)) if rows.size == 1 else None
+
+
+def _request(asked: BundleRequest, bundle: int) -> Request:
+    return Request(
+        resources=asked.bundles[bundle],
+        selector=asked.selector(bundle),
+        exact_devices=asked.scheduler_compat != "ray",
+    )
 
 
 class _Choice:
@@ -80,13 +99,6 @@ class _Choice:
             if self._holds_all(replace(node, available=node.total, devices={})):
                 return self.no("unavailable", detail="no one node has room for all bundles now")
         return self.no("infeasible", detail="no one node could hold all bundles")
-
-    def only_one(self) -> BundleOutcome | None:
-        """The node of a single bundle that has room on just one; no strategy decides there."""
-        rows = np.flatnonzero(self.known(0).available & self._unused)
-        if rows.size != 1 or self._asked.occupied:
-            return None
-        return self._done([int(rows[0])])
 
     def pack(self) -> BundleOutcome:
         """As few nodes as can be: node after node, each filled with what still fits."""
@@ -144,11 +156,7 @@ class _Choice:
         return self._done([found[bundle] for bundle in range(len(self.order))])
 
     def _request(self, bundle: int) -> Request:
-        return Request(
-            resources=self._asked.bundles[bundle],
-            selector=self._asked.selector(bundle),
-            exact_devices=not self._like_ray,
-        )
+        return _request(self._asked, bundle)
 
     def _summed(self) -> Request:
         selector = ANY_NODE
