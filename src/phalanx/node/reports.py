@@ -160,6 +160,7 @@ class Reports:
     def head_joined(self) -> None:
         """The head may be another one: the next tick reports, whatever was sent before."""
         self._last = None
+        self._sent_at = float("-inf")
 
     def _send(self, report: NodeReport, now: float) -> None:
         self._last = report

@@ -18,11 +18,14 @@ from phalanx.engines.ray.scheduler.view import Naming, RayNode, merged
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
-from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.protocol.cluster_messages import Acked, NodeReport
 from phalanx.protocol.frames import encode_body
 
 RESTART_S = 5.0
 """An agent that was started and has not joined after this time is started again."""
+ACKS_WAIT_S = 0.2
+"""So long, at most, words that something is written down wait for another message to go with: each
+call of Ray costs both sides far more than what it carries."""
 SILENT_S = 2.0
 """An agent that has sent nothing for this time is looked for, and started anew if it has ended."""
 
@@ -64,6 +67,8 @@ class NodeAgents:
         self._call = call
         self._handles: dict[bytes, Any] = {}
         self._outbox: dict[bytes, list[Any]] = {}
+        self._acks: dict[bytes, tuple[float, list[Acked]]] = {}
+        """What waits for other messages to the same agent, and until when."""
         self._living: dict[str, RayNode] = {}
         self._free: dict[str, Amounts] = {}
         self._reports: dict[bytes, NodeReport] = {}
@@ -77,11 +82,18 @@ class NodeAgents:
 
     def post(self, prefix: bytes, message: Any) -> None:
         """Send an agent something, with all else that this round has for it."""
-        self._outbox.setdefault(prefix, []).append(message)
+        if isinstance(message, Acked):
+            due = time.monotonic() + ACKS_WAIT_S
+            self._acks.setdefault(prefix, (due, []))[1].append(message)
+        else:
+            self._outbox.setdefault(prefix, []).append(message)
 
     def flush(self, epoch: int) -> None:
         """Send what was posted."""
         outbox, self._outbox = self._outbox, {}
+        now = time.monotonic()
+        for prefix in [p for p, (due, _) in self._acks.items() if p in outbox or now >= due]:
+            outbox.setdefault(prefix, []).extend(self._acks.pop(prefix)[1])
         for prefix, messages in outbox.items():
             agent = self._handles.get(prefix)
             if agent is not None:
@@ -107,6 +119,7 @@ class NodeAgents:
             return False
         if handle is not None:
             self._handles[prefix] = handle
+            self._acks.pop(prefix, None)  # perhaps of another process, whose tokens are not these
         return True
 
     def heard(self, prefix: bytes) -> None:

@@ -54,7 +54,7 @@ class NodeMachines:
         report_every_s: float,
     ) -> None:
         """`forks`: to the process that starts commands. `directory`: for what jobs leave on this
-        node's disk. What is free here is reported this often, and whenever it has changed."""
+        node's disk. What is free here is reported this often, and when some was given back."""
         self.prefix = node_prefix(node_id)
         self._node_id = node_id
         self._resources = resources
@@ -63,7 +63,9 @@ class NodeMachines:
         files = JobDirectories(os.path.join(directory, "jobs"))
         self.control = RemoteControl()
         self._bundles = BundleTable(resources)
-        self._reports = Reports(clock, self, self.control, every_s=report_every_s)
+        # Of what changes here the scheduler has decided all but what is given back, which is told
+        # at once: a report of its own would be a call of Ray more for every gang.
+        self._reports = Reports(clock, self, self.control, report_every_s, report_every_s)
         self.workers = GangWorkers(self._bundles)
         self.members = JobMembers(
             clock,

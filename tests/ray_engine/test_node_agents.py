@@ -1,0 +1,85 @@
+"""What the scheduler sends the agents of Ray's nodes, in how many calls; needs no cluster."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from phalanx.engines.ray.scheduler import node_agents
+from phalanx.engines.ray.scheduler.node_agents import ACKS_WAIT_S, NodeAgents
+from phalanx.protocol.bundle_messages import CommitBundles
+from phalanx.protocol.cluster_messages import Acked
+from phalanx.protocol.frames import decode_body
+
+NODE = b"a" * 12
+COMMIT = CommitBundles(b"g" * 18, 1)
+
+
+class Agent:
+    """Stands for an agent's handle: each call's messages."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[Any]] = []
+        self.receive = SimpleNamespace(remote=self._receive)
+
+    def _receive(self, epoch: int, body: bytes) -> Any:
+        self.calls.append(decode_body(body))
+        return SimpleNamespace(future=Future)
+
+
+class Clock:
+    """Stands for the module `time`."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(node_agents, "time", clock)
+    return clock
+
+
+def agents() -> NodeAgents:
+    nobody: Any = SimpleNamespace(of_prefix=lambda prefix: None)
+    nothing: Any = None
+    return NodeAgents(nobody, nothing, nothing, nothing, nothing, nothing)
+
+
+def test_a_confirmation_goes_with_the_next_message(clock: Clock) -> None:
+    known, agent = agents(), Agent()
+    known.may_send(NODE, agent)
+    known.post(NODE, Acked(1))
+    known.flush(1)
+    assert agent.calls == []
+    known.post(NODE, COMMIT)
+    known.post(NODE, Acked(2))
+    known.flush(1)
+    assert agent.calls == [[COMMIT, Acked(1), Acked(2)]]
+
+
+def test_a_confirmation_does_not_wait_for_ever(clock: Clock) -> None:
+    known, agent = agents(), Agent()
+    known.may_send(NODE, agent)
+    known.post(NODE, Acked(1))
+    clock.now += ACKS_WAIT_S
+    known.flush(1)
+    assert agent.calls == [[Acked(1)]]
+
+
+def test_an_agent_in_the_place_of_another_hears_nothing_that_was_meant_for_that(
+    clock: Clock,
+) -> None:
+    known, agent = agents(), Agent()
+    known.may_send(NODE, Agent())
+    known.post(NODE, Acked(1))
+    known.may_send(NODE, agent)
+    clock.now += ACKS_WAIT_S
+    known.flush(1)
+    assert agent.calls == []
