@@ -117,6 +117,14 @@ def test_what_is_given_back_at_once_is_told_in_one_report(agent):
     assert gone == [BundlesGone(group, 1) for group in others]
 
 
+def test_what_was_given_back_is_told_before_who_has_it_next(agent):
+    other, all_gpus = b"o" * 18, {0: {"GPU": 4.0}}
+    agent.hear(PrepareBundles(GROUP, 1, all_gpus))
+    agent.hear(CommitBundles(GROUP, 1))
+    sent = agent.hear(GiveBackBundles(GROUP, 1, [0]), PrepareBundles(other, 1, all_gpus))
+    assert [type(one) for one in sent] == [NodeReport, BundlesGone, Prepared]
+
+
 def test_a_node_joins_with_what_it_holds(agent):
     agent.hear(PrepareBundles(GROUP, 4, {2: {"GPU": 1.0}}))
     join = agent.machines.join("10.0.0.1", "host", 7)

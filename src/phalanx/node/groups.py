@@ -120,6 +120,7 @@ class NodeGroups:
     def prepare(self, message: PrepareBundles) -> None:
         """Set bundles aside, all or none. Room that was kept for the group is for this."""
         self._leases.end_claim(message.group)
+        self.settle()  # the head is to hear what is free before it hears who has it next
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}
         busy = [port for port in message.ports if not self._is_port_free(port)]
         ok = not (busy or self._leases.is_draining) and self._bundles.prepare(
