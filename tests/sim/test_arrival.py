@@ -234,6 +234,86 @@ def test_jobs_at_their_own_times(tmp_path: Path, policy: str, jct_mean_s: float)
         assert head in text
 
 
+MURI = "job_id,num_gpu,submit_time,iterations,model_name,iteration_time"
+STAGES = ",resource_time_0,resource_time_1,resource_time_2"
+
+
+@pytest.mark.parametrize(
+    ("policy", "more", "jct_mean_s"),
+    [
+        # The GPU works 101.5 s for a, then 10.15 s for b, and each start takes 10 s, or nothing.
+        ("fifo", (), (111.5 + 131.65 - 50) / 2),
+        ("fifo", ("--no-overheads",), (101.5 + 111.65 - 50) / 2),
+        # b comes at 50 and passes a, which loses 10 s of what it did until then, or nothing.
+        ("srtf", ("--rules", "muri"), (121.65 + 10.15) / 2),
+        ("srtf", ("--rules", "muri", "--no-overheads"), (111.65 + 10.15) / 2),
+    ],
+)
+def test_overheads_at_starts_and_at_events(
+    tmp_path: Path, policy: str, more: tuple[str, ...], jct_mean_s: float
+) -> None:
+    given = timed(tmp_path, MURI, "a,1,0,100,bert,1000", "b,1,50000,10,bert,1000")
+    result = CliRunner().invoke(app, [*given, "--policy", policy, "--json", *more])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["jct_mean_s"] == pytest.approx(jct_mean_s, abs=1e-3)
+
+
+def test_equals_go_by_number_where_names_are_numbers(tmp_path: Path) -> None:
+    """Jobs 0 to 9 take a second each, and 10, five times as long, comes last."""
+    rows = [f"{name},1,0,{5000 if name == 10 else 1000},bert,1" for name in range(11)]
+    given = timed(tmp_path, MURI, *rows)
+    more = ["--policy", "fifo", "--no-overheads", "--json"]
+    result = CliRunner().invoke(app, [*given, *more])
+    assert result.exit_code == 0, result.output
+    jct_mean_s = 1.015 * (sum(range(1, 11)) + 15) / 11
+    assert json.loads(result.stdout)["jct_mean_s"] == pytest.approx(jct_mean_s, abs=1e-3)
+
+
+@pytest.mark.parametrize("policy", ["muri-s", "Muri-L", "antman", "themis"])
+def test_policies_that_no_cluster_runs(tmp_path: Path, policy: str) -> None:
+    given = timed(tmp_path, MURI + STAGES, "1,1,0,100,bert,1000,0,900,100")
+    page = tmp_path / "p.html"
+    more = ["--policy", policy, "--rules", "muri", "--json", "--report", str(page)]
+    result = CliRunner().invoke(app, [*given, *more])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["jct_mean_s"] == 101.5
+    assert "Waiting over time" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--policy", "muri"), "there is no policy 'muri'; there are: fifo, sjf, "),
+        (
+            ("--policy", "muri"),
+            "with --rules muri srtf, srsf, tiresias, antman, muri-l, muri-s",
+        ),
+        (("--policy", "muri-s"), "no cluster runs the policy 'muri-s'; it needs --rules muri"),
+        (("--policy", "fifo", "--rules", "muri"), "--rules muri has no policy 'fifo'; it has srtf"),
+        (("--policy", "nobody", "--rules", "muri"), "there is no policy 'nobody'"),
+        (
+            ("--policy", "antman", "--rules", "muri"),
+            "policy antman needs the stage times of every job's iteration, and job a has none",
+        ),
+        (
+            ("--policy", "fgd", "--rules", "muri", "--arrival", "order"),
+            "--rules needs --arrival time",
+        ),
+        (
+            ("--policy", "fgd", "--no-overheads", "--arrival", "order"),
+            "--overheads needs --arrival time",
+        ),
+    ],
+)
+def test_rules_that_do_not_go_with_a_policy(
+    tmp_path: Path, more: tuple[str, ...], says: str
+) -> None:
+    given = timed(tmp_path, MURI, "a,1,0,100,bert,1000")
+    result = CliRunner().invoke(app, [*given, *more])
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
 @pytest.mark.parametrize(
     ("queue", "code", "says"),
     [("q", 0, '"finished": 2'), ("p", 2, "there is no queue 'q'; there are p")],

@@ -74,6 +74,13 @@ def test_a_muri_job_takes_its_iterations(tmp_path: Path) -> None:
     [job] = read_jobs(written(tmp_path, MURI + "7,16,2000,100,bert,500\n"))
     assert (job.num_gpu, job.submitted_s, job.workload) == (16, 2.0, "bert")
     assert job.duration_s == pytest.approx(50 * 1.015)
+    assert (job.stages_ms, job.stated_s, job.priority) == ((), None, 0)
+
+
+def test_a_muri_job_tells_its_stages(tmp_path: Path) -> None:
+    header = MURI[:-1] + ",duration,resource_time_0,resource_time_1,resource_time_2,priority\n"
+    [job] = read_jobs(written(tmp_path, header + "7,1,0,100,bert,500,50000,446,8,0.5,1\n"))
+    assert (job.stages_ms, job.stated_s, job.priority) == ((446, 8, 0.5), 50, -1)
 
 
 def test_a_philly_job_over_two_machines(tmp_path: Path) -> None:

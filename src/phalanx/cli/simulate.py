@@ -23,6 +23,13 @@ class Arrival(str, Enum):
     time = "time"
 
 
+class Rules(str, Enum):
+    """Whose rules jobs run by, with their own times."""
+
+    cluster = "cluster"
+    muri = "muri"
+
+
 def simulate(
     nodes: Annotated[
         Path | None, typer.Option(help="The machines: openb or plain CSV, also .gz.")
@@ -39,6 +46,20 @@ def simulate(
         Arrival,
         typer.Option(help="order: pods come one by one and stay. time: at their own times."),
     ] = Arrival.order,
+    rules: Annotated[
+        Rules,
+        typer.Option(
+            help="With --arrival time: cluster, or muri: those of Muri's published tables, for "
+            "srtf, srsf, tiresias, muri-s, muri-l, antman and themis."
+        ),
+    ] = Rules.cluster,
+    overheads: Annotated[
+        bool | None,
+        typer.Option(
+            "--overheads/--no-overheads",
+            help="With --arrival time: starts cost time or not (yes where the trace names models).",
+        ),
+    ] = None,
     inflate: Annotated[
         float | None,
         typer.Option(min=0.0, help="Copy pods until so much of all GPUs is asked for (1.3)."),
@@ -98,6 +119,8 @@ def simulate(
         pods=pods,
         policies=tuple(policy),
         over_time=arrival is Arrival.time,
+        published=rules is Rules.muri,
+        overheads=overheads,
         inflate=inflate,
         seed=seed,
         queues=queues,

@@ -29,6 +29,10 @@ class Request:
     pods: Path
     policies: tuple[str, ...]
     over_time: bool = False
+    published: bool = False
+    """The rules of Muri's simulator instead of a cluster's."""
+    overheads: bool | None = None
+    """Whether starts cost time; None: where the trace names models."""
     inflate: float | None = None
     seed: int = 42
     queues: Path | None = None
@@ -45,6 +49,9 @@ def run(request: Request, *, warn: Write) -> list[ReportRun]:
         raise RequestError(f"--policy names one twice: {', '.join(request.policies)}")
     if request.queues is not None and not request.over_time:
         raise RequestError("--queues needs --arrival time: pods that stay have no queue to wait in")
+    if not request.over_time and (request.published or request.overheads is not None):
+        option = "--rules" if request.published else "--overheads"
+        raise RequestError(f"{option} needs --arrival time: pods that stay start once, at once")
     if request.inflate is not None and request.over_time:
         raise RequestError("--inflate needs --arrival order: copies have no time of their own")
     nodes, jobs = read_nodes(request.nodes), read_jobs(request.pods)
@@ -61,17 +68,19 @@ def run(request: Request, *, warn: Write) -> list[ReportRun]:
 def _over_time(
     request: Request, nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], warn: Write
 ) -> list[ReportRun]:
-    from phalanx.sim.over_time import run_policy, timed_jobs, usable_configuration
+    from phalanx.sim.over_time import run_policy, timed_jobs, usable_policy
 
-    configs = [usable_configuration(policy) for policy in request.policies]
+    chosen = [usable_policy(policy, published=request.published) for policy in request.policies]
     timed = timed_jobs(jobs, str(request.pods))
     if len(timed) < len(jobs):
         left = f"{len(jobs) - len(timed):,} of {len(jobs):,} jobs"
         warn(f"{request.pods}: {left} have no submission or no run time; they are left out")
     shown = []
-    for policy, config in zip(request.policies, configs, strict=True):
-        with progress(policy) as report:
-            shown.append(run_policy(nodes, timed, policy, config, request.queues, report))
+    for policy in chosen:
+        with progress(policy.name) as report:
+            shown.append(
+                run_policy(nodes, timed, policy, request.queues, request.overheads, report)
+            )
     return shown
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +18,13 @@ from phalanx.policies.fragmentation.catalogue import POLICIES, UnknownPolicyErro
 from phalanx.sim.report.run import Curve, Figure, ReportRun
 from phalanx.sim.timed import (
     CLASSIC,
+    PUBLISHED,
+    PUBLISHED_POLICIES,
     Measures,
     Progress,
     QueueMeasures,
     Result,
+    Rules,
     WorkloadError,
     classic,
     from_trace,
@@ -27,6 +32,7 @@ from phalanx.sim.timed import (
     read_queues,
     simulate,
 )
+from phalanx.sim.timed.studied import STUDIED, simulate_studied
 from phalanx.sim.traces.records import TraceJob, TraceNode
 
 INTERVALS = 240
@@ -43,15 +49,53 @@ class UnknownTimedPolicyError(PhalanxError, ValueError):
     def __str__(self) -> str:
         return (
             f"there is no policy {self.name!r}; there are: {', '.join((*CLASSIC, *POLICIES))}, "
+            f"with --rules muri {', '.join((*PUBLISHED_POLICIES, *STUDIED))}, "
             "and any scheduler configuration (.yaml)"
         )
 
 
-def usable_configuration(policy: str) -> Configuration:
-    """The scheduler configuration of a policy's name, or of a file (.yaml, .yml).
+class RulesError(PhalanxError, ValueError):
+    """A policy that does not exist under the rules that were asked for."""
 
-    Raises UnknownTimedPolicyError, and BatchFileError for a file that is wrong.
+
+CLUSTER = Rules()
+"""Those of a cluster that may evict at every cycle."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """A policy and how its jobs are simulated: under the configuration and these rules, with GPUs
+    counted on one machine where `pooled`; or, without a configuration, as a studied policy."""
+
+    name: str
+    config: Configuration | None
+    rules: Rules = CLUSTER
+    pooled: bool = False
+
+
+def usable_policy(policy: str, *, published: bool = False) -> Chosen:
+    """The policy of a name, or of a file (.yaml, .yml), by the rules of a cluster or `published`.
+
+    Raises UnknownTimedPolicyError, RulesError, and BatchFileError for a file that is wrong.
     """
+    name = policy.lower()
+    if published and name in PUBLISHED_POLICIES:
+        config = classic(name, anew=True)
+        return Chosen(name=policy, config=config, rules=PUBLISHED, pooled=name == "tiresias")
+    if name in STUDIED:
+        if not published:
+            raise RulesError(f"no cluster runs the policy {policy!r}; it needs --rules muri")
+        return Chosen(name=policy, config=None)
+    config = _configuration(policy)
+    if published:
+        raise RulesError(
+            f"--rules muri has no policy {policy!r}; "
+            f"it has {', '.join((*PUBLISHED_POLICIES, *STUDIED))}"
+        )
+    return Chosen(name=policy, config=config)
+
+
+def _configuration(policy: str) -> Configuration:
     if Path(policy).suffix in (".yaml", ".yml"):
         return parse_volcano(_text(policy), known_plugins(), policy)
     if policy.lower() in CLASSIC:
@@ -65,16 +109,19 @@ def usable_configuration(policy: str) -> Configuration:
 def run_policy(
     nodes: Sequence[TraceNode],
     jobs: Sequence[TraceJob],
-    label: str,
-    config: Configuration,
+    policy: Chosen,
     queues: Path | None,
+    overheads: bool | None,
     report: Callable[[float, float], None],
 ) -> ReportRun:
-    """Simulate the jobs under a configuration.
+    """Simulate the jobs under a policy.
 
-    Without a file of queues each queue that a job names has weight 1. Raises PhalanxError.
+    Without a file of queues each queue that a job names has weight 1. What starts cost is added or
+    not by `overheads`; None adds it where the trace names models. Raises PhalanxError.
     """
-    machines, work = from_trace(nodes, jobs, overheads=any(job.workload for job in jobs))
+    if overheads is None:
+        overheads = any(job.workload for job in jobs)
+    machines, work = from_trace(nodes, jobs, pooled=policy.pooled, overheads=overheads)
     if queues is None:
         known = tuple(QueueSpec(name=name) for name in sorted({job.queue for job in jobs}))
     else:
@@ -83,12 +130,15 @@ def run_policy(
     def progress(state: Progress) -> None:
         report(state.finished, state.jobs)
 
-    result = simulate(
-        work,
-        machines,
-        config=config,
+    if policy.config is None:
+        run = partial(simulate_studied, policy.name.lower())
+    else:
+        run = partial(simulate, config=policy.config, rules=policy.rules)
+    result = run(
+        jobs=work,
+        nodes=machines,
         queues=known,
-        name=label,
+        name=policy.name,
         clock=time.perf_counter,
         progress=progress,
     )

@@ -7,14 +7,23 @@
 
 from phalanx.sim.timed.adapting import from_trace
 from phalanx.sim.timed.loop import Progress, simulate
-from phalanx.sim.timed.policies import CLASSIC, PUBLISHED, classic, placed
+from phalanx.sim.timed.policies import CLASSIC, PUBLISHED, PUBLISHED_POLICIES, classic, placed
 from phalanx.sim.timed.queues import read_queues
 from phalanx.sim.timed.result import JobRecord, Measures, QueueMeasures, Result, Series
-from phalanx.sim.timed.workload import Job, KeptApart, Part, Rules, WorkloadError, machine
+from phalanx.sim.timed.workload import (
+    Job,
+    KeptApart,
+    Part,
+    Rules,
+    Training,
+    WorkloadError,
+    machine,
+)
 
 __all__ = [
     "CLASSIC",
     "PUBLISHED",
+    "PUBLISHED_POLICIES",
     "Job",
     "JobRecord",
     "KeptApart",
@@ -25,6 +34,7 @@ __all__ = [
     "Result",
     "Rules",
     "Series",
+    "Training",
     "WorkloadError",
     "classic",
     "from_trace",

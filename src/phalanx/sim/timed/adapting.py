@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from phalanx.batch.specs import Affinity, Amounts, Match, NodeSpec, Shape
-from phalanx.sim.timed.workload import GPU, Job, Part, WorkloadError, machine
+from phalanx.sim.timed.workload import GPU, Job, Part, Training, WorkloadError, machine
 from phalanx.sim.traces.records import TraceJob, TraceNode
 
 MODEL = "gpu-model"
@@ -100,6 +100,18 @@ def _job(
         queue=job.queue,
         priority=job.priority,
         overhead_s=overhead_s,
+        training=_training(job),
+    )
+
+
+def _training(job: TraceJob) -> Training | None:
+    """An iteration takes its part of the run time, with what the trace's form adds to that."""
+    if not job.iterations or job.duration_s is None:
+        return None
+    return Training(
+        iteration_s=job.duration_s / job.iterations,
+        stages_s=tuple(stage / 1000 for stage in job.stages_ms),
+        stated_s=job.stated_s,
     )
 
 

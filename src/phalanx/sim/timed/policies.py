@@ -10,6 +10,9 @@ from phalanx.sim.timed.workload import Rules
 CLASSIC = ("fifo", "sjf", "srtf", "srsf", "tiresias")
 """Policies that need no file; each is the plugin of that name before gang."""
 
+PUBLISHED_POLICIES = ("srtf", "srsf", "tiresias")
+"""Those that were published with figures: see PUBLISHED."""
+
 _YAML = """\
 actions: "{actions}"
 tiers:
@@ -37,7 +40,7 @@ def classic(policy: str, *, anew: bool = False) -> Configuration:
     """
     if policy not in CLASSIC:
         raise KeyError(policy)
-    evicts = policy in ("srtf", "srsf", "tiresias") and not anew
+    evicts = policy in PUBLISHED_POLICIES and not anew
     text = _YAML.format(policy=policy, actions="allocate, preempt" if evicts else "allocate")
     return parse_volcano(text, known_plugins())
 

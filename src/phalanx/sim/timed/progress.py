@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from phalanx.batch.specs import Shape
 from phalanx.sim.timed.workload import Job
 
+LONGEST = 20
+"""Digits of the numbers that are put in order as such."""
+
 
 class Run:
     """Tasks of one job that started together and have the same work left.
@@ -46,13 +49,15 @@ class Work:
     """One job from its submission to its end."""
 
     __slots__ = (
-        "done", "finish", "group", "job", "left", "preemptions", "ran", "running", "runs",
+        "called", "done", "finish", "group", "job", "left", "preemptions", "ran", "running", "runs",
         "shapes", "since", "size", "start", "turn", "uid",
     )  # fmt: skip
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.uid = f"default/{job.name}"
+        self.called = _called(job.name)
+        """Its gang's name."""
+        self.uid = f"default/{self.called}"
         self.group = job.name.encode()
         """Its gang's group."""
         self.size = job.size
@@ -146,3 +151,9 @@ class Work:
         if not self.running and self.since is not None:
             self.ran += now - self.since
             self.since = None
+
+
+def _called(name: str) -> str:
+    """A name by which equals are put in order. The head's scheduler does that as with all texts, so
+    numbers are made equally long: 9 comes before 10."""
+    return name.rjust(LONGEST) if name.isdecimal() else name

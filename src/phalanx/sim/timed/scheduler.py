@@ -223,7 +223,7 @@ class SimulatedScheduler:
 
     def rests(self, gang: Gang) -> None:
         """See Listener. No machine refuses, so a plan gave places to fewer than the minimum."""
-        raise AssertionError(f"job {gang.name} was to start with too few tasks")
+        raise AssertionError(f"job {gang.name.strip()} was to start with too few tasks")
 
     def over(self, gang: Gang) -> None:
         """See Listener."""
@@ -243,7 +243,7 @@ def _gang(work: Work) -> Gang:
     job = work.job
     return Gang(
         group=work.group,
-        name=job.name,
+        name=work.called,
         queue=job.queue,
         priority=job.priority,
         min_members=job.least,

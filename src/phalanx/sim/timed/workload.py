@@ -37,11 +37,25 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     count: int = 1
 
 
+class Training(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is known of the iterations of a training job that has its GPUs to itself.
+
+    `iteration_s` is what one takes; `stages_s` the parts of that in which it prepares data,
+    computes on GPUs and waits for the network, empty where nobody told. `stated_s` is the run time
+    that its trace states; None for none but the truth.
+    """
+
+    iteration_s: float
+    stages_s: tuple[float, ...] = ()
+    stated_s: float | None = None
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Work that is submitted at one time.
 
     `work_s` is the time that each task runs where nothing disturbs it. `min_tasks` of its tasks
-    start together or none does; None stands for all. Each start costs `overhead_s` more.
+    start together or none does; None stands for all. Each start costs `overhead_s` more. `training`
+    is for policies that have jobs share GPUs.
     """
 
     name: str
@@ -55,6 +69,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""
     reservation: str = ""
     licenses: tuple[tuple[str, int], ...] = ()
+    training: Training | None = None
 
     @property
     def size(self) -> int:

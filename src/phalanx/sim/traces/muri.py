@@ -9,10 +9,8 @@ from phalanx.sim.traces.fields import rows_of, unique
 from phalanx.sim.traces.records import TraceJob
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "iteration_time")
-MORE = (
-    "batch_size", "duration", "interval", "resource_time_0", "resource_time_1", "resource_time_2",
-    "priority",
-)  # fmt: skip
+STAGES = ("resource_time_0", "resource_time_1", "resource_time_2")
+MORE = ("batch_size", "duration", "interval", *STAGES, "priority")
 PROFILING = 1.015
 """The original's simulator lengthens each job by this factor."""
 
@@ -20,8 +18,9 @@ PROFILING = 1.015
 def read_jobs(path: Path) -> list[TraceJob]:
     """Jobs in order of the file; work in seconds = iterations * iteration_time / 1000 * 1.015.
 
-    GPUs are in all: what is more than a node has is spread over whole nodes. Raises TraceError,
-    also where jobs do not come in order of their submission.
+    GPUs are in all: what is more than a node has is spread over whole nodes. The column `priority`
+    is 0 for jobs to which GPUs are guaranteed and 1 for opportunistic ones; these come behind, with
+    a priority of -1. Raises TraceError, also where jobs do not come in order of their submission.
     """
     jobs: list[TraceJob] = []
     last_s = 0.0
@@ -38,6 +37,8 @@ def read_jobs(path: Path) -> list[TraceJob]:
         last_s = submitted_s
         iterations = row.count("iterations")
         iteration_ms = row.number("iteration_time")
+        stated_ms = row.optional_number("duration")
+        has_stages = all(name in row.fields for name in STAGES)
         jobs.append(
             TraceJob(
                 name=row.text("job_id"),
@@ -45,10 +46,12 @@ def read_jobs(path: Path) -> list[TraceJob]:
                 gpu_milli=WHOLE,
                 submitted_s=submitted_s,
                 duration_s=iterations * iteration_ms / 1000 * PROFILING,
-                priority=row.count("priority", 0),
+                priority=-row.count("priority", 0),
                 workload=row.text("model_name"),
                 iterations=iterations,
                 iteration_ms=iteration_ms,
+                stages_ms=tuple(row.number(name) for name in STAGES) if has_stages else (),
+                stated_s=None if stated_ms is None else stated_ms / 1000,
             )
         )
     return jobs

@@ -38,7 +38,9 @@ class TraceJob:
 
     Times are seconds since the trace's beginning, None where the trace does not tell. `gpu_milli`
     is thousandths of each GPU; `models` the GPU models that will do, empty for any. `workload`,
-    `iterations` and `iteration_ms` describe training jobs where they are known.
+    `iterations` and `iteration_ms` describe training jobs where they are known, and so do
+    `stages_ms` (how long an iteration prepares data, computes and is on the network) and
+    `stated_s`, the run time in the trace's own words.
     """
 
     name: str
@@ -58,6 +60,8 @@ class TraceJob:
     workload: str = ""
     iterations: int = 0
     iteration_ms: float = 0.0
+    stages_ms: tuple[float, ...] = ()
+    stated_s: float | None = None
 
     @property
     def shape(self) -> Shape:

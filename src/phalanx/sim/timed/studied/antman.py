@@ -1,0 +1,145 @@
+"""AntMan: guests run on GPUs of jobs to which these are guaranteed, while those do not use them.
+
+After AntMan (Xiao et al., OSDI 2020), as Muri's simulator has it. Jobs of a priority below 0 are
+guests, all others hosts; nobody is stopped, and hosts come first, in order of submission.
+
+- A host has GPUs to itself, as far as hosts go, and loses no speed to guests. One that does not
+  fit keeps what is free on the machine with most, and waits there for the rest; one larger than a
+  machine keeps whole machines.
+- A guest takes the GPUs with the least load, on any machines. Each GPU has one guest at most.
+- A guest is as slow as the slowest of its GPUs lets it be (`stages.guest_s`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.sim.timed.studied.live import Decision, Live, Terms, needs_stages
+from phalanx.sim.timed.studied.stages import guest_s
+from phalanx.sim.timed.workload import Job
+
+HOST_LOAD = 0.1
+STARTED = 0.01
+"""The part of a host's load that counts from its start on; the rest counts while it waits, too."""
+GUEST_LOAD = 0.9
+FULL = 0.8
+"""A GPU takes no guest at this load."""
+
+
+class Gpu:
+    """`load` is a running sum in floating point: guests go by it, and where nothing runs what
+    rounding has left of it decides, in Muri's simulator as here."""
+
+    __slots__ = ("guests", "host", "load", "machine")
+
+    def __init__(self, machine: int) -> None:
+        self.machine = machine
+        self.load = 0.0
+        self.host: Live | None = None
+        self.guests: list[Live] = []
+
+
+class AntMan:
+    """See Policy. `gpus` is the number on each machine."""
+
+    def __init__(self, name: str, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
+        needs_stages(name, jobs)
+        self._machines = [[Gpu(at) for _ in range(count)] for at, count in enumerate(gpus)]
+        self._gpus = [gpu for machine in self._machines for gpu in machine]
+        self._largest = max(gpus)
+        self._kept: dict[Live, list[Gpu]] = {}
+        """What each job has, or waits with."""
+        self._running: dict[Live, None] = {}
+
+    def decide(self, live: list[Live], now: float) -> Decision:
+        """See Policy."""
+        live.sort(key=lambda one: (_is_guest(one), one.number))
+        for one in live:
+            if one not in self._running:
+                self._invite(one) if _is_guest(one) else self._keep(one)
+        held = [sum(bool(gpu.host or gpu.guests) for gpu in m) for m in self._machines]
+        return Decision(
+            terms={
+                one: Terms(pace=self._pace(one), overhead_s=one.job.overhead_s)
+                for one in live
+                if one in self._running
+            },
+            held=held,
+        )
+
+    def leave(self, one: Live) -> None:
+        """See Policy."""
+        del self._running[one]
+        for gpu in self._kept.pop(one):
+            if _is_guest(one):
+                gpu.guests.remove(one)
+                gpu.load -= GUEST_LOAD
+            else:
+                gpu.host = None
+                gpu.load -= HOST_LOAD
+
+    def _keep(self, host: Live) -> None:
+        """Have it keep what it can of what it lacks; with all of it, it starts. One that is too
+        large for the cluster keeps nothing."""
+        if host.gpus > len(self._gpus):
+            return
+        kept = self._kept.setdefault(host, [])
+        for gpu in self._on_one(host, kept) if host.gpus <= self._largest else self._whole(host):
+            gpu.host = host
+            gpu.load += HOST_LOAD - STARTED
+            kept.append(gpu)
+        if len(kept) == host.gpus:
+            self._running[host] = None
+            for gpu in kept:
+                gpu.load += STARTED
+
+    def _on_one(self, host: Live, kept: Sequence[Gpu]) -> list[Gpu]:
+        """Free GPUs of one machine: of that on which it keeps some, else of the first with enough,
+        else of the first with most."""
+        lacks = host.gpus - len(kept)
+        if kept:
+            return _free(self._machines[kept[0].machine])[:lacks]
+        free = [_free(machine) for machine in self._machines]
+        enough = (gpus for gpus in free if len(gpus) >= lacks)
+        return next(enough, max(free, key=len))[:lacks]
+
+    def _whole(self, host: Live) -> list[Gpu]:
+        """Free machines. Those of jobs that want part of a machine besides are counted as whole."""
+        lacks = host.gpus - len(self._kept[host])
+        taken: list[Gpu] = []
+        for machine in self._machines:
+            if len(taken) < lacks and len(_free(machine)) == self._largest:
+                taken += machine
+        return taken[:lacks]
+
+    def _invite(self, guest: Live) -> None:
+        """Place it, all of it or nothing."""
+        room = [gpu for gpu in self._gpus if gpu.load < FULL]
+        if len(room) < guest.gpus:
+            return
+        self._running[guest] = None
+        self._kept[guest] = sorted(room, key=lambda gpu: gpu.load)[: guest.gpus]
+        for gpu in self._kept[guest]:
+            gpu.guests.append(guest)
+            gpu.load += GUEST_LOAD
+
+    def _pace(self, one: Live) -> float:
+        """1 for a host, and for a guest where no host runs."""
+        if not _is_guest(one):
+            return 1.0
+        mine = one.training
+        slowest = mine.iteration_s
+        for gpu in self._kept[one]:
+            if gpu.host is not None and gpu.host in self._running:
+                its = gpu.host.training
+                slowest = max(slowest, guest_s(mine.stages_s, its.stages_s, its.iteration_s))
+        return slowest / mine.iteration_s
+
+
+def _is_guest(one: Live) -> bool:
+    return one.job.priority < 0
+
+
+def _free(machine: Sequence[Gpu]) -> list[Gpu]:
+    """GPUs without a host."""
+    return [gpu for gpu in machine if gpu.host is None]

@@ -1,0 +1,37 @@
+"""The studied policies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from phalanx.sim.timed.studied.antman import AntMan
+from phalanx.sim.timed.studied.live import Policy
+from phalanx.sim.timed.studied.muri import Muri, Rank, least_attained, least_left
+from phalanx.sim.timed.studied.themis import Themis
+from phalanx.sim.timed.workload import Job
+
+Made = Callable[[str, Sequence[int], Sequence[Job]], Policy]
+"""From its name, the GPUs of each machine and the jobs to come."""
+
+
+def _muri(rank: Rank) -> Made:
+    return lambda name, gpus, jobs: Muri(name, rank, gpus, jobs)
+
+
+_MADE: dict[str, Made] = {
+    "antman": AntMan,
+    "muri-l": _muri(least_attained),
+    "muri-s": _muri(least_left),
+    "themis": Themis,
+}
+STUDIED = tuple(_MADE)
+"""Their names."""
+
+
+def studied(name: str, gpus: Sequence[int], jobs: Sequence[Job]) -> Policy:
+    """A policy for machines of so many GPUs each, and these jobs.
+
+    Raises KeyError for a name not in STUDIED, and WorkloadError for jobs that do not tell what the
+    policy goes by.
+    """
+    return _MADE[name](name, gpus, jobs)

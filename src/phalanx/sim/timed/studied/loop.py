@@ -1,0 +1,181 @@
+"""Virtual time for the studied policies: everything is decided anew at each arrival and finish.
+
+Equal inputs give equal results. Machines have GPUs and nothing else: jobs that ask for a part of a
+GPU, or that may run with fewer tasks than all, are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from phalanx.batch.cluster import Cluster
+from phalanx.batch.specs import NodeSpec, QueueSpec, Snapshot
+from phalanx.sim.timed.fragmentation import Fragmentation, typical
+from phalanx.sim.timed.loop import Clock, Progress
+from phalanx.sim.timed.policies import classic
+from phalanx.sim.timed.progress import Work
+from phalanx.sim.timed.recorder import Recorder
+from phalanx.sim.timed.result import Result
+from phalanx.sim.timed.studied.catalogue import studied
+from phalanx.sim.timed.studied.live import Decision, Live
+from phalanx.sim.timed.summary import summarise
+from phalanx.sim.timed.workload import GPU, Job, WorkloadError, check, requested
+
+TOGETHER = 1e-9
+"""Finishes that differ by no more, relatively, are one event, as in Muri's simulator: else rounding
+would have equal jobs that ran together pay one more overhead."""
+TOGETHER_S = 1e-4
+"""A finish so close to an arrival is one event with it."""
+
+
+def simulate_studied(
+    policy: str,
+    jobs: Sequence[Job],
+    nodes: Sequence[NodeSpec],
+    *,
+    queues: Sequence[QueueSpec] = (QueueSpec(name="default"),),
+    name: str = "",
+    clock: Clock | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Run the jobs under a policy of STUDIED until all that can has finished.
+
+    Where GPUs are shared, `utilisation_pct` may be above 100: it counts the time that work would
+    have taken alone. `clock` and `progress` are those of `phalanx.sim.timed.simulate`. Raises
+    KeyError for a name not in STUDIED, and WorkloadError for what cannot be simulated.
+    """
+    check(jobs, nodes, queues)
+    for job in jobs:
+        _check(job)
+    return _Run(policy, jobs, nodes, queues, clock).run(name, progress)
+
+
+def _check(job: Job) -> None:
+    if job.amount(GPU) < 1 or any(requested(part.shape, GPU) % 1 for part in job.parts):
+        raise WorkloadError(
+            f"job {job.name} asks for {job.amount(GPU):g} GPUs; this policy is for jobs of one or "
+            "more whole ones"
+        )
+    if job.least < job.size:
+        raise WorkloadError(
+            f"job {job.name} may start with {job.least} of its {job.size} tasks; under this policy "
+            "all of a job runs or nothing"
+        )
+
+
+class _Run:
+    def __init__(
+        self,
+        policy: str,
+        jobs: Sequence[Job],
+        nodes: Sequence[NodeSpec],
+        queues: Sequence[QueueSpec],
+        clock: Clock | None,
+    ) -> None:
+        self._works = [Work(job) for job in sorted(jobs, key=lambda job: job.submit_s)]
+        self._arrived = 0
+        self._live: list[Live] = []
+        self._queues = queues
+        self._clock = clock
+        self._cluster = Cluster(
+            Snapshot(config=classic("fifo"), nodes=tuple(nodes), queues=tuple(queues))
+        )
+        self._column = self._cluster.dims.index[GPU]
+        gpus = [round(dict(node.capacity).get(GPU, 0.0)) for node in self._cluster.nodes]
+        self._policy = studied(policy, gpus, jobs)
+        fragmentation = Fragmentation(self._cluster.dims, GPU, typical(jobs))
+        self._recorder = Recorder(self._cluster, GPU, fragmentation, 0.0)
+        self._events = self._decisions = 0
+        self._deciding_s = 0.0
+        self._held: dict[str, float] = {}
+        """GPU-seconds by queue; who shares a GPU counts it whole."""
+
+    def run(self, name: str, progress: Callable[[Progress], None] | None) -> Result:
+        now = 0.0
+        while True:
+            arrival = self._next_arrival()
+            finish, ending = self._next_finish()
+            if arrival == finish == math.inf:
+                break
+            if math.isclose(arrival, finish, rel_tol=TOGETHER, abs_tol=TOGETHER_S):
+                now = arrival
+            else:
+                now = min(arrival, finish)
+                ending = ending if finish < arrival else []
+            self._happen(ending, now)
+            if progress is not None:
+                progress(self._told(now))
+        return summarise(
+            name=name,
+            works=self._works,
+            queues=self._queues,
+            recorder=self._recorder,
+            resource=GPU,
+            useful=sum(w.job.work_s * w.job.amount(GPU) for w in self._works if w.finish),
+            held=self._held,
+            end_s=now,
+            cycles=self._events,
+            decisions=self._decisions,
+            deciding_s=None if self._clock is None else self._deciding_s,
+        )
+
+    def _next_arrival(self) -> float:
+        waits = self._arrived < len(self._works)
+        return self._works[self._arrived].job.submit_s if waits else math.inf
+
+    def _next_finish(self) -> tuple[float, list[Live]]:
+        """The first finish, and whose. Of those together the first in order tells the time."""
+        running = [one for one in self._live if one.terms is not None]
+        first = min((one.due for one in running), default=math.inf)
+        ending = [one for one in running if math.isclose(one.due, first, rel_tol=TOGETHER)]
+        return (ending[0].due if ending else math.inf), ending
+
+    def _happen(self, ending: Sequence[Live], now: float) -> None:
+        """An event, and what is decided upon it."""
+        self._recorder.pass_time(now)
+        for one in self._live:
+            if one.terms is not None:
+                queue = one.job.queue
+                held = one.gpus * (now - one.since)
+                self._held[queue] = self._held.get(queue, 0.0) + held
+        for one in ending:
+            one.work.finish = now
+            self._live.remove(one)
+            self._policy.leave(one)
+        while self._next_arrival() <= now:
+            self._live.append(Live(self._works[self._arrived], self._arrived))
+            self._arrived += 1
+        for one in self._live:
+            one.pass_time(now)
+        clock = self._clock or (lambda: 0.0)
+        start = clock()
+        decision = self._policy.decide(self._live, now)
+        self._deciding_s += clock() - start
+        self._events += 1
+        self._carry_out(decision, now)
+
+    def _carry_out(self, decision: Decision, now: float) -> None:
+        for one in self._live:
+            terms = decision.terms.get(one)
+            if (terms is None) != (one.terms is None):
+                self._decisions += 1
+            if terms is None and one.terms is not None:
+                one.work.preemptions += 1
+            if terms is not None and one.work.start is None:
+                one.work.start = now
+            one.terms = terms
+        self._recorder.take(sum(decision.held) - self._recorder.allocated)
+        column, unit = self._column, self._cluster.dims.scale[self._column]
+        capacity = self._cluster.capacity[:, column]
+        self._cluster.idle[:, column] = capacity - [round(n * unit) for n in decision.held]
+        running = len(decision.terms)
+        self._recorder.sample(self._cluster, now, running, len(self._live) - running)
+
+    def _told(self, now: float) -> Progress:
+        return Progress(
+            now_s=now,
+            submitted=self._arrived,
+            finished=self._arrived - len(self._live),
+            jobs=len(self._works),
+        )

@@ -1,0 +1,80 @@
+"""Who goes with whom, so that the sum of weights is largest.
+
+Weights depend on kinds alone, and many are of one kind. So what is asked is how many couples of
+each two kinds there are, a small integer program, which HiGHS solves (`scipy.optimize.milp`); of a
+kind, who stands first goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from typing import TypeAlias
+
+import numpy as np
+
+from phalanx.sim.timed.workload import WorkloadError
+
+Kind: TypeAlias = tuple[tuple[float, ...], ...]
+Weight: TypeAlias = Callable[[Kind, Kind], float]
+
+
+def matched(kinds: Sequence[Kind], weight: Weight) -> list[int | None]:
+    """The partner of each, None for who stays alone.
+
+    `weight`, a function of a module, tells what two kinds are worth together, in any order; 0 or
+    less keeps them apart. Equal arguments give equal partners, also where several choices are the
+    best. Raises WorkloadError where scipy is not installed.
+    """
+    of_kind: dict[Kind, list[int]] = {kind: [] for kind in sorted(set(kinds))}
+    for i, kind in enumerate(kinds):
+        of_kind[kind].append(i)
+    partner: list[int | None] = [None] * len(kinds)
+    counts = tuple(map(len, of_kind.values()))
+    for (one, other), number in _couples(tuple(of_kind), counts, weight):
+        for _ in range(number):
+            i, j = of_kind[one].pop(0), of_kind[other].pop(0)
+            partner[i], partner[j] = j, i
+    return partner
+
+
+@lru_cache(maxsize=65_536)
+def _couples(
+    kinds: tuple[Kind, ...], counts: tuple[int, ...], weight: Weight
+) -> list[tuple[tuple[Kind, Kind], int]]:
+    """How many couples of two kinds, where so many are of each. Most events ask what one before
+    them did."""
+    pairs = [
+        (a, b, weight(kinds[a], kinds[b]))
+        for a, b in combinations_with_replacement(range(len(kinds)), 2)
+        if a != b or counts[a] > 1
+    ]
+    pairs = [pair for pair in pairs if pair[2] > 0]
+    if not pairs:
+        return []
+    try:
+        from scipy.optimize import LinearConstraint, milp
+    except ImportError:
+        raise WorkloadError(
+            "Muri's grouping needs scipy for its matching: pip install 'phalanx[packing]'"
+        ) from None
+
+    taken = np.zeros((len(kinds), len(pairs)))
+    for column, (a, b, _) in enumerate(pairs):
+        taken[a, column] += 1
+        taken[b, column] += 1
+    # Without presolve, which writes a line of its own to the standard output at times.
+    found = milp(
+        [-value for _, _, value in pairs],
+        constraints=LinearConstraint(taken, ub=counts),
+        integrality=np.ones(len(pairs)),
+        options={"mip_rel_gap": 0.0, "presolve": False},
+    )
+    assert found.success, found.message
+    numbers = np.rint(found.x).astype(int).tolist()
+    return [
+        ((kinds[a], kinds[b]), number)
+        for (a, b, _), number in zip(pairs, numbers, strict=True)
+        if number
+    ]

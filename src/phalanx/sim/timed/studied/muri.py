@@ -1,0 +1,154 @@
+"""Muri: up to four jobs of as many GPUs share them, each using another resource at a time.
+
+After Muri (Zhao et al., SIGCOMM 2022) and its simulator. Muri-S knows run times, and jobs with the
+least work x GPUs left come first; Muri-L does not, and those that ran least come first.
+
+1. In order, for each job that fits into what is left of an empty cluster, it and the next three of
+   as many GPUs are candidates.
+2. While candidates want more GPUs than there are, pairs of groups of as many GPUs merge, in at most
+   four rounds. A maximum-weight matching says which; the weight is the part of the time in which
+   the four resources are used.
+3. Groups are placed, those of more GPUs first; who finds no room waits.
+
+A group may be slower than its jobs one after another; a flag of the simulator that takes such
+groups apart was set after the tables had been made. Equals stand as they stood at the event before:
+more GPUs first, new jobs last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from phalanx.sim.timed.studied.live import Decision, Live, Terms, needs_stages
+from phalanx.sim.timed.studied.matching import Kind, matched
+from phalanx.sim.timed.studied.rooms import Rooms
+from phalanx.sim.timed.studied.stages import SLOTS, Stages, interleaved_s
+from phalanx.sim.timed.workload import Job
+
+MOST = SLOTS
+"""Jobs in a group, and rounds of merging."""
+PROFILING = 1.015
+SLOWER = (0.0, 1.0, 1.33 / PROFILING, 1.5 / PROFILING, 1.37 / PROFILING)
+"""By how much longer an iteration takes than its stages say, by the number of jobs, as Muri's
+simulator has it: the whole measured, less what each job's own times have for profiling already."""
+
+Group: TypeAlias = tuple[Live, ...]
+Rank = Callable[[Live], float]
+
+
+def least_left(one: Live) -> float:
+    """Muri-S: GPU-seconds of work left, as far as known."""
+    return one.believed_s * one.gpus
+
+
+def least_attained(one: Live) -> float:
+    """Muri-L: GPU-seconds in which it ran."""
+    return one.attained_s * one.gpus
+
+
+class Muri:
+    """See Policy. `gpus` is the number on each machine."""
+
+    def __init__(self, name: str, rank: Rank, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
+        needs_stages(name, jobs)
+        self._rank = rank
+        self._machines = gpus
+
+    def decide(self, live: list[Live], now: float) -> Decision:
+        """See Policy."""
+        live.sort(key=self._rank)
+        candidates = _candidates(live, Rooms(self._machines))
+        groups = _merged(candidates, sum(self._machines))
+        group_of = {one: group for group in groups for one in group}
+        live.sort(key=lambda one: one.gpus, reverse=True)
+        return _placed(live, group_of, Rooms(self._machines))
+
+    def leave(self, one: Live) -> None:
+        """See Policy: nothing is kept of it."""
+
+
+def iteration_s(group: Group) -> float:
+    """What an iteration of each of its jobs takes."""
+    if len(group) == 1:
+        return group[0].training.iteration_s
+    return _shared_s([one.training.stages_s for one in group])
+
+
+def _candidates(live: Iterable[Live], rooms: Rooms) -> dict[int, list[Live]]:
+    """By number of GPUs, in order: step 1."""
+    of_size: dict[int, list[Live]] = {}
+    for one in live:
+        of_size.setdefault(one.gpus, []).append(one)
+    chosen = dict.fromkeys(of_size, 0)
+    taken: set[Live] = set()
+    for one in live:
+        if one in taken or not rooms.take(one.gpus):
+            continue
+        start = chosen[one.gpus]
+        following = of_size[one.gpus][start : start + MOST]
+        chosen[one.gpus] += len(following)
+        taken.update(following)
+    return {size: these[: chosen[size]] for size, these in of_size.items() if chosen[size]}
+
+
+def _merged(candidates: dict[int, list[Live]], room: int) -> list[Group]:
+    """Groups that want `room` GPUs in all, or as near to it as four rounds come: step 2."""
+    groups: dict[int, list[Group]] = {n: [(one,) for one in c] for n, c in candidates.items()}
+    wanted = sum(size * len(these) for size, these in groups.items())
+    for _ in range(MOST):
+        if wanted <= room:
+            break
+        for size, these in groups.items():
+            after: list[Group] = []
+            for pair in _pairs(these):
+                if len(pair) == 2 and wanted > room:
+                    after.append(pair[0] + pair[1])
+                    wanted -= size
+                else:
+                    after.extend(pair)
+            groups[size] = after
+    return [group for these in groups.values() for group in these]
+
+
+def _pairs(groups: list[Group]) -> list[tuple[Group, ...]]:
+    """Pairs that are to merge, and groups that stay alone, in the order of each one's last."""
+    kinds = [tuple(sorted(one.training.stages_s for one in group)) for group in groups]
+    partners = matched(kinds, _used)
+    pairs: list[tuple[Group, ...]] = []
+    for i, partner in enumerate(partners):
+        if partner is None:
+            pairs.append((groups[i],))
+        elif partner < i:
+            pairs.append((groups[partner], groups[i]))
+    return pairs
+
+
+def _used(one: Kind, other: Kind) -> float:
+    """The part of the time in which jobs of both groups together use resources, of the four; 0 for
+    too many jobs."""
+    jobs = one + other
+    if len(jobs) > MOST:
+        return 0.0
+    return sum(map(sum, jobs)) / (_shared_s(jobs) * SLOTS)
+
+
+def _shared_s(jobs: Sequence[Stages]) -> float:
+    """An iteration of two jobs or more together."""
+    return interleaved_s(jobs) * SLOWER[len(jobs)]
+
+
+def _placed(live: Iterable[Live], group_of: dict[Live, Group], rooms: Rooms) -> Decision:
+    """Each group goes where its first job finds room: step 3."""
+    terms: dict[Live, Terms] = {}
+    placed: set[Group] = set()
+    for one in live:
+        group = group_of.get(one)
+        if group is None or not (group in placed or rooms.take(one.gpus)):
+            continue
+        placed.add(group)
+        terms[one] = Terms(
+            pace=iteration_s(group) / one.training.iteration_s,
+            overhead_s=sum(other.job.overhead_s for other in group),
+        )
+    return Decision(terms=terms, held=rooms.held())

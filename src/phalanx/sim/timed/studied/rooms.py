@@ -1,0 +1,34 @@
+"""GPUs by machine, given out first fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class Rooms:
+    """All GPUs of the machines, free at first."""
+
+    def __init__(self, gpus: Sequence[int]) -> None:
+        self._all = gpus
+        self._free = list(gpus)
+        self._largest = max(gpus)
+
+    def take(self, gpus: int) -> bool:
+        """Give out so many: on the first machine that has them, or, beyond the largest machine, on
+        the first whole machines and the rest on one more. Nothing is given out where that fails."""
+        whole, rest = divmod(gpus, self._largest) if gpus > self._largest else (0, gpus)
+        idle = [i for i, n in enumerate(self._free) if n == self._largest][:whole]
+        if len(idle) < whole:
+            return False
+        if rest:
+            at = next((i for i, n in enumerate(self._free) if n >= rest and i not in idle), None)
+            if at is None:
+                return False
+            self._free[at] -= rest
+        for i in idle:
+            self._free[i] = 0
+        return True
+
+    def held(self) -> list[int]:
+        """How many are given out, by machine."""
+        return [n - free for n, free in zip(self._all, self._free, strict=True)]

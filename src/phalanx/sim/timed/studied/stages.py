@@ -1,0 +1,95 @@
+"""How long an iteration takes where jobs share GPUs, from the times of its three stages.
+
+A job's iteration is data (read and prepared by disks and CPUs), GPU, network, in that order. Jobs
+on the same GPUs use different resources at the same time. Times are seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import permutations
+
+Stages = tuple[float, ...]
+"""Data, GPU, network."""
+SLOTS = 4
+"""Data takes two slots, reading and preparing, GPU and network one each; so many jobs fit."""
+SETTLED = 1e-3
+"""Two periods that differ by no more, relatively, are the period."""
+
+
+def interleaved_s(jobs: Sequence[Stages]) -> float:
+    """An iteration of jobs that take turns at each resource, in the order that is shortest. Two may
+    be at their data at the same time, as one reads while the other prepares.
+
+    After Muri (Zhao et al., SIGCOMM 2022, section 4), as its simulator computes it.
+    """
+    return _interleaved_s(tuple(sorted(jobs)))
+
+
+@lru_cache(maxsize=65_536)
+def _interleaved_s(jobs: tuple[Stages, ...]) -> float:
+    best = min(_period_s(order) for order in permutations(jobs))
+    if len(jobs) == 2:
+        # Two jobs may also swap halves: one reads while the other computes and sends.
+        (data, gpu, network), (other_data, other_gpu, other_network) = jobs
+        swapped = max(data, other_gpu + other_network) + max(other_data, gpu + network)
+        best = min(best, swapped)
+    return best
+
+
+def _period_s(jobs: tuple[Stages, ...]) -> float:
+    """The time between two equal slots once things have settled, two rounds being looked at. The
+    k-th job is one slot behind the one before it."""
+    ends = [0.0]
+    for slot in range(2 * SLOTS):
+        end = 0.0
+        for behind, (data, gpu, network) in enumerate(jobs):
+            turn = (slot - behind) % SLOTS
+            if turn == 3:
+                end = max(end, ends[slot] + network)
+            elif turn == 2:
+                end = max(end, ends[slot] + gpu)
+            elif turn == 1 and slot:
+                end = max(end, ends[slot - 1] + data)
+        ends.append(end)
+        if slot >= SLOTS:
+            period, before = end - ends[slot - 3], ends[slot] - ends[slot - 4]
+            if math.isclose(period, before, rel_tol=SETTLED):
+                return period
+    return ends[2 * SLOTS] - ends[SLOTS]
+
+
+def guest_s(guest: Stages, host: Stages, host_iteration_s: float) -> float:
+    """An iteration of a guest that uses a resource only while its host uses another one.
+
+    It is a whole number of the host's iterations: in each the guest's stage gets what the host's
+    other two stages take, and what is left of that goes to the guest's next stage. After AntMan
+    (Xiao et al., OSDI 2020), as Muri's simulator computes it.
+    """
+    data, gpu, network = host
+    left_data, left_gpu, left_network = guest
+    iterations, part = _windows(left_data, gpu + network)
+    if part > 0:
+        iterations += 1
+        left_gpu -= min(left_gpu, network, gpu + network - part)
+    more, part = _windows(left_gpu, data + network)
+    iterations += more
+    if part > 0:
+        iterations += 1
+        if part < data:
+            left_network -= min(left_network, data + gpu - part)
+    more, part = _windows(left_network, data + gpu)
+    iterations += more
+    if part > data:
+        iterations += 1
+    return iterations * host_iteration_s
+
+
+def _windows(stage_s: float, window_s: float) -> tuple[float, float]:
+    """How many whole windows a stage fills, and the rest. The two are rounded apart, as there: a
+    stage of exactly ten windows may fill ten and have nearly a window left."""
+    if not window_s:
+        return (math.inf if stage_s else 0.0), 0.0
+    return math.floor(stage_s / window_s), stage_s % window_s

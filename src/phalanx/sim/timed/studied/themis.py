@@ -1,0 +1,127 @@
+"""Themis: who is hurt most by sharing the cluster, as its finish time tells, comes first.
+
+After Themis (Mahajan et al., NSDI 2020), as Muri's simulator has it. A job's rho is the time from
+its submission to its finish with a part x of the time on its GPUs, over the same with an equal part
+of the cluster. Parts are such that the largest rho is as small as can be; a lease lasts until the
+next event, and jobs get them in order of their part over the time in which they ran; who has not
+run yet comes first.
+
+Where several choices of parts give the same largest rho, the next largest is as small as can be,
+and so on. Muri's simulator takes what its solver, an interior point method, happens to return.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from phalanx.sim.timed.studied.live import Decision, Live, Terms
+from phalanx.sim.timed.studied.rooms import Rooms
+from phalanx.sim.timed.workload import Job
+
+Vector = npt.NDArray[np.float64]
+STEPS = 100
+"""Halvings after which a bound is as close as numbers can be."""
+UNRUN = 1e9
+"""What a job that has not run has its part multiplied with, instead of divided by its time."""
+
+
+class Themis:
+    """See Policy. `gpus` is the number on each machine.
+
+    Where a trace counts iterations, the time alone is counted in them, as in Muri's simulator:
+    there rho is seconds by iteration, and a job of short iterations counts as less hurt.
+    """
+
+    def __init__(self, name: str, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
+        del name, jobs
+        self._machines = gpus
+        self._before: dict[Live, tuple[float, float]] = {}
+        """Work left and equal part at the last event."""
+        self._alone: dict[Live, float] = {}
+        """What the work done until now would have taken with an equal part."""
+        self._owed: dict[Live, float] = {}
+        """The time that its parts would have given it."""
+        self._last = 0.0
+
+    def decide(self, live: list[Live], now: float) -> Decision:
+        """See Policy."""
+        if live:
+            self._put_in_order(live, now)
+        self._last = now
+        rooms = Rooms(self._machines)
+        terms = {
+            one: Terms(pace=1.0, overhead_s=one.job.overhead_s)
+            for one in live
+            if rooms.take(one.gpus)
+        }
+        # There, machines are chosen once more, larger jobs first; equals keep the order of that.
+        live.sort(key=lambda one: one.gpus, reverse=True)
+        return Decision(terms=terms, held=rooms.held())
+
+    def leave(self, one: Live) -> None:
+        """See Policy."""
+        self._before.pop(one, None)
+        self._alone.pop(one, None)
+        self._owed.pop(one, None)
+
+    def _put_in_order(self, live: list[Live], now: float) -> None:
+        gpus = np.array([one.gpus for one in live], dtype=np.float64)
+        equal = np.minimum(1.0, math.ceil(sum(self._machines) / len(live)) / gpus)
+        alone = np.array([self._alone_s(one, part) for one, part in zip(live, equal, strict=True)])
+        waited = np.array([now - one.job.submit_s for one in live])
+        left = np.array([one.left_s for one in live])
+        parts = fair_parts(waited / alone, left / alone, gpus, float(sum(self._machines)))
+        rank: dict[Live, tuple[float, float, float]] = {}
+        for one, part in zip(live, parts.tolist(), strict=True):
+            first = part / one.attained_s if one.attained_s else part * UNRUN
+            owed = self._owed.get(one, 0.0)
+            rank[one] = (first, owed - one.attained_s, part)
+            self._owed[one] = owed + part * (now - self._last)
+        live.sort(key=rank.__getitem__, reverse=True)
+
+    def _alone_s(self, one: Live, part: float) -> float:
+        """How long it would take from its submission to its end with equal parts."""
+        unit_s = 1.0 if one.job.training is None else one.job.training.iteration_s
+        left = one.left_s / unit_s
+        done = self._alone.setdefault(one, 0.0)
+        if one in self._before:
+            left_before, part_before = self._before[one]
+            done = self._alone[one] = done + (left_before - left) / part_before
+        self._before[one] = (left, part)
+        return done + left / part
+
+
+def fair_parts(a: Vector, b: Vector, gpus: Vector, room: float) -> Vector:
+    """The parts x, 0 < x <= 1, with gpus @ x <= room, for which the largest of a + b / x is as
+    small as can be, then the next largest, and so on."""
+    parts = np.ones_like(a)
+    free = np.ones(len(a), dtype=np.bool_)
+    while free.any() and gpus[free].sum() > room:
+        worst = _level(a[free], b[free], gpus[free], room)
+        bound = free & (a + b >= worst)
+        if not bound.any():
+            parts[free] = b[free] / (worst - a[free])
+            break
+        # Even the whole time gives the worst of them no smaller rho: it has that, others share.
+        worst = (a + b)[bound].max()
+        bound &= a + b >= worst
+        room -= float(gpus[bound].sum())
+        free &= ~bound
+    return parts
+
+
+def _level(a: Vector, b: Vector, gpus: Vector, room: float) -> float:
+    """The rho for which b / (rho - a) take up all the room, by halving."""
+    low = float(a.max())
+    high = low + float((gpus * b).sum()) / room + float(b.max())
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        wanted = float((gpus * b / (middle - a)).sum())
+        low, high = (middle, high) if wanted > room else (low, middle)
+    return high
