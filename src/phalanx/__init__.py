@@ -1,63 +1,110 @@
 """Phalanx: tasks, actors and gangs on shared CPUs and GPUs.
 
 The names here are Ray's, with Ray's meaning: `import phalanx as ray` is a good first line.
+
+A name's module is imported when it is first asked for: a program that starts a runtime has its
+node import what it needs meanwhile, and a node or a worker needs few of these modules itself.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-import cloudpickle
+if TYPE_CHECKING:
+    import cloudpickle
 
-from phalanx import actor, exceptions, runtime_context, runtime_env, util
-from phalanx.api.actors import ActorClass, method
-from phalanx.api.cluster import (
-    available_resources,
-    cluster_events,
-    cluster_resources,
-    cluster_status,
-    nodes,
-    timeline,
-)
-from phalanx.api.decorator import remote
-from phalanx.api.explaining import explain, planned_starts
-from phalanx.api.job import Job
-from phalanx.api.jobs import JobHandle, jobs, submit, submit_manifests
-from phalanx.api.logging_config import LoggingConfig
-from phalanx.api.objects import cancel, get, get_actor, kill, put, wait
-from phalanx.api.queues import (
-    close_queue,
-    create_queue,
-    delete_queue,
-    open_queue,
-    queues,
-    update_queue,
-)
-from phalanx.api.runtime_context import get_gpu_ids, get_runtime_context
-from phalanx.api.session import init, is_initialized, present, shutdown
-from phalanx.engines.interface import set_factory
-from phalanx.engines.starting import Engines
-from phalanx.model.ids import (
-    ActorID,
-    JobID,
-    NodeID,
-    PlacementGroupID,
-    TaskID,
-    UniqueID,
-    WorkerID,
-)
-from phalanx.objects.handle import ActorHandle
-from phalanx.objects.reference import ObjectRef
-from phalanx.objects.streams import DynamicObjectRefGenerator, ObjectRefGenerator
-
-ObjectID = ObjectRef
-
-set_factory(Engines())
-
-if "ray" in sys.modules:  # in a Ray worker of ours, `except` must know Ray's errors from here on
-    present()
+    from phalanx import actor, exceptions, runtime_context, runtime_env, util
+    from phalanx.api.actors import ActorClass, method
+    from phalanx.api.cluster import (
+        available_resources,
+        cluster_events,
+        cluster_resources,
+        cluster_status,
+        nodes,
+        timeline,
+    )
+    from phalanx.api.decorator import remote
+    from phalanx.api.explaining import explain, planned_starts
+    from phalanx.api.job import Job
+    from phalanx.api.jobs import JobHandle, jobs, submit, submit_manifests
+    from phalanx.api.logging_config import LoggingConfig
+    from phalanx.api.objects import cancel, get, get_actor, kill, put, wait
+    from phalanx.api.queues import (
+        close_queue,
+        create_queue,
+        delete_queue,
+        open_queue,
+        queues,
+        update_queue,
+    )
+    from phalanx.api.runtime_context import get_gpu_ids, get_runtime_context
+    from phalanx.api.session import init, is_initialized, shutdown
+    from phalanx.model.ids import (
+        ActorID,
+        JobID,
+        NodeID,
+        PlacementGroupID,
+        TaskID,
+        UniqueID,
+        WorkerID,
+    )
+    from phalanx.objects.handle import ActorHandle
+    from phalanx.objects.reference import ObjectID, ObjectRef
+    from phalanx.objects.streams import DynamicObjectRefGenerator, ObjectRefGenerator
 
 __version__ = "0.1.0"
+
+_WHERE = {
+    "ActorClass": "api.actors",
+    "ActorHandle": "objects.handle",
+    "ActorID": "model.ids",
+    "DynamicObjectRefGenerator": "objects.streams",
+    "Job": "api.job",
+    "JobHandle": "api.jobs",
+    "JobID": "model.ids",
+    "LoggingConfig": "api.logging_config",
+    "NodeID": "model.ids",
+    "ObjectID": "objects.reference",
+    "ObjectRef": "objects.reference",
+    "ObjectRefGenerator": "objects.streams",
+    "PlacementGroupID": "model.ids",
+    "TaskID": "model.ids",
+    "UniqueID": "model.ids",
+    "WorkerID": "model.ids",
+    "available_resources": "api.cluster",
+    "cancel": "api.objects",
+    "close_queue": "api.queues",
+    "cluster_events": "api.cluster",
+    "cluster_resources": "api.cluster",
+    "cluster_status": "api.cluster",
+    "create_queue": "api.queues",
+    "delete_queue": "api.queues",
+    "explain": "api.explaining",
+    "get": "api.objects",
+    "get_actor": "api.objects",
+    "get_gpu_ids": "api.runtime_context",
+    "get_runtime_context": "api.runtime_context",
+    "init": "api.session",
+    "is_initialized": "api.session",
+    "jobs": "api.jobs",
+    "kill": "api.objects",
+    "method": "api.actors",
+    "nodes": "api.cluster",
+    "open_queue": "api.queues",
+    "planned_starts": "api.explaining",
+    "put": "api.objects",
+    "queues": "api.queues",
+    "remote": "api.decorator",
+    "shutdown": "api.session",
+    "submit": "api.jobs",
+    "submit_manifests": "api.jobs",
+    "timeline": "api.cluster",
+    "update_queue": "api.queues",
+    "wait": "api.objects",
+}
 
 __all__ = [
     "ActorClass",
@@ -114,3 +161,39 @@ __all__ = [
     "util",
     "wait",
 ]
+
+
+if not TYPE_CHECKING:  # for a type checker, a name that is not above is an error
+
+    def __getattr__(name):
+        """Import a public name, or a module of this package, when it is first asked for."""
+        if name in _WHERE:
+            found = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+        else:
+            found = _module(name)
+        globals()[name] = found
+        return found
+
+
+def _module(name: str) -> ModuleType:
+    """The one that is called `phalanx.name`, or cloudpickle, as in Ray."""
+    whole = name if name == "cloudpickle" else f"{__name__}.{name}"
+    try:
+        if name.startswith("__"):
+            raise ModuleNotFoundError(name=whole)
+        return import_module(whole)
+    except ModuleNotFoundError as missing:
+        if missing.name != whole:
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    """Also what was not asked for yet."""
+    return sorted({*globals(), *__all__})
+
+
+if "ray" in sys.modules:  # in a Ray worker of ours, `except` must know Ray's errors from here on
+    from phalanx.api.session import present
+
+    present()

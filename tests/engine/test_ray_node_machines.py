@@ -10,8 +10,8 @@ import pytest
 from tests.present import present
 
 from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import wait_for
 from phalanx.engines.processes.fork_client import ForkClient
+from phalanx.engines.processes.polling import wait_for
 from phalanx.engines.ray.scheduler.command_server import start_command_server
 from phalanx.engines.ray.scheduler.node_machines import NodeMachines
 from phalanx.protocol.bundle_messages import (

@@ -22,8 +22,9 @@ from phalanx.api.addresses import engine_and_address, without_client
 from phalanx.api.amounts import check_amounts
 from phalanx.api.job_config import JobConfig, set_default_lifetime
 from phalanx.api.logging_config import LoggingConfig
+from phalanx.engines import starting as engines
 from phalanx.engines import tracing as spans
-from phalanx.engines.interface import Engine, EngineOptions, current, factory, set_current
+from phalanx.engines.interface import Engine, EngineOptions, current, set_current
 from phalanx.engines.tracing_setup import Setup, begin_tracing, wanted
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
@@ -162,7 +163,7 @@ def init(
             runtime_env = runtime_env or job_config.runtime_env
         if local_mode:
             raise RuntimeError("local_mode is not supported: use num_cpus=1 to go step by step.")
-        engine_name, where = engine_and_address(without_client(address), factory().names)
+        engine_name, where = engine_and_address(without_client(address), engines.NAMES)
         if engine_name == "ray" and has_rays_names():
             raise RuntimeError(
                 "The Ray engine needs Ray itself, and under Ray's names `import ray` is Phalanx: "
@@ -179,7 +180,7 @@ def init(
             asked = options.get("_tracing_startup_hook") or tracing
             hook = _hook(runtime_env, options.get("logging_config"), lifetime, asked)
             preload = _names_of_ray().preloaded() if has_rays_names() else ()
-        started = factory().start(
+        started = engines.start(
             EngineOptions(
                 engine=engine_name,
                 address=where,
@@ -332,7 +333,7 @@ def present() -> Engine | None:
     """This process's engine, if it has one: also that of a Ray worker, once it asks."""
     engine = current()
     if engine is None:
-        engine = factory().attach()
+        engine = engines.attach()
         set_current(engine)
     return engine
 

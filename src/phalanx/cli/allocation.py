@@ -210,7 +210,7 @@ class Allocation:
 
     def _is_open(self, holder: Connection, end: float) -> bool:
         """Whether a holder still runs and there is time left to wait for it; waits a while."""
-        from phalanx.engines.processes.connection import wait_for
+        from phalanx.engines.processes.polling import wait_for
 
         left_s = end - time.monotonic()
         return left_s > 0 and (

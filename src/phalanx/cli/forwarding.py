@@ -8,7 +8,8 @@ import socket
 import threading
 from collections.abc import Callable
 
-from phalanx.engines.processes.connection import Connection, wait_for
+from phalanx.engines.processes.connection import Connection
+from phalanx.engines.processes.polling import wait_for
 from phalanx.errors import ProtocolError
 from phalanx.protocol.stream_messages import Begin, Ended, Printed, StreamMessage, Typed
 

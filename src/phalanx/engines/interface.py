@@ -36,7 +36,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What `init` was given, checked: see there. What is None is left to the engine."""
 
     engine: str
-    """One of `EngineFactory.names`."""
+    """One of `phalanx.engines.starting.NAMES`."""
     address: str | None
     """As the engine reads addresses."""
     num_cpus: float | None
@@ -70,23 +70,6 @@ class Output(Protocol):
 
     def warn(self, text: str) -> None:
         """Something waits, or takes its time."""
-        ...
-
-
-class EngineFactory(Protocol):
-    """Makes this process's engine."""
-
-    names: tuple[str, ...]
-    """Of the engines that there are."""
-
-    def start(self, options: EngineOptions, output: Output) -> Engine:
-        """Use a cluster, or start one. Raises ConnectionError and AuthenticationError when that is
-        not possible, SystemFailureError, ImportError for an engine that is not installed, and
-        ValueError for options that do not go together."""
-        ...
-
-    def attach(self) -> Engine | None:
-        """The engine of a worker that another system has started; None anywhere else."""
         ...
 
 
@@ -309,19 +292,6 @@ class Engine(Protocol):
 
 
 _current: Engine | None = None
-_factory: EngineFactory | None = None
-
-
-def set_factory(factory: EngineFactory) -> None:
-    """Have engines made by this one: who composes the package says so, once."""
-    global _factory
-    _factory = factory
-
-
-def factory() -> EngineFactory:
-    """What makes engines."""
-    assert _factory is not None
-    return _factory
 
 
 def current() -> Engine | None:

@@ -23,27 +23,33 @@ def _start_ray(options: EngineOptions, output: Output) -> Engine:
     return connect(options, output)
 
 
-STARTS: dict[str, Callable[[EngineOptions, Output], Engine]] = {
+_STARTS: dict[str, Callable[[EngineOptions, Output], Engine]] = {
     "embedded": _start_embedded,
     "ray": _start_ray,
 }
+NAMES = tuple(_STARTS)
+"""Of the engines that there are."""
 
 
-class Engines:
-    """See EngineFactory."""
+def start(options: EngineOptions, output: Output) -> Engine:
+    """Use a cluster, or start one.
 
-    names = tuple(STARTS)
+    Raises ConnectionError and AuthenticationError when that is not possible, SystemFailureError,
+    ImportError for an engine that is not installed, and ValueError for options that do not go
+    together.
+    """
+    return _STARTS[options.engine](options, output)
 
-    def start(self, options: EngineOptions, output: Output) -> Engine:
-        """See EngineFactory."""
-        return STARTS[options.engine](options, output)
 
-    def attach(self) -> Engine | None:
-        """See EngineFactory: a worker of Ray's has imported ray, and its driver uses Phalanx."""
-        ray = sys.modules.get("ray")
-        # Under the Ray names "ray" is a module of ours, which no file holds.
-        if ray is None or ray.__name__ != "ray" or getattr(ray, "__file__", None) is None:
-            return None
-        from phalanx.engines.ray.connecting import attach
+def attach() -> Engine | None:
+    """The engine of a worker that another system has started; None anywhere else.
 
-        return attach()
+    A worker of Ray's has imported ray, and its driver uses Phalanx.
+    """
+    ray = sys.modules.get("ray")
+    # Under the Ray names "ray" is a module of ours, which no file holds.
+    if ray is None or ray.__name__ != "ray" or getattr(ray, "__file__", None) is None:
+        return None
+    from phalanx.engines.ray import connecting
+
+    return connecting.attach()

@@ -289,6 +289,10 @@ def nested(index: int) -> ObjectRef[Any]:
     )
 
 
+ObjectID = ObjectRef
+"""Its older name in Ray."""
+
+
 def _load_alone(id_bytes: bytes) -> ObjectRef[Any]:
     return ObjectRef(id_bytes)
 

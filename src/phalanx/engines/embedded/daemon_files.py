@@ -8,9 +8,11 @@ import os
 
 import msgspec
 
-from phalanx.engines.processes.session import Session, read_session, started_at
+from phalanx.engines.processes.session import Session, owner_of, read_session, started_at
 
 _NAME = "daemon"
+OF_PROGRAM = "pid:"
+"""The address of the session that a program has started for itself: this, and its process id."""
 
 
 class Announcement(msgspec.Struct, kw_only=True):
@@ -57,6 +59,15 @@ def announced(directory: str) -> Announcement | None:
             return msgspec.convert(json.load(file), Announcement)
     except (OSError, ValueError):
         return None
+
+
+def address_of(session: Session) -> str:
+    """Where drivers of this machine find who has this session: HOST:PORT of the cluster's head, or
+    `pid:PID` of the program that has started it for itself."""
+    daemon = announced(session.directory)
+    if daemon is not None:
+        return daemon.address
+    return f"{OF_PROGRAM}{owner_of(session.directory)}"
 
 
 def daemons(root: str) -> list[tuple[Session, Announcement]]:

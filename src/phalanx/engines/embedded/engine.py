@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 
@@ -23,9 +23,7 @@ from phalanx.engines.embedded.client.records import (
 )
 from phalanx.engines.embedded.client.requests import Asked
 from phalanx.engines.embedded.client.runtime import Runtime
-from phalanx.engines.embedded.finding import address_of
-from phalanx.engines.embedded.introduction import JobOptions, introduce
-from phalanx.engines.embedded.own_node import OwnNode
+from phalanx.engines.embedded.daemon_files import address_of
 from phalanx.engines.interface import Output, current, set_current
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.connection import Connection
@@ -63,6 +61,10 @@ from phalanx.protocol.requests.node import DrainOutput, GetNodeId, GetNodeLabels
 from phalanx.protocol.requests.request import Request
 from phalanx.protocol.requests.state import QueryState
 from phalanx.worker.context import current_lease
+
+if TYPE_CHECKING:
+    from phalanx.engines.embedded.introduction import JobOptions
+    from phalanx.engines.embedded.own_node import OwnNode
 
 R = TypeVar("R")
 
@@ -164,6 +166,9 @@ class EmbeddedEngine:
     ) -> EmbeddedEngine:
         """A driver's engine on the node at the other end of `node`; `own`: the one that ends with
         this driver. Raises SystemFailureError."""
+        # Not at the top: a worker has an engine, too, and is warm sooner without a driver's part.
+        from phalanx.engines.embedded.introduction import introduce
+
         introduced = introduce(node, job)
         runtime = Runtime(
             session, introduced.process, "driver", node, on_log=output.log, on_warning=output.warn

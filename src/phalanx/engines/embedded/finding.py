@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-from phalanx.engines.embedded.daemon_files import Announcement, announced
+from phalanx.engines.embedded.daemon_files import OF_PROGRAM, Announcement
 from phalanx.engines.embedded.daemons import local_daemons, numeric_address
-from phalanx.engines.embedded.visitor import ask_daemon
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.session import Session
 from phalanx.protocol.requests.request import Request
 
 R = TypeVar("R")
-OF_PROGRAM = "pid:"
-"""The address of the session that a program has started for itself: this, and its process id."""
 ANSWER_S = 10.0
 Found = list[tuple[Session, Announcement]]
 
@@ -54,15 +51,6 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
     return found
 
 
-def address_of(session: Session) -> str:
-    """Where drivers of this machine find who has this session: HOST:PORT of the cluster's head, or
-    `pid:PID` of the program that has started it for itself."""
-    daemon = announced(session.directory)
-    if daemon is not None:
-        return daemon.address
-    return f"{OF_PROGRAM}{sessions.owner_of(session.directory)}"
-
-
 def programs(temp_dir: str | None = None) -> Found:
     """The programs of this user that have started sessions for themselves."""
     found = []
@@ -100,6 +88,9 @@ def ask_cluster(address: str | None, request: Request[R], timeout_s: float) -> R
     """A cluster's answer, through whichever daemon of it runs on this machine. Raises what
     `find_daemons` raises, ConnectionError when no daemon answers, TimeoutError, and the error that
     the request is answered with."""
+    # Not at the top: who only looks, as a driver before it starts its node, speaks with nobody.
+    from phalanx.engines.embedded.visitor import ask_daemon
+
     troubles = []
     for session, daemon in find_daemons(address, with_programs=True):
         try:

@@ -11,8 +11,9 @@ from multiprocessing.process import current_process
 
 import msgspec
 
-from phalanx.engines.processes.connection import Connection, wait_for
+from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.environment import existing_directory, python_version
+from phalanx.engines.processes.polling import wait_for
 from phalanx.errors import SystemFailureError
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.node import Introduction, RegisterDriver

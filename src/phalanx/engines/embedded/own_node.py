@@ -14,7 +14,6 @@ import time
 import msgspec
 
 from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import Connection
 from phalanx.engines.processes.environment import child_environment, existing_directory
 from phalanx.model.options import ACCELERATORS
 from phalanx.model.system_settings import SystemSettings
@@ -46,7 +45,7 @@ class StartOptions(msgspec.Struct, kw_only=True):
 
 
 class OwnNode:
-    """Its process, its session and the connection to it."""
+    """Its process, its session and the socket to it."""
 
     def __init__(self, options: StartOptions) -> None:
         """Start it."""
@@ -73,7 +72,7 @@ class OwnNode:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(config).encode() + b"\n")
         self._process.stdin.close()
-        self.connection = Connection(ours)
+        self.socket = ours
 
     def kill(self) -> None:
         """It is of no use: end it at once, and leave nothing of it."""

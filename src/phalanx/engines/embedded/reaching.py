@@ -8,7 +8,8 @@ import time
 
 from phalanx.engines.embedded.finding import find_daemons
 from phalanx.engines.embedded.gateway.gate import request_dial
-from phalanx.engines.processes.connection import Connection, connect, wait_for
+from phalanx.engines.processes.connection import Connection, connect
+from phalanx.engines.processes.polling import wait_for
 from phalanx.protocol.stream_messages import decode_body
 
 _REACH_S = 20.0

@@ -9,27 +9,29 @@ import resource
 import socket
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
+from phalanx.engines.embedded.daemon_files import OF_PROGRAM
 from phalanx.engines.embedded.daemons import (
     PRIVATE_ADDRESS,
     local_nodes,
     numeric_address,
     split_address,
 )
-from phalanx.engines.embedded.finding import OF_PROGRAM, program_of, programs
-from phalanx.engines.embedded.introduction import JobOptions
+from phalanx.engines.embedded.finding import program_of, programs
 from phalanx.engines.embedded.own_node import OwnNode, StartOptions
 from phalanx.engines.interface import Engine, EngineOptions, Output
 from phalanx.engines.node_amounts import node_amounts
-from phalanx.engines.processes.connection import Connection, connect
 from phalanx.engines.processes.session import Session
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.system_settings import SystemSettings, read_system_settings
 from phalanx.policies.memory_pressure import MEMORY_LIMIT
 from phalanx.policies.placement_policy import PlacementPolicy
+
+if TYPE_CHECKING:
+    from phalanx.engines.processes.connection import Connection
 
 _PROBE_S = 2.0
 _MAX_PRESTARTED = 8
@@ -37,37 +39,48 @@ _FILES = 65536
 
 
 def start(options: EngineOptions, output: Output) -> Engine:
-    """See EngineFactory."""
+    """See `phalanx.engines.starting`."""
     found = find_node(options.address, options.more.get("_temp_dir"))
-    job = JobOptions(
-        namespace=options.namespace or str(uuid.uuid4()),
-        log_to_driver=options.log_to_driver,
-        hook=b"" if options.hook is None else _exported(options.hook),
-        queue=options.queue,
-        priority=options.priority,
-    )
+    hook = b"" if options.hook is None else _exported(options.hook)
     _allow_files()
     if found is not None:
         _check_connecting(options)
-        return _join(found, _connect(found), None, job, output)
+        return _join(found, _connect(found), None, options, hook, output)
     own = OwnNode(_start_options(options))
+    # Only now: a node of its own starts while this process imports what speaks with it.
+    from phalanx.engines.processes.connection import Connection
+
     try:
-        return _join(own.session, own.connection, own, job, output)
+        return _join(own.session, Connection(own.socket), own, options, hook, output)
     except BaseException:
         own.kill()
         raise
 
 
 def _join(
-    session: Session, node: Connection, own: OwnNode | None, job: JobOptions, output: Output
+    session: Session,
+    node: Connection,
+    own: OwnNode | None,
+    options: EngineOptions,
+    hook: bytes,
+    output: Output,
 ) -> Engine:
-    # Only now: a node of its own starts while this process imports what speaks with it.
     from phalanx.engines.embedded.engine import EmbeddedEngine
+    from phalanx.engines.embedded.introduction import JobOptions
 
+    job = JobOptions(
+        namespace=options.namespace or str(uuid.uuid4()),
+        log_to_driver=options.log_to_driver,
+        hook=hook,
+        queue=options.queue,
+        priority=options.priority,
+    )
     return EmbeddedEngine.join(session, node, own, job, output)
 
 
 def _connect(session: Session) -> Connection:
+    from phalanx.engines.processes.connection import connect
+
     try:
         return connect(session.socket_of(b"node"))
     except OSError as error:

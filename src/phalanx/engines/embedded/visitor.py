@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from phalanx.engines.accounts import user_name
 from phalanx.engines.embedded.daemon_files import Announcement
-from phalanx.engines.processes.connection import connect, same_user, wait_for
+from phalanx.engines.processes.connection import connect, same_user
+from phalanx.engines.processes.polling import wait_for
 from phalanx.engines.processes.session import Session
 from phalanx.errors import MessageTooLargeError
 from phalanx.protocol.frames import STRANGERS_FRAME_BYTES

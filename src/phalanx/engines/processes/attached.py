@@ -22,8 +22,9 @@ from typing import NoReturn
 
 from phalanx.engines.processes.below import open_below
 from phalanx.engines.processes.commands import exec_command, exit_of
-from phalanx.engines.processes.connection import Connection, same_user, wait_for
+from phalanx.engines.processes.connection import Connection, same_user
 from phalanx.engines.processes.dialled_port import become_dialled_port
+from phalanx.engines.processes.polling import wait_for
 from phalanx.engines.processes.process_tree import end_with_parent
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.model.exit_codes import NOT_STARTED

@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.engines.processes.polling import wait_for
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.frames import (
     STRANGERS_FRAME_BYTES,
@@ -261,14 +262,6 @@ class Connection:
         self.closed = True
         with contextlib.suppress(OSError):
             self.sock.close()
-
-
-def wait_for(fileno: int, event: int, timeout_s: float) -> bool:
-    """Wait for select.POLLIN or POLLOUT; False when the time is up. Takes any descriptor, where
-    select.select stops at 1024."""
-    poll = select.poll()
-    poll.register(fileno, event)
-    return bool(poll.poll(timeout_s * 1000))
 
 
 def _receive_with_sockets(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 _WORTH_BYTES = 8 << 20
 _MAX_THREADS = 4
@@ -41,6 +43,8 @@ def _copy_piece(numpy: Any, target: memoryview, source: memoryview) -> None:
 
 
 def _threads() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor  # slow to import, and few copies are large
+
     global _pool
     pid = os.getpid()
     if _pool is None or _pool[0] != pid:  # threads do not survive a fork

@@ -16,7 +16,7 @@ import select
 import signal
 from collections.abc import Collection, Iterable, Mapping
 
-from phalanx.engines.processes.connection import wait_for
+from phalanx.engines.processes.polling import wait_for
 from phalanx.protocol.bundle_messages import Receivers
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import secrets
@@ -25,6 +26,7 @@ from phalanx.policies.labels import NODE_LABEL
 def main() -> NoReturn:
     """Read the configuration from standard input, fork the helpers, serve."""
     os.umask(0o077)
+    gc.disable()  # until all is imported: of that nothing goes away
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver_fd = int(sys.argv[1])
     config = msgspec.convert(json.loads(sys.stdin.readline()), NodeConfig)
@@ -51,6 +53,8 @@ def main() -> NoReturn:
         from phalanx.engines.embedded.node.composition import EmbeddedNode
 
         node = EmbeddedNode(config, node_end)
+        gc.freeze()
+        gc.enable()
         if not config.lives_with_driver:
             sessions.own(config.session, os.getpid())
             signal.signal(signal.SIGTERM, lambda *_: node.loop.stop())

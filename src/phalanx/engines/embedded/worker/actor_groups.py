@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import queue
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from phalanx.worker.assigned import Entry
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class _Pool:
@@ -43,11 +46,13 @@ class GroupThreads:
 
 def start_loop() -> asyncio.AbstractEventLoop:
     """An event loop that runs in a thread of its own, as long as the process."""
+    import asyncio  # slow to import, and most actors have no loop
+
     loop = asyncio.new_event_loop()
-    threading.Thread(target=_run_loop, args=(loop,), daemon=True).start()
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+
+    threading.Thread(target=run, daemon=True).start()
     return loop
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    loop.run_forever()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import pickle
+import sys
 import threading
 import time
 from collections.abc import Coroutine
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -36,6 +36,9 @@ from phalanx.worker import assigned
 from phalanx.worker.actor_calls import ActorCalls
 from phalanx.worker.assigned import AssignedWork, Entry, Key
 from phalanx.worker.context import TaskContext, current, lease_info, of_process
+
+if TYPE_CHECKING:
+    import asyncio  # at run time only where there is a loop: slow to import, and most have none
 
 _SHUTDOWN_S = 30.0
 _LONGEST_NAME = 256
@@ -273,8 +276,7 @@ class ActorHost:
     def _failure(
         self, call: Call, error: BaseException, context: TaskContext, started: float
     ) -> Message:
-        asked = context.is_cancelled and isinstance(error, asyncio.CancelledError)
-        if asked or isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt) or _was_asked_for(error, context):
             return Failed(call.number, b"", started, time.time(), "cancelled")
         try:
             actor_repr = repr(self._instance)
@@ -305,11 +307,7 @@ class ActorHost:
         if context is not None:
             context.leaves = True
         self._leave(_EXIT_ACTOR)
-        try:
-            is_inside_loop = asyncio.current_task() is not None
-        except RuntimeError:
-            is_inside_loop = False
-        if is_inside_loop:
+        if _is_inside_loop():
             raise AsyncioActorExit("exit_actor() was called.")
         if context is None:  # a thread of the actor's own: a plain SystemExit ends it in silence
             raise SystemExit(0)
@@ -373,6 +371,8 @@ class ActorHost:
         """Each group has a loop in a thread of its own: a call that blocks holds up its group
         alone."""
         self._loops = {group: start_loop() for group in self._calls.groups}
+        import asyncio
+
         made = asyncio.run_coroutine_threadsafe(self._construct(), self._loops[""])
         if not made.result():
             return self._end_unmade()
@@ -383,6 +383,8 @@ class ActorHost:
     # ---- on one event loop -------------------------------------------------------------------
 
     def _serve_async(self) -> int:
+        import asyncio
+
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         self._over = asyncio.Event()
@@ -414,7 +416,9 @@ class ActorHost:
         loop.create_task(self._run_async(entry, (connection.peer, call.number), context))
 
     async def _run_async(self, entry: Entry, key: Key, context: TaskContext) -> None:
-        task = asyncio.current_task()
+        from asyncio import current_task
+
+        task = current_task()
         assert task is not None
         self._tasks[key] = task
         connection, call = _parts(entry)
@@ -458,14 +462,14 @@ class ActorHost:
         with self._admitting:
             following = self._calls.finished(entry)
         if following is not None:
-            self._spawn(following, asyncio.get_running_loop())
+            self._spawn(following, task.get_loop())
         if self._exit_reason or self._draining:
             self._end_if_drained()
 
     def _check(self, call: Call, context: TaskContext) -> None:
         """Raise for a call that is not to run."""
         if context.is_cancelled:
-            raise asyncio.CancelledError
+            raise _cancelled()
         self._calls.check_group(call, self._creation.class_name)
 
     def _plan_flush(self) -> None:
@@ -500,7 +504,25 @@ def _check_end(context: TaskContext) -> None:
     if context.leaves:
         raise WorkerExit
     if context.is_cancelled:
-        raise asyncio.CancelledError
+        raise _cancelled()
+
+
+def _cancelled() -> BaseException:
+    from asyncio import CancelledError
+
+    return CancelledError()
+
+
+def _was_asked_for(error: BaseException, context: TaskContext) -> bool:
+    return context.is_cancelled and isinstance(error, type(_cancelled()))
+
+
+def _is_inside_loop() -> bool:
+    asyncio = sys.modules.get("asyncio")
+    try:
+        return asyncio is not None and asyncio.current_task() is not None
+    except RuntimeError:
+        return False
 
 
 def _parts(entry: Entry) -> tuple[Connection, Call]:

@@ -20,9 +20,9 @@ from typing import NoReturn
 import msgspec
 
 from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import wait_for
 from phalanx.engines.processes.environment import leave_our_path
 from phalanx.engines.processes.fork_server import Child, ForkServer
+from phalanx.engines.processes.polling import wait_for
 from phalanx.engines.processes.process_tree import end_with_parent, keep_descendants
 from phalanx.engines.system import say
 from phalanx.observe.log_lines import WARNING
@@ -42,6 +42,7 @@ NAME_MARK = "\x1e"
 def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> NoReturn:
     """Serve the node until its socket closes; never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()
     for module in preload:
         try:
             __import__(module)
@@ -52,8 +53,8 @@ def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> N
     import phalanx.engines.embedded.worker.process  # noqa: F401
 
     server = WorkerForkServer(sock, session)
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what was imported stays, and is shared with the children
+    gc.enable()
     server.serve()
     os._exit(0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import itertools
 import os
@@ -137,6 +136,8 @@ class TaskResults:
             raise TypeError(
                 f"{context.name} is an async generator: use num_returns='streaming' to read it."
             )
+        import asyncio  # slow to import, and most programs have no event loop
+
         self.streams.begin(connection, task.number, context)
         index = 0
         try:
