@@ -100,6 +100,17 @@ def test_an_earlier_head_cannot_write_any_more(place: Place) -> None:
 
 
 @every_kind
+def test_a_batch_of_nothing_tells_an_earlier_head_of_the_later_one(place: Place) -> None:
+    zombie = place.open()
+    zombie.apply({("nodes", b"n"): b"1"})
+    head = place.open_despite_lock()
+    head.apply({})
+    for _ in range(2):
+        with pytest.raises(StaleEpochError, match=rf"epoch {head.epoch}, and this one has 1"):
+            zombie.apply({})
+
+
+@every_kind
 def test_of_two_heads_that_open_at_once_one_is_refused(place: Place) -> None:
     late = place.open()._shards[0]
     head = place.open_despite_lock()

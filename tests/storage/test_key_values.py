@@ -38,6 +38,15 @@ def test_what_a_late_writer_appends_is_read_by_nobody() -> None:
     assert Storage([KvShard(values)]).get("jobs", b"a") == b"1"
 
 
+def test_a_batch_of_nothing_writes_nothing() -> None:
+    values = KeyValues()
+    storage = Storage([KvShard(values)])
+    storage.apply({("jobs", b"a"): b"1"})
+    before = dict(values.rows)
+    storage.apply({})
+    assert values.rows == before
+
+
 def test_an_epoch_is_claimed_once() -> None:
     values = KeyValues()
     first, second = KvShard(values), KvShard(values)

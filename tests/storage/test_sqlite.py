@@ -54,6 +54,16 @@ def test_nobody_else_may_read_any_file_while_it_is_open(path: Path) -> None:
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_batch_of_nothing_writes_nothing(path: Path) -> None:
+    storage = open_storage(str(path))
+    storage.apply({("nodes", b"n"): b"1"})
+    files = [path, path.with_name("head.db-wal"), path.with_name("head.db.mark")]
+    before = [file.read_bytes() for file in files]
+    storage.apply({})
+    assert [file.read_bytes() for file in files] == before
+    storage.close()
+
+
 def _open_directory(path: Path) -> None:
     path.parent.mkdir(mode=0o755)
 

@@ -67,6 +67,8 @@ class MemoryShard:
     def apply(self, batch: Batch) -> None:
         if self._epoch != self._disk.head.epoch:
             raise stale(self, self._epoch, self._disk.head.epoch)
+        if not batch:
+            return
         if self._disk.is_full:
             raise StorageFullError("the simulated disk is full")
         self._disk.head = self._disk.head._replace(sequence=self._disk.head.sequence + 1)

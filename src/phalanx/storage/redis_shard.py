@@ -130,6 +130,13 @@ class RedisShard:
         return self._connection.call(read)
 
     def apply(self, batch: Batch) -> None:
+        if not batch:
+            now = self.head()
+            if now.epoch > self._epoch:
+                raise stale(self, self._epoch, now.epoch)
+            if now.epoch < self._epoch or now.sequence < self._sequence:
+                raise self._lost()
+            return
         tables: dict[str, tuple[list[bytes], list[bytes]]] = {}
         for (table, key), value in batch.items():
             puts, deletes = tables.setdefault(table, ([], []))
@@ -146,14 +153,17 @@ class RedisShard:
         if outcome == b"stale" and found > self._epoch:
             raise stale(self, self._epoch, found)
         if outcome != b"done":
-            raise WritesLostError(
-                f"{self} no longer holds all {self._sequence} batches that it confirmed to this "
-                "head: it was restarted without its data, or a replica took over that did not "
-                "have them. Give it its data back and start the head again, or let `phalanx start "
-                "--head --accept-loss` go on without; with ?replicas= or appendfsync always it "
-                "does not recur."
-            )
+            raise self._lost()
         self._sequence = number
+
+    def _lost(self) -> WritesLostError:
+        return WritesLostError(
+            f"{self} no longer holds all {self._sequence} batches that it confirmed to this "
+            "head: it was restarted without its data, or a replica took over that did not "
+            "have them. Give it its data back and start the head again, or let `phalanx start "
+            "--head --accept-loss` go on without; with ?replicas= or appendfsync always it "
+            "does not recur."
+        )
 
     def shortage(self) -> str:
         """See Shard. A server that is away is no shortage: the next batch says so."""

@@ -50,7 +50,8 @@ class Shard(Protocol):
         ...
 
     def apply(self, batch: Batch) -> None:
-        """Write all of the batch or nothing; it is durable when this returns.
+        """Write all of the batch or nothing; it is durable when this returns. An empty one writes
+        nothing, and is not counted: it asks whether this is still the writer.
 
         Raises StaleEpochError when another has claimed the shard since this one did, and
         StorageFullError where there is no room: then the same batch may be tried again. Any other

@@ -129,6 +129,10 @@ class SqliteShard:
         return self._checked(table, key, *found) if found else None
 
     def apply(self, batch: Batch) -> None:
+        if not batch:
+            with self._clear_errors():
+                self._check_epoch()
+            return
         puts = [
             (*row, value, _checksum(row[1], value))
             for row, value in batch.items()
@@ -140,7 +144,7 @@ class SqliteShard:
                 "UPDATE head SET sequence = sequence + 1 WHERE epoch = ?", (self._epoch,)
             )
             if counted.rowcount == 0:
-                raise stale(self, self._epoch, self._stored_epoch())
+                self._check_epoch()
             self._db.executemany(
                 "INSERT INTO stored VALUES (?, ?, ?, ?) ON CONFLICT (name, key)"
                 " DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
@@ -215,6 +219,11 @@ class SqliteShard:
         if checksum is not None and checksum != _checksum(key, value):
             raise self._corrupt(f"the row {key.hex()} of the table {table} is not what was written")
         return value
+
+    def _check_epoch(self) -> None:
+        found = self._stored_epoch()
+        if found != self._epoch:
+            raise stale(self, self._epoch, found)
 
     def _stored_epoch(self) -> int:
         epoch: int = self._db.execute("SELECT epoch FROM head").fetchone()[0]

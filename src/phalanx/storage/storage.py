@@ -140,6 +140,9 @@ class Storage:
         self._mark(at)
 
     def _apply(self, batch: Batch) -> None:
+        if not batch:
+            self._shards[0].apply(batch)
+            return
         if len(self._shards) == 1:
             self._write(0, batch)
             return
