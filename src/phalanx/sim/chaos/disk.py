@@ -128,7 +128,7 @@ class SimJournal:
         merged: dict[Row, bytes | None] = {}
         for changes, _ in records:
             merged.update(changes)
-        if not self._disk.is_full:
+        if merged and not self._disk.is_full:  # of nothing there is nothing to lose
             self._disk.before(merged)
         self._storage.apply(merged)
 
