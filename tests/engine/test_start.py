@@ -27,7 +27,10 @@ SLOW = ("numpy", "asyncio", "ssl", "psutil", "pynvml", "importlib.metadata", "ya
 @pytest.mark.parametrize(
     ("module", "also"),
     [
-        ("phalanx", ()),
+        ("phalanx", ("msgspec", "phalanx.api")),
+        ("phalanx.engines.embedded.starting", ("phalanx.protocol.frames",)),
+        ("phalanx.engines.embedded.worker.actor_host", ("concurrent.futures",)),
+        ("phalanx.engines.embedded.worker.process", ("subprocess",)),
         ("phalanx.engines.embedded.node.process", ()),
         (
             "phalanx.engines.embedded.node.composition",

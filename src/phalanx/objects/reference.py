@@ -8,7 +8,6 @@ on the ObjectRef as `_hold`, whose finalizer does it.
 
 from __future__ import annotations
 
-import concurrent.futures
 import gc
 import threading
 from abc import ABCMeta
@@ -21,6 +20,7 @@ from phalanx.protocol.messages import Payload
 
 if TYPE_CHECKING:
     import asyncio
+    import concurrent.futures
 
 T = TypeVar("T")
 
@@ -178,6 +178,8 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
 
     def future(self) -> concurrent.futures.Future[T]:
         """A concurrent future of the value."""
+        import concurrent.futures  # slow to import, and most programs make none
+
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._on_completed(
             lambda outcome: _settle(future, outcome),

@@ -1,4 +1,4 @@
-"""Where calls of an actor's concurrency groups run: threads, or loops in threads of their own."""
+"""Where calls of an actor's concurrency groups run: threads."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import queue
 import threading
 from collections import defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from phalanx.worker.assigned import Entry
-
-if TYPE_CHECKING:
-    import asyncio
 
 
 class _Pool:
@@ -42,17 +38,3 @@ class GroupThreads:
     def _serve(self, group: str, pool: _Pool) -> None:
         while True:
             self._run(group, pool.ready.get())
-
-
-def start_loop() -> asyncio.AbstractEventLoop:
-    """An event loop that runs in a thread of its own, as long as the process."""
-    import asyncio  # slow to import, and most actors have no loop
-
-    loop = asyncio.new_event_loop()
-
-    def run() -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_forever()
-
-    threading.Thread(target=run, daemon=True).start()
-    return loop

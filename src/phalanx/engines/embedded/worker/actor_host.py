@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import pickle
-import sys
 import threading
 import time
 from collections.abc import Coroutine
@@ -15,10 +14,16 @@ import msgspec
 
 from phalanx.engines.embedded.client.reactor import Reactor, Waiter
 from phalanx.engines.embedded.client.transport import NodeConnection
-from phalanx.engines.embedded.worker.actor_groups import GroupThreads, start_loop
+from phalanx.engines.embedded.worker.actor_groups import GroupThreads
 from phalanx.engines.embedded.worker.actor_methods import ActorMethods
 from phalanx.engines.embedded.worker.devices import DeviceEnvironment
 from phalanx.engines.embedded.worker.ending import end_process
+from phalanx.engines.embedded.worker.event_loops import (
+    cancelled,
+    is_cancellation,
+    is_inside_loop,
+    start_loop,
+)
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
 from phalanx.engines.embedded.worker.task_results import TaskResults
 from phalanx.engines.embedded.worker.task_values import TaskValues
@@ -38,7 +43,7 @@ from phalanx.worker.assigned import AssignedWork, Entry, Key
 from phalanx.worker.context import TaskContext, current, lease_info, of_process
 
 if TYPE_CHECKING:
-    import asyncio  # at run time only where there is a loop: slow to import, and most have none
+    import asyncio
 
 _SHUTDOWN_S = 30.0
 _LONGEST_NAME = 256
@@ -276,7 +281,8 @@ class ActorHost:
     def _failure(
         self, call: Call, error: BaseException, context: TaskContext, started: float
     ) -> Message:
-        if isinstance(error, KeyboardInterrupt) or _was_asked_for(error, context):
+        asked = context.is_cancelled and is_cancellation(error)
+        if asked or isinstance(error, KeyboardInterrupt):
             return Failed(call.number, b"", started, time.time(), "cancelled")
         try:
             actor_repr = repr(self._instance)
@@ -307,7 +313,7 @@ class ActorHost:
         if context is not None:
             context.leaves = True
         self._leave(_EXIT_ACTOR)
-        if _is_inside_loop():
+        if is_inside_loop():
             raise AsyncioActorExit("exit_actor() was called.")
         if context is None:  # a thread of the actor's own: a plain SystemExit ends it in silence
             raise SystemExit(0)
@@ -469,7 +475,7 @@ class ActorHost:
     def _check(self, call: Call, context: TaskContext) -> None:
         """Raise for a call that is not to run."""
         if context.is_cancelled:
-            raise _cancelled()
+            raise cancelled()
         self._calls.check_group(call, self._creation.class_name)
 
     def _plan_flush(self) -> None:
@@ -504,25 +510,7 @@ def _check_end(context: TaskContext) -> None:
     if context.leaves:
         raise WorkerExit
     if context.is_cancelled:
-        raise _cancelled()
-
-
-def _cancelled() -> BaseException:
-    from asyncio import CancelledError
-
-    return CancelledError()
-
-
-def _was_asked_for(error: BaseException, context: TaskContext) -> bool:
-    return context.is_cancelled and isinstance(error, type(_cancelled()))
-
-
-def _is_inside_loop() -> bool:
-    asyncio = sys.modules.get("asyncio")
-    try:
-        return asyncio is not None and asyncio.current_task() is not None
-    except RuntimeError:
-        return False
+        raise cancelled()
 
 
 def _parts(entry: Entry) -> tuple[Connection, Call]:

@@ -1,0 +1,45 @@
+"""Event loops of an actor. asyncio is imported with the first: it is slow, and most have none."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+def start_loop() -> asyncio.AbstractEventLoop:
+    """An event loop that runs in a thread of its own, as long as the process."""
+    import asyncio
+
+    loop = asyncio.new_event_loop()
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+
+    threading.Thread(target=run, daemon=True).start()
+    return loop
+
+
+def is_inside_loop() -> bool:
+    """Whether what calls this is a task of a loop."""
+    asyncio = sys.modules.get("asyncio")
+    try:
+        return asyncio is not None and asyncio.current_task() is not None
+    except RuntimeError:
+        return False
+
+
+def cancelled() -> BaseException:
+    """What is raised in a call that is cancelled, in a loop or not."""
+    from asyncio import CancelledError
+
+    return CancelledError()
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Whether an error is what `cancelled` gives."""
+    return isinstance(error, type(cancelled()))
