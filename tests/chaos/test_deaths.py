@@ -171,3 +171,24 @@ def test_a_killed_worker_leaves_no_objects(start, ray):
     eventually(lambda: not footprint.objects(), "the end of its objects")
     assert not is_running(pid)
     eventually(lambda: ray.available_resources().get("CPU") == 1, "its CPU")
+
+
+def test_an_actor_is_made_where_idle_workers_have_ended_and_nobody_has_said_so_yet(start):
+    footprint = start(num_cpus=2)
+
+    @phalanx.remote
+    class Answering:
+        def answer(self):
+            return "here"
+
+    phalanx.get(phalanx.remote(lambda: None).remote())
+    os.kill(footprint.zygote, signal.SIGSTOP)  # it says that they have ended; the node sees more
+    try:
+        for worker in footprint.workers:
+            os.kill(worker, signal.SIGKILL)
+        eventually(lambda: not any(map(is_running, footprint.workers)))
+        answer = Answering.remote().answer.remote()
+        phalanx.nodes()  # answered once the node has seen to what was asked before
+    finally:
+        os.kill(footprint.zygote, signal.SIGCONT)
+    assert phalanx.get(answer, timeout=60) == "here"

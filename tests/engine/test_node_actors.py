@@ -204,3 +204,13 @@ def test_a_program_of_another_python_is_refused():
     request = RegisterDriver([], "/", "", False, python="3.13")
     with pytest.raises(ValueError, match=r"Python 3\.13, and the cluster's node on 3\.11"):
         node.drivers.register(asker, request)
+
+
+def test_a_worker_whose_connection_has_ended_gets_no_work():
+    node = Node()
+    idle = node.leases.workers.prestart(JOB)
+    node.leases.worker_ready(idle.worker_id, 1, node.now)
+    node.leases.workers.retire(idle.worker_id)
+    node.order()
+    assert [w.worker_id for w in node.starting] == [node.count.to_bytes(12, "big") + JOB]
+    assert node.starts() != idle.worker_id

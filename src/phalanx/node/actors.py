@@ -184,7 +184,7 @@ class NodeActors:
             self._jobs.set_up(connection, lease.demand.job)
         order = self._orders.pop(lease.demand.actor, None)
         if order is None or connection is None:
-            self._leases.returned(lease.number, True, self._clock())
+            self._leases.returned(lease.number, connection is not None, self._clock())
             return
         group = lease.demand.group
         self._made = {n: at for n, at in self._made.items() if n in self._leases.leases}

@@ -134,6 +134,7 @@ class LocalProcesses:
         self._peers.remove(connection.peer)
         if connection.tag == DRIVER:
             self._history.ended(connection.peer, "EXITED", "its connection to the node has ended")
+        self._leases.workers.retire(connection.peer)
         self._process_ended(connection.peer, connection.tag == DRIVER)
 
     def _process_ended(self, process: bytes, is_driver: bool = False) -> None:

@@ -118,6 +118,14 @@ class WorkerPool:
         """Whether another process may be started: not too many are on their way already."""
         return self._starting < self._most_starting
 
+    def retire(self, worker_id: bytes) -> None:
+        """The process ends, as its connection says: it is given no work any more."""
+        worker = self._workers.get(worker_id)
+        if worker is not None:
+            worker.is_leaving = True
+            if worker in self._idle:
+                self._idle.remove(worker)
+
     def put_back(self, worker: WorkerRecord, now: float) -> None:
         """The worker has nothing to do."""
         if worker.worker_id in self._workers and not worker.is_leaving:
