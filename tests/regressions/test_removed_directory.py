@@ -60,8 +60,27 @@ phalanx.shutdown()
 print(os.getcwd() == began)
 """
 
+REMOVED_BEFORE = """
+import os
+import shutil
+import sys
+
+from phalanx.engines.embedded.own_node import _is_below
+
+os.makedirs("session/mine")
+session = os.path.abspath("session")
+os.chdir("session/mine")
+shutil.rmtree(session)
+print(_is_below(session), _is_below("/proc"))
+"""
+
 
 def test_a_program_in_its_sessions_directory_stands_where_it_began_once_that_is_gone(tmp_path):
     """Tune's trainables go there, also in the program itself."""
     done = run_in(tmp_path, "-c", LEAVES)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_a_program_is_known_to_stand_in_a_session_that_its_node_was_quick_to_remove(tmp_path):
+    done = run_in(tmp_path, "-c", REMOVED_BEFORE)
+    assert (done.returncode, done.stdout) == (0, "True False\n"), done.stderr

@@ -102,7 +102,9 @@ class OwnNode:
 
 
 def _is_below(directory: str) -> bool:
-    return existing_directory().startswith(os.path.join(os.path.realpath(directory), ""))
+    """Whether this program stands there, also if its node has removed that by now."""
+    here = os.readlink("/proc/self/cwd")
+    return here.startswith(os.path.join(os.path.realpath(directory), ""))
 
 
 def _spawn(driver_fd: int, variables: dict[str, str]) -> subprocess.Popen[bytes]:
