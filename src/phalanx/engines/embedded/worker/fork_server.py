@@ -42,7 +42,6 @@ NAME_MARK = "\x1e"
 def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> NoReturn:
     """Serve the node until its socket closes; never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()
     for module in preload:
         try:
             __import__(module)

@@ -108,6 +108,7 @@ class KvShard:
     def apply(self, batch: Batch) -> None:
         """See Shard."""
         entry = _encode([(table, key, value) for (table, key), value in batch.items()])
+        # Asked after the entry is there: who claims the next epoch before reads it.
         is_new = not batch or self._put_new(_entry_key(self._epoch, self._entries), entry)
         if not is_new or self._get(_epoch_key(self._epoch + 1)) is not None:
             raise stale(self, self._epoch, self.head().epoch)
