@@ -129,6 +129,11 @@ class Cluster:
     gcs_address = redis_address = address
 
     @property
+    def head_pid(self) -> int | None:
+        """Of the head's process; None where there is none."""
+        return None if self._head is None else self._head.process.pid
+
+    @property
     def temp_dir(self) -> str:
         """Where the sessions of this cluster lie."""
         return os.path.join(self._directory, "r")

@@ -1,28 +1,46 @@
-"""Commands start by a fork of our own: they have what they must, and what fails is said."""
+"""Commands start by a child of our own: they have what they must, and what fails is said."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from tests.chaos.footprint import is_running
+from tests.command_starting import start_command
 from tests.polling import eventually
 from tests.present import present
 
+from phalanx.engines.processes import child_calls
+from phalanx.engines.processes.child_calls import ChildCalls, function
 from phalanx.engines.processes.command_groups import NoGroups, find_command_groups
-from phalanx.engines.processes.command_start import start_command
+from phalanx.engines.processes.command_start import CommandStart
+from phalanx.engines.processes.process_tree import tie_to_parent
+
+
+@pytest.fixture(params=["calls of C", "Python"])
+def start(request, monkeypatch):
+    """Both ways: the second one where the C library cannot do the first, or it fails."""
+    if request.param == "Python":
+        lacks = SimpleNamespace(getcontext=None)
+        monkeypatch.setattr(child_calls, "_c", lacks)
+        start = CommandStart()
+        monkeypatch.undo()
+        return start
+    return CommandStart()
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, start):
     """(exit code, what stands in the log) of a command."""
 
     def run_command(argv, variables=(), directory=str(tmp_path), entrance=-1):
         log = tmp_path / "log"
-        pid = start_command(argv, dict(variables), directory, str(log), entrance)
+        pid = start_command(argv, dict(variables), directory, str(log), entrance, start)
         _, status = os.waitpid(pid, 0)
         return os.waitstatus_to_exitcode(status), log.read_text()
 
@@ -84,9 +102,37 @@ def test_a_command_is_in_its_group_before_it_begins(run):
         group.end()
 
 
+def test_nothing_of_who_starts_it_stays_open_in_a_command(run):
+    code, printed = run(["ls", "/proc/self/fd"])
+    assert (code, printed.split()) == (0, ["0", "1", "2", "3"]), "3 is the directory that it lists"
+
+
+def test_who_starts_commands_keeps_nothing_of_them_open(start, tmp_path):
+    before = set(os.listdir("/proc/self/fd"))
+    for argv, directory in ((["true"], tmp_path), (["no-such"], tmp_path), (["true"], "/no")):
+        pid = start_command(argv, {}, str(directory), str(tmp_path / "log"), start=start)
+        os.waitpid(pid, 0)
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert not start.opened
+
+
+def test_a_child_whose_parent_had_ended_before_the_kernel_was_told_ends():
+    """Nobody has the pipe's other end any more."""
+    pid, (read, write) = ctypes.c_int(0), os.pipe()
+    calls = [*tie_to_parent(read, write), (function("_exit"), (0,))]
+    ChildCalls().run(calls, pid)
+    assert os.waitpid(pid.value, 0)[1] == 0
+    with open(os.devnull) as null:
+        os.dup2(null.fileno(), read)
+    ChildCalls().run(calls, pid)
+    assert os.WTERMSIG(os.waitpid(pid.value, 0)[1]) == signal.SIGPIPE
+    os.close(read)
+    os.close(write)
+
+
 STARTS = """
 import sys
-from phalanx.engines.processes.command_start import start_command
+from tests.command_starting import start_command
 print(start_command(["sleep", "1000"], {}, sys.argv[1], sys.argv[1] + "/log"), flush=True)
 sys.stdin.read()
 """

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.command_starting import start_command
 
 from phalanx.engines.processes import job_files
-from phalanx.engines.processes.command_start import start_command
 from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_table import BundleTable
@@ -284,7 +284,8 @@ def test_links_that_a_job_makes_in_its_directory_are_not_followed(tmp_path):
     secret = outside / "secret"
     secret.write_text("x" * 100_000)
     files = JobDirectories(str(root))
-    order = StartMember(GROUP, 0, 3, "default/j", "m", [], [], {"secret": "overwritten"}, 0.0)
+    at_home, files_of_job = [Command(["true"], {})], {"secret": "overwritten"}
+    order = StartMember(GROUP, 0, 3, "default/j", "m", [], at_home, files_of_job, 0.0)
     log = files.make(msgspec.structs.replace(order, files={}))
     directory = Path(log).parent
     Path(log).symlink_to(secret)
@@ -304,6 +305,19 @@ def test_links_that_a_job_makes_in_its_directory_are_not_followed(tmp_path):
     assert secret.read_text() == "x" * 100_000
     files.remove("default/j")
     assert secret.exists()
+
+
+def test_a_member_has_a_directory_where_a_command_runs_in_it(tmp_path):
+    files = JobDirectories(str(tmp_path))
+    elsewhere, at_home = Command(["true"], {}, "/"), Command(["true"], {})
+    order = StartMember(GROUP, 0, 1, "default/j", "m", [], [elsewhere], {}, 0.0)
+    files.make(order)
+    assert list(tmp_path.iterdir()) == []
+    step = files.place(order, at_home)
+    assert os.path.isdir(step.directory)
+    files.remove("default/j")
+    files.make(msgspec.structs.replace(order, before=[at_home]))
+    assert os.path.isdir(step.directory)
 
 
 def test_a_command_does_not_write_its_output_through_a_link(tmp_path):

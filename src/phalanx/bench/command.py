@@ -39,6 +39,7 @@ GROUPS = (
     "scale",
     "processes",
     "objects",
+    "jobs",
     "ray-engine",
     "ray-calls",
     "dashboard",

@@ -29,6 +29,7 @@ MODULES = {
     "scale": "phalanx.bench.scale",
     "processes": "phalanx.bench.many_processes",
     "objects": "phalanx.bench.large_objects",
+    "jobs": "phalanx.bench.job_stream",
     "ray-engine": "phalanx.bench.ray_engine",
     "ray-calls": "phalanx.bench.ray_calls",
     "dashboard": "phalanx.bench.dashboard",
@@ -36,7 +37,7 @@ MODULES = {
     "simulator": "phalanx.sim.benchmark",
     "day": "phalanx.sim.timed.benchmark",
 }
-LONG = ("day", "history", "scale", "processes", "objects")
+LONG = ("day", "history", "scale", "processes", "objects", "jobs")
 """Run only where they are named."""
 PURE = ("placement", "batch", "plan", "cluster")
 """They compute in one thread and wait for nothing: measured in CPU time, which other work on the

@@ -32,7 +32,8 @@ class JobFiles(Protocol):
     """The directories of jobs on this node."""
 
     def make(self, order: StartMember) -> str:
-        """Make a member's directory and write its job's files. The path of its log.
+        """Make a member's directory if a command is to run there, and write its job's files. The
+        path of its log.
 
         Raises OSError.
         """

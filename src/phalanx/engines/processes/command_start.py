@@ -1,104 +1,152 @@
-"""Starts the commands of jobs, by a fork that has as little copied as can be.
+"""Starts the commands of jobs: by a child that makes calls of the kernel and nothing else.
 
-After `os.fork` Python and its modules put themselves right in the child. That, and all else that
-Python does there, writes to hundreds of pages of a large process, each of which the kernel copies
-first: for a child that lets go of them at once, as it becomes another program. So here the child
-makes calls of the kernel and nothing else, with arguments that lay ready before. It never lets go
-of the interpreter's lock, which a thread may have asked for that is not there any more. Only where
-it could not become the program, Python puts itself right and says why.
+Only where it could not become the program, or the C library cannot do so, a fork of this process
+tries again in Python, which says why.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from phalanx.engines.processes.below import open_below
+from phalanx.engines.processes.child_calls import Call, ChildCalls, address_of, function
 from phalanx.engines.processes.commands import command_variables, exec_command
-from phalanx.engines.processes.process_tree import end_with_parent, keep_descendants
-from phalanx.model.exit_codes import NOT_STARTED
-
-_c = ctypes.PyDLL(None, use_errno=True)
-_fork, _write, _setsid, _dup2, _chdir, _execve = (
-    *(_c.fork, _c.write, _c.setsid, _c.dup2, _c.chdir, _c.execve),
+from phalanx.engines.processes.process_tree import (
+    end_with_parent,
+    keep_descendants,
+    tie_to_parent,
 )
-_signal = _c.signal
-_signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
-_SIGINT, _SIGPIPE = int(signal.SIGINT), int(signal.SIGPIPE)
+from phalanx.model.exit_codes import NOT_STARTED
 
 _Strings = ctypes.Array[ctypes.c_char_p]
 
 
-def start_command(
-    argv: Sequence[str],
-    variables: Mapping[str, str],
-    directory: str,
-    log: str,
-    entrance: int = -1,
-) -> int:
-    """Start `argv` in a session of its own, its output appended to the file `log`. Its pid.
+class _Ends(NamedTuple):
+    """Descriptors: to its control group (-1: none), and of its input and its output."""
 
-    `entrance`: to its control group, if it has one. Raises OSError where there is no process for
-    it, or it could not be given what it is to have; what goes wrong later stands in the file.
-    """
-    given = command_variables(variables)
-    where, *paths = _encoded([directory, *_paths(argv[0], given)])
-    words = _strings(_encoded(argv))
-    environment = _strings(_encoded([f"{name}={value}" for name, value in given.items()]))
-    parent = os.getpid()
-    out = _open_log(log)
-    try:
-        null = os.open(os.devnull, os.O_RDONLY)
+    entrance: int
+    null: int
+    out: int
+
+
+class CommandStart:
+    """Starts commands, from one thread. With that they end, too."""
+
+    def __init__(self) -> None:
+        self._calls: ChildCalls | None = None
+        with contextlib.suppress(OSError):
+            self._calls = ChildCalls()
+        self.opened: set[int] = set()
+        """Descriptors that it uses and nobody else: who is forked meanwhile closes them."""
+
+    def start(
+        self,
+        argv: Sequence[str],
+        variables: Mapping[str, str],
+        directory: str,
+        log: str,
+        entrance: Callable[[], int],
+        pid: ctypes.c_int,
+    ) -> None:
+        """Start `argv` in a session of its own, its output appended to the file `log`.
+
+        `pid` is its own when this returns, and that of who tries to be it before. `entrance` opens
+        its control group, and gives -1 where it has none. Raises OSError where there is no process
+        for it, or it could not be given what it is to have; what goes wrong later stands in the
+        file.
+        """
+        given = command_variables(variables)
+        paths = _encoded(_paths(argv[0], given))
+        words = _strings(_encoded(argv))
+        environment = _strings(_encoded([f"{name}={value}" for name, value in given.items()]))
+        with (
+            self._use(_open_log(log)) as out,
+            self._use(os.open(os.devnull, os.O_RDONLY)) as null,
+            self._use(entrance()) as group,
+        ):
+            ends = _Ends(group, null, out)
+            with contextlib.suppress(OSError):
+                # A directory that may be seen and not entered has no such file.
+                where = os.open(os.path.join(directory, os.curdir), os.O_PATH)
+                with self._use(where):
+                    if self._becomes(paths, words, environment, where, ends, pid):
+                        return
+            pid.value = _fork(argv, variables, directory, ends)
+
+    def _becomes(
+        self,
+        paths: Sequence[bytes],
+        words: _Strings,
+        environment: _Strings,
+        where: int,
+        ends: _Ends,
+        pid: ctypes.c_int,
+    ) -> bool:
+        """Whether a child has become one of these files."""
+        if self._calls is None:
+            return False
+        given = address_of(words), address_of(environment)
+        files = [ctypes.c_char_p(path) for path in paths]
+        zero, has_failed = ctypes.c_char_p(b"0"), ctypes.create_string_buffer(1)
+        ends_of_pipe = os.pipe()
+        with self._use(ends_of_pipe[0]) as read, self._use(ends_of_pipe[1]) as write:
+            calls: list[Call] = [
+                *tie_to_parent(read, write),
+                # A group that is gone is done without.
+                (function("write"), (ends.entrance, address_of(zero), 1)),
+                (function("setsid"), ()),
+                (function("dup2"), (ends.null, 0)),
+                (function("dup2"), (ends.out, 1)),
+                (function("dup2"), (ends.out, 2)),
+                (function("signal"), (int(signal.SIGINT), int(signal.SIG_DFL))),
+                (function("fchdir"), (where,)),
+                *[(function("execve"), (address_of(file), *given)) for file in files],
+                (function("memset"), (address_of(has_failed), 1, 1)),
+                (function("_exit"), (NOT_STARTED,)),
+            ]
+            self._calls.run(calls, pid)
+        if has_failed.raw != b"\0":
+            gone, pid.value = pid.value, 0
+            os.waitpid(gone, 0)
+        return bool(pid.value)
+
+    @contextlib.contextmanager
+    def _use(self, fd: int) -> Iterator[int]:
+        """Close it afterwards."""
+        self.opened.add(fd)
         try:
-            pid: int = _fork()
-            if pid == 0:
-                try:
-                    end_with_parent(parent)
-                    _become(where, paths, words, environment, entrance, null, out)
-                    _put_python_right()
-                    exec_command(argv, variables, directory)
-                finally:
-                    os._exit(NOT_STARTED)
-            if pid < 0:
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-            return pid
+            yield fd
         finally:
-            os.close(null)
-    finally:
-        os.close(out)
+            self.opened.discard(fd)
+            if fd >= 0:
+                os.close(fd)
 
 
-def _become(
-    where: bytes,
-    paths: Sequence[bytes],
-    words: _Strings,
-    environment: _Strings,
-    entrance: int,
-    null: int,
-    out: int,
-) -> None:
-    """Returns only if it is not possible."""
-    keep_descendants()
-    _write(entrance, b"0", 1)  # a group that is gone is done without
-    _setsid()
-    _dup2(null, 0)
-    _dup2(out, 1)
-    _dup2(out, 2)
-    _signal(_SIGINT, None)
-    _signal(_SIGPIPE, None)
-    if _chdir(where) == 0:
-        for path in paths:
-            _execve(path, words, environment)
-
-
-def _put_python_right() -> None:
-    """As though this process had been forked just now: the second call ends what the first one
-    begins, and from Python 3.13 on it relies on that."""
-    ctypes.pythonapi.PyOS_BeforeFork()
-    ctypes.pythonapi.PyOS_AfterFork_Child()
+def _fork(argv: Sequence[str], variables: Mapping[str, str], directory: str, ends: _Ends) -> int:
+    """The same in Python, which writes to the log what goes wrong. Its pid."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            end_with_parent(parent)
+            keep_descendants()
+            with contextlib.suppress(OSError):  # its group is gone, or there is none
+                os.write(ends.entrance, b"0")
+            os.setsid()
+            for to, end in enumerate((ends.null, ends.out, ends.out)):
+                os.dup2(end, to)
+            for number in (signal.SIGINT, signal.SIGPIPE):
+                signal.signal(number, signal.SIG_DFL)
+            exec_command(argv, variables, directory)
+        finally:
+            os._exit(NOT_STARTED)
+    return pid
 
 
 def _paths(name: str, variables: Mapping[str, str]) -> list[str]:

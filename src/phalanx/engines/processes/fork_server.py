@@ -1,8 +1,9 @@
 """The process that forks others for a node: it starts the commands of jobs, and reports their ends.
 
-It has one thread, as who forks should, and holds no other state. Once a process that it has started
-ends, it ends all that this has left behind, in whatever session that is. When the node's end of the
-socket closes, it ends everything that it has started, however the node ended.
+It holds no other state, and one thread, as who forks should, beside those that start commands. Once
+a process that it has started ends, it ends all that this has left behind, in whatever session that
+is. When the node's end of the socket closes, it ends everything that it has started, however the
+node ended.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import resource
 import select
 import signal
 import socket
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -21,7 +23,7 @@ import msgspec
 from phalanx.engines.processes import session as sessions
 from phalanx.engines.processes.attached import stand_for
 from phalanx.engines.processes.command_groups import CommandGroup, find_command_groups
-from phalanx.engines.processes.command_start import start_command
+from phalanx.engines.processes.command_starters import CommandStarters, Starting
 from phalanx.engines.processes.connection import Connection, listen
 from phalanx.engines.processes.process_tree import (
     children_of,
@@ -30,6 +32,7 @@ from phalanx.engines.processes.process_tree import (
     keep_descendants,
     signal_command,
 )
+from phalanx.protocol.bundle_messages import Streams
 from phalanx.protocol.fork_messages import (
     Began,
     Exited,
@@ -77,6 +80,9 @@ class ForkServer:
         self.node.on_writable = self._want_writable
         self._readers: dict[int, Callable[[], None]] = {}
         self._children: dict[bytes, Child] = {}
+        self._starters = CommandStarters(time.monotonic)
+        self._starting: dict[bytes, Starting] = {}
+        self.read_from(self._starters.fileno, self._commands_begun)
         self._ends_orphans = False
         """Whether some are left to end."""
 
@@ -94,12 +100,14 @@ class ForkServer:
                     self._readers[fd]()
             if self._ends_orphans:
                 self._end_orphans()
+            if self._starters.is_behind:
+                self._starters.look()
             self.after_round()
             self.node.flush()
 
     def patience_s(self) -> float | None:
         """How long to wait for something to happen; None: for ever."""
-        return _AGAIN_S if self._ends_orphans else None
+        return _AGAIN_S if self._ends_orphans or self._starters.is_behind else None
 
     def after_round(self) -> None:
         """What had happened is seen to, or nothing did for so long."""
@@ -132,6 +140,8 @@ class ForkServer:
         match message:
             case RunCommand():
                 self._run(message)
+            case SendSignal() | SignalCommand() if message.process in self._starting:
+                self._signal_starting(message)
             case SendSignal():
                 child = self._children.get(message.process)
                 if child is not None:
@@ -147,16 +157,42 @@ class ForkServer:
     def _run(self, order: RunCommand) -> None:
         """Start a command in a process group, and a control group if there are any, of its own."""
         group = self._groups.make(order.process, order.memory_bytes)
+        if order.streams is not None:
+            self._run_attached(order, group, order.streams)
+            return
+        starting = self._starting[order.process] = Starting(order, group)
+        self._starters.start(starting)
+
+    def _commands_begun(self) -> None:
+        for starting in self._starters.begun():
+            order, group = starting.order, starting.group
+            del self._starting[order.process]
+            if starting.error is not None:
+                if group is not None:
+                    group.end()
+                self.report_failure(order.process, starting.error)
+                continue
+            pid = starting.pid.value
+            self.adopt(Child(order.process, pid, is_command=True, group=group))
+            self.node.post(Began(order.process, pid))
+            for message in starting.signals:
+                self.on_message(message)
+
+    def _signal_starting(self, message: SendSignal | SignalCommand) -> None:
+        """It is sent that once it has begun; unless it is to be killed, as it may never begin."""
+        starting = self._starting[message.process]
+        starting.signals.append(message)
+        if message.signal == signal.SIGKILL and starting.pid.value:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(starting.pid.value, signal.SIGKILL)
+
+    def _run_attached(
+        self, order: RunCommand, group: CommandGroup | None, streams: Streams
+    ) -> None:
+        path = self._session.socket_of(streams.process)
         entrance = -1 if group is None else group.entrance()
-        path = ""
         try:
-            if order.streams is None:
-                pid = start_command(
-                    order.argv, order.variables, order.directory, order.log, entrance
-                )
-            else:
-                path = self._session.socket_of(order.streams.process)
-                pid = self._stand(order, path, entrance)
+            pid = self._stand(order, path, entrance)
         except OSError as error:
             if group is not None:
                 group.end()
@@ -188,6 +224,7 @@ class ForkServer:
         self._epoll.close()
         for fd in self._readers:
             os.close(fd)
+        self._starters.close_in_child()
 
     def adopt(self, child: Child) -> None:
         """Watch a child until it ends."""
@@ -224,9 +261,12 @@ class ForkServer:
 
     def _end_orphans(self) -> None:
         """End what those have left behind that have ended here."""
-        self._ends_orphans = not end_orphans({child.pid for child in self._children.values()})
+        known = {child.pid for child in self._children.values()}
+        known |= {starting.pid.value for starting in self._starting.values()}
+        self._ends_orphans = not end_orphans(known)
 
     def _end_everything(self) -> None:
+        """Commands that are being started end with the threads that do so."""
         for child in self._children.values():
             with contextlib.suppress(ProcessLookupError):
                 _signal(child, signal.SIGKILL)

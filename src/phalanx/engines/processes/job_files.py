@@ -45,18 +45,24 @@ class JobDirectories:
     def make(self, order: StartMember) -> str:
         """See JobFiles."""
         directory, member = self._directory(order.job), directory_name(order.name)
-        make_below(self._root, f"{_below(order.job)}/{member}")
+        if not all(command.directory for command in (*order.before, *order.commands)):
+            self._make_home(order)
         for name, text in order.files.items():
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             fd = open_below(directory, f"files/{os.path.basename(name)}", flags)
             with open(fd, "w") as file:
                 file.write(text + "\n")
-        self._shorten(os.path.join(directory, _log(member, order.attempt - 2)), OLD_LOG_BYTES)
+        if order.attempt > 2:
+            old = os.path.join(directory, _log(member, order.attempt - 2))
+            self._shorten(old, OLD_LOG_BYTES)
         return os.path.join(directory, _log(member, order.attempt))
 
     def place(self, order: StartMember, command: Command) -> Placed:
         """A member's command with this node's directories in its words and variables."""
         directory = self._directory(order.job)
+        if not command.directory:  # a step may be the first that runs there
+            with contextlib.suppress(OSError):  # its log says that it is not there
+                self._make_home(order)
         files = os.path.join(directory, "files")
         error = os.path.join(directory, _error(directory_name(order.name), order.attempt))
 
@@ -68,6 +74,9 @@ class JobDirectories:
             {name: placed(value) for name, value in command.variables.items()},
             command.directory or os.path.join(directory, directory_name(order.name)),
         )
+
+    def _make_home(self, order: StartMember) -> None:
+        make_below(self._root, f"{_below(order.job)}/{directory_name(order.name)}")
 
     def error(self, order: StartMember, limit: int) -> bytes:
         """See JobFiles."""

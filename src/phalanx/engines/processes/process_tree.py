@@ -16,6 +16,7 @@ import select
 import signal
 from collections.abc import Collection, Iterable, Mapping
 
+from phalanx.engines.processes.child_calls import Call, address_of, function
 from phalanx.engines.processes.polling import wait_for
 from phalanx.protocol.bundle_messages import Receivers
 
@@ -27,8 +28,9 @@ _DYING_S = 0.5
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "fish", "csh", "tcsh", "busybox"})
 
-_prctl = ctypes.PyDLL(None).prctl
+_prctl = function("prctl")
 _KILL = int(signal.SIGKILL)
+_BYTE = ctypes.c_char_p(b"0")
 
 
 def end_with_parent(parent: int = 0) -> None:
@@ -43,6 +45,18 @@ def keep_descendants() -> None:
     """From now on this process is the parent of all below it that have lost theirs, also as another
     program."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def tie_to_parent(read: int, write: int) -> list[Call]:
+    """Calls by which a child does what the two above do. Of the pipe with these ends its parent
+    alone keeps the first: if that had ended before the kernel was told, SIGPIPE ends the child."""
+    return [
+        (_prctl, (_PR_SET_PDEATHSIG, _KILL)),
+        (function("signal"), (int(signal.SIGPIPE), int(signal.SIG_DFL))),
+        (function("close"), (read,)),
+        (function("write"), (write, address_of(_BYTE), 1)),
+        (_prctl, (_PR_SET_CHILD_SUBREAPER, 1)),
+    ]
 
 
 def own_children() -> list[int]:

@@ -1,0 +1,116 @@
+"""Threads that start commands: what takes long there holds up nobody behind it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+
+import pytest
+
+from phalanx.engines.processes.command_starters import LONG_S, CommandStarters, Starting
+from phalanx.engines.processes.polling import wait_for
+from phalanx.protocol.fork_messages import RunCommand
+
+
+class SlowGroup:
+    """Its entrance opens when it is allowed to."""
+
+    def __init__(self):
+        self.is_asked, self.may_open = threading.Event(), threading.Event()
+
+    def entrance(self):
+        self.is_asked.set()
+        self.may_open.wait(60)
+        return -1
+
+    def end(self):
+        return ""
+
+
+class Starters:
+    """Starters by a clock that stands, and what they have begun."""
+
+    def __init__(self, tmp_path):
+        self.now = 100.0
+        self.threads = CommandStarters(lambda: self.now)
+        self._tmp_path = tmp_path
+        self.begun = []
+
+    def start(self, name, *argv, group=None):
+        log = str(self._tmp_path / f"{name}.log")
+        order = RunCommand(name.encode(), [*argv], {}, str(self._tmp_path), log, 0)
+        starting = Starting(order, group)
+        self.threads.start(starting)
+        return starting
+
+    def wait(self, count):
+        while len(self.begun) < count:
+            assert wait_for(self.threads.fileno, select.POLLIN, 60.0)
+            self.begun += self.threads.begun()
+        return [one.order.process.decode() for one in self.begun]
+
+
+@pytest.fixture
+def starters(tmp_path):
+    return Starters(tmp_path)
+
+
+def _code(starting):
+    return os.waitstatus_to_exitcode(os.waitpid(starting.pid.value, 0)[1])
+
+
+def test_commands_start_in_their_order_and_their_failures_are_told(starters, tmp_path):
+    (tmp_path / "c.log").mkdir()
+    started = [starters.start(name, "sh", "-c", f"exit {at}") for at, name in enumerate("abcd")]
+    assert starters.wait(4) == ["a", "b", "c", "d"]
+    assert [_code(one) for one in started if one.error is None] == [0, 1, 3]
+    assert isinstance(started[2].error, IsADirectoryError)
+
+
+def test_what_is_behind_one_that_takes_long_is_started_by_another_thread(starters):
+    slow = SlowGroup()
+    first = starters.start("slow", "true", group=slow)
+    assert slow.is_asked.wait(60)
+    behind = starters.start("behind", "true")
+    assert starters.threads.is_behind, "it has not taken long yet"
+    starters.now += 2 * LONG_S
+    starters.threads.look()
+    assert starters.wait(1) == ["behind"]
+    assert _code(behind) == 0
+    slow.may_open.set()
+    assert starters.wait(2) == ["behind", "slow"]
+    assert _code(first) == 0
+
+
+def test_a_command_lives_after_it_is_started_as_its_thread_does(starters):
+    sleeping = starters.start("sleeping", "sleep", "1000")
+    starters.wait(1)
+    starters.start("other", "true")
+    starters.wait(2)
+    assert os.waitpid(sleeping.pid.value, os.WNOHANG) == (0, 0)
+    os.kill(sleeping.pid.value, signal.SIGKILL)
+    assert _code(sleeping) == -signal.SIGKILL
+
+
+def test_a_fork_of_the_process_lets_go_of_what_a_thread_uses(starters):
+    slow = SlowGroup()
+    started = starters.start("slow", "true", group=slow)
+    assert slow.is_asked.wait(60)
+    (of_thread,) = starters.threads._starts
+    used = [fd for fd in of_thread.opened if fd >= 0]
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            starters.threads.close_in_child()
+            code = sum(os.path.exists(f"/proc/self/fd/{fd}") for fd in used)
+        finally:
+            os._exit(code)
+    assert used, "its log, and the file that it reads"
+    assert os.waitpid(pid, 0)[1] == 0
+    slow.may_open.set()
+    starters.wait(1)
+    assert _code(started) == 0
+    assert not of_thread.opened
