@@ -87,8 +87,9 @@ def test_what_is_behind_one_that_takes_long_is_started_by_another_thread(starter
 def test_a_command_lives_after_it_is_started_as_its_thread_does(starters):
     sleeping = starters.start("sleeping", "sleep", "1000")
     starters.wait(1)
-    starters.start("other", "true")
+    other = starters.start("other", "true")
     starters.wait(2)
+    assert _code(other) == 0
     assert os.waitpid(sleeping.pid.value, os.WNOHANG) == (0, 0)
     os.kill(sleeping.pid.value, signal.SIGKILL)
     assert _code(sleeping) == -signal.SIGKILL
