@@ -30,12 +30,14 @@ _OUT = -np.inf
 
 
 class Answers:
-    """One class's masks over all nodes, true at version `mark` of the cluster, and its scores.
+    """One class's masks over all nodes, true at version `mark` of the cluster, and its scores, of
+    which those are known at version `seen` that do not hold any more.
 
-    Most classes that wait find no node open, so a node is scored only once it is to be ranked.
+    Most classes that wait find no node open, so a node is scored only once it is to be ranked; and
+    evictions rank nodes whatever the masks say.
     """
 
-    __slots__ = ("fixed", "mark", "open", "room", "scores", "stale", "static", "steady")
+    __slots__ = ("fixed", "mark", "open", "room", "scores", "seen", "stale", "static", "steady")
 
     def __init__(self, n: int) -> None:
         self.static: Flags = np.ones(n, dtype=np.bool_)
@@ -50,7 +52,7 @@ class Answers:
         """Of each node; only where `steady`, and not `stale`."""
         self.stale: Flags = np.ones(n, dtype=np.bool_)
         """Nodes that changed since they were scored."""
-        self.mark = -1
+        self.mark = self.seen = -1
         self.steady = True
 
 
@@ -63,7 +65,7 @@ class Placer:
         self._known: dict[tuple[int, int], Answers] = {}
         self._rules: tuple[list[Filter], list[Scorer], str] | None = None
         self._unrollable: dict[int, bool] = {}
-        self._incurable: dict[tuple[int, int], Flags] = {}
+        self._incurable: dict[tuple[int, int], tuple[Flags, Indexes, list[Filter]]] = {}
         self._filters: dict[int, list[Filter]] = {}
         self._scorers: dict[int, list[Scorer]] = {}
         self._static: dict[tuple[int, int], Flags] = {}
@@ -143,14 +145,30 @@ class Placer:
 
     def answers(self, ask: Ask) -> Answers:
         """What is known of the asker's class, its masks brought up to date."""
+        known = self._known_of(ask)
+        version, before = self._cluster.version, known.mark
+        if before < 0 or not known.steady:
+            index = np.arange(len(self._cluster.nodes))
+        elif before == version:
+            return known
+        else:
+            index = np.flatnonzero(self._cluster.changed_at > before)
+        known.mark = version
+        self._refresh(known, index, ask)
+        if known.seen == before:
+            known.stale[index] = True
+            known.seen = version
+        return known
+
+    def _known_of(self, ask: Ask) -> Answers:
+        """What is known of the asker's class, as it was when it was last asked."""
         filters, scorers, scope = self.rules()
-        cluster = self._cluster
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
-        n = len(cluster.nodes)
         known = self._known.get(key)
         if known is None:
+            n = len(self._cluster.nodes)
             known = self._known[key] = Answers(n)
-            rows = Rows(cluster, np.arange(n))
+            rows = Rows(self._cluster, np.arange(n))
             for f in filters:
                 if f.changes(ask.eq_class) == NEVER:
                     known.static &= f.passes(rows, ask)
@@ -158,14 +176,6 @@ class Placer:
                 if s.changes(ask.eq_class) == NEVER:
                     known.fixed += s.score(rows, ask)
             known.steady = self._changes_below(ALWAYS, ask.eq_class)
-        if known.mark < 0 or not known.steady:
-            index = np.arange(n)
-        elif known.mark == cluster.version:
-            return known
-        else:
-            index = np.flatnonzero(cluster.changed_at > known.mark)
-        known.mark = cluster.version
-        self._refresh(known, index, ask)
         return known
 
     def _scope_key(self, scope: str, job: Job, task: int) -> int:
@@ -187,21 +197,28 @@ class Placer:
         if cluster.is_apart:
             passes &= _holds(cluster.idle, index, ask.eq_class)
         known.room[index] = passes
-        known.stale[index] = True
 
     def _rescore(self, known: Answers, nodes: Indexes, ask: Ask) -> None:
         """Score those of the nodes again that changed since they were last scored."""
+        version = self._cluster.version
+        if known.seen != version:
+            known.stale[self._cluster.changed_at > known.seen] = True
+            known.seen = version
         stale = nodes[known.stale.take(nodes)]
         if len(stale):
             known.scores[stale] = self._scored(known, Rows(self._cluster, stale), ask)
             known.stale[stale] = False
 
     def _scored(self, known: Answers, rows: Rows, ask: Ask) -> Vector:
-        moving = np.zeros(len(rows))
-        for s in self._moving_scorers(ask.eq_class):
-            moving += s.score(rows, ask)
-        moving += known.fixed.take(rows.index)
-        return moving
+        fixed = known.fixed.take(rows.index)
+        scorers = self._moving_scorers(ask.eq_class)
+        if not scorers:
+            return fixed
+        moving = scorers[0].score(rows, ask)
+        for s in scorers[1:]:
+            moving = moving + s.score(rows, ask)  # what it gave may be its own
+        fixed += moving
+        return fixed
 
     def _moving_scorers(self, eq_class: EquivalenceClass) -> list[Scorer]:
         """Scorers whose answers for the class change within a cycle."""
@@ -255,7 +272,7 @@ class Placer:
 
     def scores(self, ask: Ask, nodes: Indexes) -> Vector:
         """Scores of these nodes; where scores are relative, relative to these nodes alone."""
-        known = self.answers(ask)
+        known = self._known_of(ask)
         if known.steady:
             self._rescore(known, nodes, ask)
             return known.scores.take(nodes)
@@ -303,23 +320,24 @@ class Placer:
         """For each node the score that the first, second … task of the class would see there."""
         cluster = self._cluster
         eq_class = ask.eq_class
-        room = np.minimum(cluster.idle[nodes], cluster.future[nodes])
+        room = cluster.future[nodes]
+        if cluster.is_apart:
+            room = np.minimum(room, cluster.idle[nodes])
         times = np.minimum(_how_often(room, eq_class), depth)
-        owner = np.repeat(np.arange(len(nodes)), times)
-        starts = np.concatenate(([0], np.cumsum(times)[:-1]))
-        step = np.arange(len(owner)) - starts[owner]
-        rows = Rows(cluster, nodes[owner], eq_class, step.astype(np.int64))
+        starts = times.cumsum() - times
+        step = np.arange(int(times.sum())) - starts.repeat(times)
+        rows = Rows(cluster, nodes.repeat(times), eq_class, step)
         passes = np.ones(len(rows), dtype=np.bool_)
         for f in self._moving_filters(eq_class):
             passes &= f.passes(rows, ask)
         scores = self._scored(self.answers(ask), rows, ask)
         out = []
         good, listed = passes.tolist(), scores.tolist()
-        for i, node in enumerate(nodes.tolist()):
-            start, stop = int(starts[i]), int(starts[i] + times[i])
-            end = start
-            while end < stop and good[end]:
-                end += 1
+        all_pass = False not in good
+        for node, start, count in zip(nodes.tolist(), starts.tolist(), times.tolist(), strict=True):
+            end = start + count
+            if not all_pass:
+                end = next((at for at in range(start, end) if not good[at]), end)
             if end > start:
                 out.append((node, listed[start:end]))
         return out
@@ -337,24 +355,38 @@ class Placer:
     # -- for evictions ------------------------------------------------------------------------
 
     def curable(self, ask: Ask, mask: Flags | None = None) -> Flags:
-        """Nodes that no filter rules out for good: evictions might make them fit."""
-        cluster = self._cluster
+        """Nodes that no filter rules out for good: evictions might make them fit. Not to be
+        written to."""
+        fixed, _, moving = self._incurable_of(ask)
+        if mask is None and not moving:
+            return fixed
+        passes = fixed.copy() if mask is None else fixed & mask
+        rows = Rows(self._cluster, np.arange(len(passes)))
+        for f in moving:
+            passes &= f.passes(rows, ask)
+        return passes
+
+    def curable_nodes(self, ask: Ask) -> Indexes:
+        """The same as their numbers. Not to be written to."""
+        _, nodes, moving = self._incurable_of(ask)
+        return np.flatnonzero(self.curable(ask)) if moving else nodes
+
+    def _incurable_of(self, ask: Ask) -> tuple[Flags, Indexes, list[Filter]]:
+        """Nodes that no filter rules out for good whose answer never changes, their numbers, and
+        the others of those filters that rule out for good."""
         filters, _, scope = self.rules()
-        incurable = [f for f in filters if not f.curable]
-        rows = Rows(cluster, np.arange(len(cluster.nodes)))
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
-        fixed = self._incurable.get(key)
-        if fixed is None:
+        known = self._incurable.get(key)
+        if known is None:
+            incurable = [f for f in filters if not f.curable]
+            rows = Rows(self._cluster, np.arange(len(self._cluster.nodes)))
             fixed = np.ones(len(rows), dtype=np.bool_)
             for f in incurable:
                 if f.changes(ask.eq_class) == NEVER:
                     fixed &= f.passes(rows, ask)
-            self._incurable[key] = fixed
-        passes = fixed.copy() if mask is None else fixed & mask
-        for f in incurable:
-            if f.changes(ask.eq_class) != NEVER:
-                passes &= f.passes(rows, ask)
-        return passes
+            moving = [f for f in incurable if f.changes(ask.eq_class) != NEVER]
+            known = self._incurable[key] = (fixed, np.flatnonzero(fixed), moving)
+        return known
 
     def passes_now(self, ask: Ask, node: int) -> bool:
         """Whether every filter lets the task onto the node as it stands, room aside."""

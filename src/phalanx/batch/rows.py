@@ -77,7 +77,12 @@ class Rows:
 
     def capacity(self, resource: int) -> Counts:
         """One row of `capacities`: this resource on each node."""
-        column: Counts = self.capacities()[resource]
+        taken = self._taken.get("capacity")
+        column: Counts
+        if taken is None:  # nobody may ask for the others
+            column = self._cluster.capacity[:, resource].take(self.index)
+        else:
+            column = taken[resource]
         return column
 
     def used_of_all(self) -> Counts:

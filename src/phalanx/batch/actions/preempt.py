@@ -115,7 +115,7 @@ class _Preemption:
         if session.hooks.first("pre_predicate", t) is not None:
             return False
         ask = session.placer.ask(t)
-        nodes = np.flatnonzero(session.placer.curable(ask))
+        nodes = session.placer.curable_nodes(ask)
         allowed = self._allowed(t, within=within)
         if self._trial is not None:
             return self._trial.preempt(statement, ask, nodes, allowed)
@@ -139,11 +139,13 @@ class _Preemption:
             if not _enough(session, t, node, victims):
                 continue
             attempt = Statement(session)
+            is_settled = self._settled(t, node)
             for v in session.sort_victims(victims, t):
-                if self._settled(t, node):
+                if is_settled:
                     break
                 attempt.evict(v, "preempt")
-            if self._settled(t, node):
+                is_settled = self._settled(t, node)
+            if is_settled:
                 attempt.pipeline(t, node)
                 statement.merge(attempt)
                 return True
@@ -186,11 +188,14 @@ class _Rooms:
             known = (np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_))
             self._known[eq_class.index] = known
         has_room, could_hold = known
-        asked, request = eq_class.asked, eq_class.request
-        room = cluster.future[index]
-        at_most = cluster.capacity[index] - cluster.promised[index]
-        has_room[index] = np.all(room[:, asked] >= request[asked], axis=1)
-        could_hold[index] = np.all(at_most[:, asked] >= request[asked], axis=1)
+        holds = holding = np.ones(len(index), dtype=np.bool_)
+        for r in eq_class.asked:
+            wanted = eq_class.request[r]
+            at_most = cluster.capacity[:, r].take(index) - cluster.promised[:, r].take(index)
+            holds = holds & (cluster.future[:, r].take(index) >= wanted)
+            holding = holding & (at_most >= wanted)
+        has_room[index] = holds
+        could_hold[index] = holding
         return known
 
 

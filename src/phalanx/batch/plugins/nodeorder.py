@@ -66,11 +66,16 @@ class NodeOrder:
         nodes = _nodes(cluster)
 
         def load(rows: Rows, ask: Ask) -> Vector:
-            out = np.zeros(len(rows))
-            if least or most:
-                out += _allocation(rows, ask.eq_class, least, most, nodes=nodes)
+            parts = []
+            if least:
+                parts.append(_weighted(least, _least(rows, ask.eq_class, nodes)))
+            if most:
+                parts.append(_weighted(most, _most(rows, ask.eq_class, nodes)))
             if balanced:
-                out += balanced * _balance(rows, ask.eq_class, gpu, nodes=nodes)
+                parts.append(_weighted(balanced, _balance(rows, ask.eq_class, gpu, nodes=nodes)))
+            out = parts[0]
+            for part in parts[1:]:
+                out += part
             return out
 
         if least or most or balanced:
@@ -166,10 +171,18 @@ class _Nodes(NamedTuple):
     small: bool
     """No node has as much as `_EXACT` of either."""
 
-    def divided(self, amounts: Counts, of: Counts) -> Vector:
-        """Whole hundredths, at most 100, rounded down. Processors divide doubles several times as
-        fast as whole numbers."""
-        return np.floor(amounts / of) if self.small else (amounts // of).astype(np.float64)
+    def mean(self, amounts: Counts, capacity: Counts) -> Vector:
+        """Of cpu and memory: how many whole hundredths of the capacity, rounded down, and of both
+        the mean, rounded down; of one alone where a node has but one. Writes to `amounts`."""
+        amounts *= 100
+        counted: Counts | int = 2
+        if not self.whole:
+            counted = np.maximum((capacity > 0).sum(axis=0), 1)
+            capacity = np.maximum(capacity, 1)
+        # Processors divide doubles several times as fast as whole numbers.
+        parts = np.floor(amounts / capacity) if self.small else amounts // capacity
+        mean: Vector = np.floor((parts[CPU] + parts[MEMORY]) / counted)
+        return mean
 
 
 def _nodes(cluster: Cluster) -> _Nodes:
@@ -210,26 +223,24 @@ def _tagged(image: str) -> str:
     return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
-def _allocation(
-    rows: Rows, eq_class: EquivalenceClass, least: int, most: int, *, nodes: _Nodes
-) -> Vector:
+def _weighted(weight: int, scores: Vector) -> Vector:
+    if weight != 1:
+        scores *= weight
+    return scores
+
+
+def _least(rows: Rows, eq_class: EquivalenceClass, nodes: _Nodes) -> Vector:
+    capacity = rows.capacities()[: MEMORY + 1]
+    free = capacity - (rows.weighed() + eq_class.weighed[:, None])
+    np.maximum(free, 0, out=free)
+    return nodes.mean(free, capacity)
+
+
+def _most(rows: Rows, eq_class: EquivalenceClass, nodes: _Nodes) -> Vector:
     capacity = rows.capacities()[: MEMORY + 1]
     asked = rows.weighed() + eq_class.weighed[:, None]
-    of: Counts = capacity
-    counted: Counts | int = 2
-    if not nodes.whole:
-        of = np.maximum(capacity, 1)
-        counted = np.maximum((capacity > 0).sum(axis=0), 1)
-    out: Vector = np.zeros(len(rows))
-    if least:
-        free = np.maximum(capacity - asked, 0)
-        free *= 100
-        parts = nodes.divided(free, of)
-        out += least * np.floor((parts[CPU] + parts[MEMORY]) / counted)
-    if most:
-        parts = nodes.divided(np.minimum(asked, capacity) * 100, of)
-        out += most * np.floor((parts[CPU] + parts[MEMORY]) / counted)
-    return out
+    np.minimum(asked, capacity, out=asked)
+    return nodes.mean(asked, capacity)
 
 
 def _balance(rows: Rows, eq_class: EquivalenceClass, gpu: int | None, *, nodes: _Nodes) -> Vector:
