@@ -46,8 +46,8 @@ class Answers:
         """Scores that never change."""
         self.open: Flags = np.zeros(n, dtype=np.bool_)
         """Passes every filter, and fits the room that is or will be idle."""
-        self.room: Flags = np.zeros(n, dtype=np.bool_)
-        """Open, and fits the room that is idle now."""
+        self.room: Flags = self.open
+        """Open, and fits the room that is idle now: the same flags until other room may differ."""
         self.scores: Vector = np.zeros(n)
         """Of each node; only where `steady`, and not `stale`."""
         self.stale: Flags = np.ones(n, dtype=np.bool_)
@@ -193,18 +193,21 @@ class Placer:
         passes &= _holds(cluster.future, index, ask.eq_class)
         for f in self._moving_filters(ask.eq_class):
             passes &= f.passes(rows, ask)
+        if cluster.is_apart and known.room is known.open:
+            known.room = known.open.copy()
         known.open[index] = passes
         if cluster.is_apart:
             passes &= _holds(cluster.idle, index, ask.eq_class)
-        known.room[index] = passes
+        if known.room is not known.open:
+            known.room[index] = passes
 
-    def _rescore(self, known: Answers, nodes: Indexes, ask: Ask) -> None:
-        """Score those of the nodes again that changed since they were last scored."""
+    def _rescore(self, known: Answers, among: Flags, ask: Ask) -> None:
+        """Score those of these nodes again that changed since they were last scored."""
         version = self._cluster.version
         if known.seen != version:
             known.stale[self._cluster.changed_at > known.seen] = True
             known.seen = version
-        stale = nodes[known.stale.take(nodes)]
+        stale = np.flatnonzero(known.stale & among)
         if len(stale):
             known.scores[stale] = self._scored(known, Rows(self._cluster, stale), ask)
             known.stale[stale] = False
@@ -260,7 +263,7 @@ class Placer:
             return -1
         if len(nodes) == 1 and not self._hooks.all("best_node"):
             return int(nodes[0])
-        scores = self.scores(ask, nodes)
+        scores = self._scores(ask, nodes, mask)
         for plugin, choose in self._hooks.named("best_node"):
             chosen = choose(ask.task, nodes, scores)
             if chosen is not None and chosen >= 0:
@@ -270,11 +273,12 @@ class Placer:
                 break
         return int(nodes[int(np.argmax(scores))])
 
-    def scores(self, ask: Ask, nodes: Indexes) -> Vector:
-        """Scores of these nodes; where scores are relative, relative to these nodes alone."""
+    def _scores(self, ask: Ask, nodes: Indexes, mask: Flags) -> Vector:
+        """Scores of these nodes, which the mask has, too; where scores are relative, relative to
+        these nodes alone."""
         known = self._known_of(ask)
         if known.steady:
-            self._rescore(known, nodes, ask)
+            self._rescore(known, mask, ask)
             return known.scores.take(nodes)
         return self._scored(known, Rows(self._cluster, nodes), ask)
 
@@ -284,10 +288,11 @@ class Placer:
         Stops early when what was unrolled no longer decides; call again after placing those.
         """
         known = self.answers(ask)
-        fitting = np.flatnonzero(known.room & mask)
+        fits = known.room & mask
+        fitting = np.flatnonzero(fits)
         if len(fitting) == 0:
             return []
-        self._rescore(known, fitting, ask)
+        self._rescore(known, fits, ask)
         heads = known.scores.take(fitting)
         if count == 1:
             return [int(fitting[np.argmax(heads)])]
@@ -366,11 +371,6 @@ class Placer:
             passes &= f.passes(rows, ask)
         return passes
 
-    def curable_nodes(self, ask: Ask) -> Indexes:
-        """The same as their numbers. Not to be written to."""
-        _, nodes, moving = self._incurable_of(ask)
-        return np.flatnonzero(self.curable(ask)) if moving else nodes
-
     def _incurable_of(self, ask: Ask) -> tuple[Flags, Indexes, list[Filter]]:
         """Nodes that no filter rules out for good whose answer never changes, their numbers, and
         the others of those filters that rule out for good."""
@@ -399,14 +399,18 @@ class Placer:
         eq_class = cluster.eq_class[t]
         return bool((cluster.future[node] >= eq_class.request)[eq_class.asked].all())
 
-    def ranked(self, ask: Ask, nodes: Indexes, among: Flags | None = None) -> Iterator[int]:
-        """Nodes by falling score, then name; sorted only when the first is not enough. `among`
-        says which of them to give, but scores stay relative to them all."""
+    def ranked(self, ask: Ask, among: Flags | None = None) -> Iterator[int]:
+        """Curable nodes by falling score, then name; sorted only when the first is not enough.
+        `among` says which of them to give, but scores stay relative to them all."""
+        _, nodes, moving = self._incurable_of(ask)
+        mask = self.curable(ask)
+        if moving:
+            nodes = np.flatnonzero(mask)
         if len(nodes) == 0:
             return
-        scores = self.scores(ask, nodes)
+        scores = self._scores(ask, nodes, mask)
         if among is not None:
-            scores = np.where(among, scores, _OUT)
+            scores = np.where(among.take(nodes), scores, _OUT)
         first = int(np.argmax(scores))
         if scores[first] == _OUT:
             return

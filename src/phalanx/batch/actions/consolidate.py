@@ -61,7 +61,7 @@ def _clear_for(
     """Clear a node for the task: the room left elsewhere, and where the moved ones come back."""
     cluster = session.cluster
     ask = session.placer.ask(t)
-    for node in session.placer.ranked(ask, session.placer.curable_nodes(ask)):
+    for node in session.placer.ranked(ask):
         left = idle.copy()
         left[node] = -1
         homes: dict[int, int] = {}

@@ -115,12 +115,12 @@ class _Preemption:
         if session.hooks.first("pre_predicate", t) is not None:
             return False
         ask = session.placer.ask(t)
-        nodes = session.placer.curable_nodes(ask)
         allowed = self._allowed(t, within=within)
         if self._trial is not None:
+            nodes = np.flatnonzero(session.placer.curable(ask))
             return self._trial.preempt(statement, ask, nodes, allowed)
         _, could_hold = self._rooms.of(ask.eq_class)
-        ranked = session.placer.ranked(ask, nodes, could_hold.take(nodes))
+        ranked = session.placer.ranked(ask, could_hold)
         if within and not any(map(allowed, session.job(t).tasks)):
             allowed = _nobody
         return self._in_order(statement, t, ranked, allowed)

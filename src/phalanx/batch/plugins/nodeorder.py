@@ -181,8 +181,8 @@ class _Nodes(NamedTuple):
             capacity = np.maximum(capacity, 1)
         # Processors divide doubles several times as fast as whole numbers.
         parts = np.floor(amounts / capacity) if self.small else amounts // capacity
-        mean: Vector = np.floor((parts[CPU] + parts[MEMORY]) / counted)
-        return mean
+        mean: Vector = (parts[CPU] + parts[MEMORY]) / counted
+        return np.floor(mean, out=mean)
 
 
 def _nodes(cluster: Cluster) -> _Nodes:
@@ -252,8 +252,10 @@ def _balance(rows: Rows, eq_class: EquivalenceClass, gpu: int | None, *, nodes: 
     asked = rows.asked_of_all()[resources] + eq_class.request[resources][:, None]
     spread: Vector
     if not has_gpu and nodes.whole:
-        fractions = np.minimum(asked / capacity, 1.0)
-        spread = np.abs(fractions[CPU] - fractions[MEMORY])
+        fractions = asked / capacity
+        np.minimum(fractions, 1.0, out=fractions)
+        spread = fractions[CPU] - fractions[MEMORY]
+        np.abs(spread, out=spread)
         spread *= 0.5
     else:
         counted = capacity > 0
@@ -262,8 +264,9 @@ def _balance(rows: Rows, eq_class: EquivalenceClass, gpu: int | None, *, nodes: 
             spread = _deviation(fractions)
         else:
             spread = _spread(fractions, counted)
-    out: Vector = np.trunc((1 - spread) * 100)
-    return out
+    np.subtract(1, spread, out=spread)
+    spread *= 100
+    return np.trunc(spread, out=spread)
 
 
 def _deviation(fractions: Vector) -> Vector:
