@@ -353,8 +353,11 @@ class NodeDirectory:
         """The GPUs of living nodes that are bad or cordoned, each with why, in words."""
         found = []
         for record in self.living():
+            unwell = self._reports[record.node_id].unwell
+            if not (unwell or record.cordoned):
+                continue
             name = record.hostname or record.node_id[:12]
-            health = {one.number: one.health for one in self._reports[record.node_id].unwell}
+            health = {one.number: one.health for one in unwell}
             bad = {number for number, one in health.items() if one.state == BAD}
             for number in sorted(bad | record.cordoned.keys()):
                 said = [f"bad: {health[number].reason}"] if number in bad else []

@@ -124,6 +124,6 @@ def _place(cluster: Cluster, node: int, tasks: int, load: Vector) -> Place:
 def running(draft: Draft) -> Iterator[RunningPlace]:
     """What runs, and until when."""
     cluster = draft.session.cluster
-    for one in draft.picture.endings:
+    for one in draft.picture.all_endings():
         place = _place(cluster, one.node, one.count, one.eq_class.vector * one.count)
         yield RunningPlace(podgroup=one.job.uid, place=place, ends_s=one.end_s)

@@ -96,7 +96,8 @@ def explain_group(
     index = cluster.job_index.get(podgroup)
     queue = "" if index is None else cluster.jobs[index].spec.queue
     about = _About(queue, tasks, start, waiting_order(session).get(podgroup))
-    ends = ((ending.job.uid, ending.end_s) for ending in picture.endings)
+    ends = [(ending.job.uid, ending.end_s) for ending in picture.endings]
+    ends += [(job.uid, None) for job in picture.endless]
     return _of_group(session, plan, podgroup, about, ends)
 
 

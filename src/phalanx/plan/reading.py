@@ -67,8 +67,13 @@ class Picture:
         self._of_queue: dict[int, tuple[int, ...]] = {}
         self._quotas_of: dict[int, tuple[int, ...]] = {}
         self._masks: dict[tuple[str, bytes], Flags] = {}
-        holding = [job for job in cluster.jobs if job.holding_count()]
-        self.endings = [ending for job in holding for ending in self._endings(job)]
+        runs = [job for job in cluster.jobs if job.holding_count()]
+        self.endless = [job for job in runs if not self._may_end(job)]
+        """Jobs that run, of which nobody knows when anything ends."""
+        self.endings = [
+            ending for job in runs if self._may_end(job) for ending in self._endings(job)
+        ]
+        """Of all others that run."""
         self.rests_on_learnt = any(ending.past_runs for ending in self.endings)
         """Whether some length was learnt from past runs."""
 
@@ -86,6 +91,18 @@ class Picture:
             return UNKNOWN
         self.rests_on_learnt = True
         return Length(seconds=seconds, past_runs=len(past))
+
+    def _may_end(self, job: Job) -> bool:
+        """Whether somebody may know when something of it ends, or it is in a reservation."""
+        group = job.spec
+        is_told = group.run_time_s is not None or self.calendar.host(job) is not None
+        return is_told or (self._learnt is not None and self._learnt.of(group) is not None)
+
+    def all_endings(self) -> Iterator[Ending]:
+        """Of all that runs, by job."""
+        for job in self.session.cluster.jobs:
+            if job.holding_count():
+                yield from self._endings(job)
 
     def _endings(self, job: Job) -> Iterator[Ending]:
         cluster, now = self.session.cluster, self.session.now
@@ -169,8 +186,8 @@ class Picture:
     def _taken(self) -> Iterator[tuple[int, int, Vector]]:
         """(time of the grid, line, amounts) that become free then of what runs; of nodes and quotas
         it is taken already."""
-        released: dict[str, int] = {}
         never = len(self.grid)
+        released = {job.uid: never for job in self.endless}
         for one in self.endings:
             at = never if one.end_s is None else max(1, self.grid.rounded_up(one.end_s))
             host = self.calendar.host(one.job)
