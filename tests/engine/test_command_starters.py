@@ -69,6 +69,18 @@ def test_commands_start_in_their_order_and_their_failures_are_told(starters, tmp
     assert isinstance(started[2].error, IsADirectoryError)
 
 
+def test_a_defect_in_starting_one_is_told_as_its_failure(starters):
+    class Defective(SlowGroup):
+        def entrance(self):
+            raise KeyError("no such group")
+
+    failed = starters.start("defective", "true", group=Defective())
+    behind = starters.start("behind", "true")
+    assert starters.wait(2) == ["defective", "behind"]
+    assert "KeyError" in str(failed.error)
+    assert _code(behind) == 0
+
+
 def test_what_is_behind_one_that_takes_long_is_started_by_another_thread(starters):
     slow = SlowGroup()
     first = starters.start("slow", "true", group=slow)
@@ -82,6 +94,19 @@ def test_what_is_behind_one_that_takes_long_is_started_by_another_thread(starter
     slow.may_open.set()
     assert starters.wait(2) == ["behind", "slow"]
     assert _code(first) == 0
+
+
+def test_a_command_waits_while_there_can_be_no_thread(starters, monkeypatch):
+    def refused(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    started = starters.start("waits", "true")
+    assert starters.threads.is_behind
+    monkeypatch.undo()
+    starters.threads.look()
+    assert starters.wait(1) == ["waits"]
+    assert _code(started) == 0
 
 
 def test_a_command_lives_after_it_is_started_as_its_thread_does(starters):

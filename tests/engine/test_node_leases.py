@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -203,6 +204,20 @@ def test_a_lease_of_whoever_holds_most_is_due_after_its_least_hold():
     assert node.log[-1] == "grant b"
     node.later()
     assert node.log.count("due a") == 1, "nobody waits any more"
+
+
+def test_whoever_waits_has_the_leases_looked_at_as_soon_as_one_is_held_for_long_enough():
+    node = Node(CPU=1)
+    node.want("a", 1)
+    node.now += MIN_HOLD_S / 4
+    node.want("b", 1)
+    ripe_at = node.machine.look_at
+    assert ripe_at == node.leases("a")[0].since + MIN_HOLD_S
+    node.machine.round((node.now + ripe_at) / 2)
+    assert "due a" not in node.log
+    node.machine.round(ripe_at)
+    assert node.log.count("due a") == 1
+    assert node.machine.look_at == math.inf, "nothing else is to be made due"
 
 
 def test_equal_shares_are_left_alone_for_a_while():

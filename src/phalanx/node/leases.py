@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -84,6 +85,8 @@ class LeaseMachine:
         """Where there may be room: in groups, and outside of them (None)."""
         self.run_s = Average()
         """How long leases for tasks are held, in seconds."""
+        self.look_at = math.inf
+        """When a lease has been held long enough to be made due for something that waits."""
         self.is_draining = False
         """Whether nothing new may begin here, but in bundles that were promised."""
 
@@ -270,10 +273,12 @@ class LeaseMachine:
 
     def _make_due(self, demand: Demand, now: float) -> None:
         there = (x for x in self.leases.values() if x.demand.room == demand.room)
-        victim = self.turns.victim(demand, there, now)
+        victim, ripe_at = self.turns.victim(demand, there, now)
         if victim is not None:
             victim.is_due = True
             victim.demand.asker.due(victim)
+        else:
+            self.look_at = min(self.look_at, ripe_at)
 
     def claim(self, message: ClaimRoom, now: float) -> None:
         """Keep room for a gang, or no longer."""
@@ -441,6 +446,12 @@ class LeaseMachine:
                 self._effects.stop_worker(lease.worker, reason, True)
             else:
                 self._effects.warn_worker(lease.worker)
+
+    def round(self, now: float) -> None:
+        """What has come is handled: look again at what waits once that is due."""
+        if now >= self.look_at:
+            self.look_at = math.inf
+            self.dispatch(now)
 
     def tick(self, now: float) -> None:
         """End workers that idle for long; look again at what waits."""

@@ -439,6 +439,7 @@ class Node(Generic[M_co]):
 
     def on_round(self) -> None:
         """All messages that had come are handled."""
+        self.leases.round(self._clock())
         self.groups.settle()
         self.reports.round()
         self.membership.round()

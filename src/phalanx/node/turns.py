@@ -7,6 +7,7 @@ others is made due: of lower priority first, then of whoever holds more than a f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from phalanx.node.lease import Demand, DemandKey, Lease
@@ -78,15 +79,22 @@ class Turns:
             key=lambda d: (-d.priority, shares[d.queue], held.get(d.key, 0), d.order),
         )
 
-    def victim(self, demand: Demand, leases: Iterable[Lease], now: float) -> Lease | None:
-        """The lease that is to come back for this demand, if any has to."""
+    def victim(
+        self, demand: Demand, leases: Iterable[Lease], now: float
+    ) -> tuple[Lease | None, float]:
+        """The lease that is to come back for this demand, if any has to; and when another may have
+        to that began only now."""
         held = self._held.get(demand.key, 0)
         best: tuple[tuple[int, int, int], Lease] | None = None
+        ripe_at = math.inf
         for lease in leases:
             victim = lease.demand
             if lease.is_due or victim.actor or victim.key == demand.key or not lease.is_granted:
                 continue
-            if lease.is_blocked or now - lease.since < MIN_HOLD_S:
+            if lease.is_blocked:
+                continue
+            if now - lease.since < MIN_HOLD_S:
+                ripe_at = min(ripe_at, lease.since + MIN_HOLD_S)
                 continue
             share = self._held.get(victim.key, 0)
             is_long = now - lease.since > LONGEST_HOLD_S
@@ -102,4 +110,4 @@ class Turns:
             rank = (victim.priority, -share, -lease.number)
             if best is None or rank < best[0]:
                 best = (rank, lease)
-        return None if best is None else best[1]
+        return None if best is None else best[1], ripe_at

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import threading
 from collections import deque
@@ -72,7 +73,11 @@ class CommandStarters:
         if len(self._since) < MOST_THREADS and all(since < late for since in self._since):
             self._since.append(_IDLE)
             self._starts.append(CommandStart())
-            threading.Thread(target=self._work, args=(len(self._since) - 1,), daemon=True).start()
+            me = len(self._since) - 1
+            try:
+                threading.Thread(target=self._work, args=(me,), daemon=True).start()
+            except RuntimeError:  # there can be no more threads now
+                del self._since[me], self._starts[me]
 
     def close_in_child(self) -> None:
         """In a fork of this process: let go of all that the threads use, which are not there."""
@@ -98,6 +103,8 @@ class CommandStarters:
                 )
             except OSError as error:
                 starting.error = error
+            except Exception as error:  # a defect: its node is told, and the next one can begin
+                starting.error = OSError(errno.EIO, f"{type(error).__name__}: {error}")
             self._since[me] = _IDLE
             self._begun.append(starting)
             os.eventfd_write(self.fileno, 1)

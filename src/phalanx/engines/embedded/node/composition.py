@@ -6,6 +6,7 @@ One thread, one loop. It never unpickles anything: what users wrote passes throu
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
 import resource
@@ -86,6 +87,8 @@ class EmbeddedNode:
         listener = listen(config.session.socket_of(b"node"))
         self.loop = ConnectionLoop(self, listener, self._forks.connection)
         self._look_at_memory_at = 0.0
+        self._head_wakes_at = math.inf
+        """When a head in this process has something to do."""
         self._memory: MemoryMonitor | None = None
         self._devices = self._device_reading()
         self._checks = CheckCommands(config.checks, config.session.logs)
@@ -96,7 +99,7 @@ class EmbeddedNode:
         setup = _setup(config)
         if config.member is None:
             effects = self._effects(NoReach(self._pulled))
-            self.node = _single(setup, effects, self.loop, config.spilling)
+            self.node = _single(setup, effects, self._head_wakes, config.spilling)
         else:
             # Only in a cluster: what reaches and chooses other nodes would be a third of a start.
             from phalanx.engines.embedded.node.cluster_part import ClusterPart, ClusterReach
@@ -210,6 +213,10 @@ class EmbeddedNode:
     def on_round(self) -> None:
         """See Handler."""
         self.node.on_round()
+        self.loop.wake_at(min(self._head_wakes_at, self.node.leases.look_at))
+
+    def _head_wakes(self, when: float) -> None:
+        self._head_wakes_at = when
 
     def _relieve_memory(self) -> None:
         """End a worker when the machine's memory is used up."""
@@ -278,9 +285,12 @@ def _setup(config: NodeConfig) -> NodeSetup:
 
 
 def _single(
-    setup: NodeSetup, effects: NodeEffects, loop: ConnectionLoop, spilling: SpillOptions
+    setup: NodeSetup,
+    effects: NodeEffects,
+    wake_at: Callable[[float], None],
+    spilling: SpillOptions,
 ) -> Node[SingleNodeMembership]:
-    """The machines of a node that is a cluster of its own."""
+    """The machines of a node that is a cluster of its own. `wake_at`: see SingleNode."""
     from phalanx.engines.embedded.head.warming import Warming
 
     def make_head(send: Callable[[bytes, Any], None]) -> LocalHead:
@@ -311,7 +321,7 @@ def _single(
 
         return spilling_of(setup.node_id, spilling, random.Random())(inquiries, places)
 
-    return single_node(setup, effects, make_head, loop.wake_at, Warming().step, make_spilling)
+    return single_node(setup, effects, make_head, wake_at, Warming().step, make_spilling)
 
 
 class _Connections:
