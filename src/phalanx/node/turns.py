@@ -93,7 +93,7 @@ class Turns:
                 continue
             if lease.is_blocked:
                 continue
-            if now - lease.since < MIN_HOLD_S:
+            if now < lease.since + MIN_HOLD_S:
                 ripe_at = min(ripe_at, lease.since + MIN_HOLD_S)
                 continue
             share = self._held.get(victim.key, 0)
