@@ -30,6 +30,7 @@ from phalanx.engines.processes.process_tree import (
     end_orphans,
     end_with_parent,
     keep_descendants,
+    reaped,
     signal_command,
 )
 from phalanx.protocol.bundle_messages import Streams
@@ -272,6 +273,8 @@ class ForkServer:
                 _signal(child, signal.SIGKILL)
             if child.group is not None:
                 child.group.end()
+        for child in self._children.values():
+            reaped(child.pid)
         for _ in range(_ENDING_PASSES):
             if end_orphans(()):
                 break

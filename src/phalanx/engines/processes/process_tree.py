@@ -60,7 +60,8 @@ def tie_to_parent(read: int, write: int) -> list[Call]:
 
 
 def own_children() -> list[int]:
-    """The children of this process, dead ones too. It must have one thread."""
+    """The children of this thread, dead ones too: those that it has started, and, of the first
+    thread, those that have lost their parents."""
     try:
         with open("/proc/thread-self/children") as file:
             return [int(pid) for pid in file.read().split()]
@@ -70,8 +71,8 @@ def own_children() -> list[int]:
 
 
 def end_orphans(known: Collection[int]) -> bool:
-    """End every child of this process that is not known, with all below it: whom it was started
-    for has ended. Whether none is left; else this is to be called again."""
+    """End every child of this thread that is not known, with all below it: whom it was started for
+    has ended. Whether none is left; else this is to be called again."""
     for _ in range(_PASSES):
         orphans = [pid for pid in own_children() if pid not in known]
         if not orphans:
@@ -79,14 +80,14 @@ def end_orphans(known: Collection[int]) -> bool:
         for pid in orphans:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        dead = [_reaped(pid) for pid in orphans]
+        dead = [reaped(pid) for pid in orphans]
         if not all(dead):
             return False
     return False
 
 
-def _reaped(pid: int) -> bool:
-    """Wait a little until a child that was killed is dead."""
+def reaped(pid: int) -> bool:
+    """Wait a little until a child that was killed is dead, whichever thread has started it."""
     with contextlib.suppress(OSError):  # no descriptor is left, or it was reaped
         pidfd = os.pidfd_open(pid)
         try:
