@@ -1,7 +1,9 @@
-"""Phalanx and Ray as pools: a function is made remote once, and called."""
+"""Phalanx and Ray as pools: a function is made remote once, and called; a map goes over the pool
+that each has for that (`util.multiprocessing`), by chunks."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,6 +16,7 @@ class Engine:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._remote: dict[Callable[..., Any], Any] = {}
+        self._pool: Any = None
         start(api)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -33,7 +36,10 @@ class Engine:
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
         """See Pool."""
-        return self.results([self.submit(function, item) for item in items])
+        if self._pool is None:
+            module = importlib.import_module(f"{self._api.__name__}.util.multiprocessing")
+            self._pool = module.Pool()
+        return list(self._pool.map(function, items))
 
     def share(self, value: Any) -> Any:
         """See Pool."""
@@ -41,4 +47,6 @@ class Engine:
 
     def close(self) -> None:
         """See Pool."""
+        if self._pool is not None:
+            self._pool.terminate()
         self._api.shutdown()

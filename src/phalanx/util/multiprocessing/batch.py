@@ -65,14 +65,32 @@ class PoolProcess:
         for place, (args, kwargs) in enumerate(calls):
             try:
                 results.append(func(*args, **kwargs))
-            except (
-                Exception,
-                KeyboardInterrupt,
-            ) as error:  # a task ended by one counts as cancelled
+            except _FAILURES as error:
                 results.append(None)
-                text = "".join(traceback.format_exception(error))
-                errors[place] = (_that_travels(error), f'\n"""\n{text}"""')
+                errors[place] = _told(error)
         return Answers(results, errors)
+
+    def run_each(self, func: Callable[..., Any], items: list[Any]) -> Answers:
+        """Call `func` with each of these alone: items by themselves travel in a third of the time
+        of calls."""
+        results: list[Any] = []
+        errors: dict[int, tuple[BaseException, str]] = {}
+        for place, item in enumerate(items):
+            try:
+                results.append(func(item))
+            except _FAILURES as error:
+                results.append(None)
+                errors[place] = _told(error)
+        return Answers(results, errors)
+
+
+_FAILURES = (Exception, KeyboardInterrupt)
+"""A task that ends by the second one counts as cancelled."""
+
+
+def _told(error: BaseException) -> tuple[BaseException, str]:
+    text = "".join(traceback.format_exception(error))
+    return _that_travels(error), f'\n"""\n{text}"""'
 
 
 def _that_travels(error: BaseException) -> BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from multiprocessing.pool import CLOSE, RUN, TERMINATE
 from typing import Any, NoReturn
@@ -34,8 +34,14 @@ class _Process:
         self.actor = create()
 
     def run(self, func: Callable[..., Any], calls: Calls) -> Any:
+        return self._send(lambda: self.actor.run.remote(func, calls))
+
+    def run_each(self, func: Callable[..., Any], items: list[Any]) -> Any:
+        return self._send(lambda: self.actor.run_each.remote(func, items))
+
+    def _send(self, send: Callable[[], Any]) -> Any:
         try:
-            ref = self.actor.run.remote(func, calls)
+            ref = send()
         except NotPicklableError as error:
             said, error.__cause__ = error.__cause__, None
             raise said or error from error  # first what pickle said, as multiprocessing does
@@ -137,7 +143,7 @@ class Pool:
         error_callback: Callback | None = None,
     ) -> AsyncResult:
         """map without waiting."""
-        return self._map_async(func, _single(iterable), chunksize, callback, error_callback)
+        return self._map_async(func, iterable, chunksize, callback, error_callback)
 
     def starmap(
         self,
@@ -158,7 +164,8 @@ class Pool:
         error_callback: Callback | None = None,
     ) -> AsyncResult:
         """starmap without waiting."""
-        return self._map_async(func, _starred(iterable), chunksize, callback, error_callback)
+        calls: Iterator[Any] = ((tuple(items), {}) for items in iterable)
+        return self._map_async(func, calls, chunksize, callback, error_callback, are_calls=True)
 
     def imap(
         self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int = 1
@@ -220,26 +227,35 @@ class Pool:
             raise ValueError("Pool not running: it was closed or terminated")
 
     def _submit(self, func: Callable[..., Any], calls: Calls) -> Batch:
+        return self._begin(lambda process: process.run(func, calls))
+
+    def _submit_each(self, func: Callable[..., Any], items: list[Any]) -> Batch:
+        return self._begin(lambda process: process.run_each(func, items))
+
+    def _begin(self, run: Callable[[_Process], Any]) -> Batch:
         self._check_open()
         batch: Batch = Future()
-        self._slots.submit(lambda process: process.run(func, calls), batch)
+        self._slots.submit(run, batch)
         return batch
 
     def _map_async(
         self,
         func: Callable[..., Any],
-        calls: Iterator[tuple[Any, ...]],
+        items: Iterable[Any],
         chunksize: int | None,
         callback: Callback | None,
         error_callback: Callback | None,
+        *,
+        are_calls: bool = False,
     ) -> AsyncResult:
         self._check_open()
-        ready: Sequence[tuple[Any, ...]] = list(calls)
+        ready = list(items)
         if chunksize is None:
             chunksize = -(-len(ready) // (len(self._pool) * BATCHES_PER_PROCESS)) or 1
         _check_size(chunksize)
         shared = _shipped_once(func)
-        batches = [self._submit(shared, chunk) for chunk in _chunks(ready, chunksize)]
+        submit = self._submit if are_calls else self._submit_each
+        batches = [submit(shared, chunk) for chunk in _chunks(ready, chunksize)]
         return AsyncResult(batches, single=False, callback=callback, error_callback=error_callback)
 
     def _imap(
@@ -248,7 +264,7 @@ class Pool:
         self._check_open()
         _check_size(chunksize)
         shared = _shipped_once(func)
-        batches = (self._submit(shared, chunk) for chunk in _chunks(_single(iterable), chunksize))
+        batches = (self._submit_each(shared, chunk) for chunk in _chunks(iterable, chunksize))
         return self._iterator(batches, ahead=2 * len(self._pool), ordered=ordered)
 
 
@@ -274,20 +290,12 @@ def _shipped_once(func: Callable[..., Any]) -> Any:
     return put(func)
 
 
-def _single(iterable: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    return ((item,) for item in iterable)
-
-
-def _starred(iterable: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
-    return (tuple(items) for items in iterable)
-
-
 def _check_size(chunksize: int) -> None:
     if chunksize < 1:
         raise ValueError(f"chunksize must be at least 1, got {chunksize}")
 
 
-def _chunks(calls: Iterable[tuple[Any, ...]], size: int) -> Iterator[Calls]:
-    left = iter(calls)
+def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    left = iter(items)
     while chunk := list(itertools.islice(left, size)):
-        yield [(args, {}) for args in chunk]
+        yield chunk
