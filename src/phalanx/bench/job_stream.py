@@ -1,8 +1,8 @@
 """Jobs that come at a steady rate, on real processes: `run(clock)`.
 
 A head whose store is a SQLite file, one node and this program are three processes and what they
-start. Each job is one command that does nothing, `true`, for a CPU, and is forgotten a while after
-its end. The program submits them by the clock, one request each, from a few threads, and never
+start. Each job is one command that does nothing, `true`, for one of the 512 CPUs that the node says
+it has, so that room is no bound, and is forgotten a while after its end. The program submits them by the clock, one request each, from a few threads, and never
 waits for one to end; where it is behind it submits at once. A job's latency is from the call that
 submits it to its end as the head has recorded it, of one job in so many.
 """
@@ -28,6 +28,7 @@ RATE = 500
 SECONDS = 600
 KEPT_S = 30.0
 """So long an ended job is remembered."""
+_CPUS = 512
 _ONE_IN = 50
 _SUBMITTERS = 8
 _LOOK_AFTER_S = 2.0
@@ -42,7 +43,7 @@ def run(clock: Clock, rate: int = RATE, seconds: float = SECONDS) -> list[Row]:
     directory = tempfile.mkdtemp(prefix="phx-")
     cluster = Cluster(store=os.path.join(directory, "store.db"))
     try:
-        cluster.add_node(num_cpus=512)
+        cluster.add_node(num_cpus=_CPUS)
         cluster.connect()
         _submit("warm", 0).wait(PATIENCE_S)
         assert cluster.head_pid is not None

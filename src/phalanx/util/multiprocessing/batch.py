@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing.pool
 import pickle
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -60,17 +60,9 @@ class PoolProcess:
 
     def run(self, func: Callable[..., Any], calls: Calls) -> Answers:
         """Call `func` for each; a call that fails leaves None and its error."""
-        results: list[Any] = []
-        errors: dict[int, tuple[BaseException, str]] = {}
-        for place, (args, kwargs) in enumerate(calls):
-            try:
-                results.append(func(*args, **kwargs))
-            except _FAILURES as error:
-                results.append(None)
-                errors[place] = _told(error)
-        return Answers(results, errors)
+        return self.run_each(lambda call: func(*call[0], **call[1]), calls)
 
-    def run_each(self, func: Callable[..., Any], items: list[Any]) -> Answers:
+    def run_each(self, func: Callable[[Any], Any], items: Sequence[Any]) -> Answers:
         """Call `func` with each of these alone: items by themselves travel in a third of the time
         of calls."""
         results: list[Any] = []
