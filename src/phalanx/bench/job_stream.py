@@ -2,9 +2,10 @@
 
 A head whose store is a SQLite file, one node and this program are three processes and what they
 start. Each job is one command that does nothing, `true`, for one of the 512 CPUs that the node says
-it has, so that room is no bound, and is forgotten a while after its end. The program submits them by the clock, one request each, from a few threads, and never
-waits for one to end; where it is behind it submits at once. A job's latency is from the call that
-submits it to its end as the head has recorded it, of one job in so many.
+it has, so that room is no bound, and is forgotten a while after its end. The program submits them
+by the clock, one request each, from a few threads, and never waits for one to end; where it is
+behind it submits at once. A job's latency is from the call that submits it to its end as the head
+has recorded it, of one job in so many.
 """
 
 from __future__ import annotations
