@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from phalanx.engines.processes.adaptive_spin import AdaptiveSpin
 from phalanx.engines.system import log_defect
 
 TICK_S = 0.05
@@ -26,6 +27,7 @@ class Loop:
         self._on_tick = on_tick
         self._on_round = on_round
         self._epoll = select.epoll()
+        self._spin = AdaptiveSpin()
         self._ready: dict[int, Callable[[int], None]] = {}
         self._inbox: deque[Callable[[], None]] = deque()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -96,7 +98,7 @@ class Loop:
         last_tick = time.monotonic()
         while not self.is_stopping:
             wait_s = min(TICK_S, max(self.wake_at - time.monotonic(), 0.0))
-            for fd, mask in self._epoll.poll(wait_s):
+            for fd, mask in self._spin.poll(self._epoll.poll, wait_s):
                 ready = self._ready.get(fd)
                 if ready is not None:  # else what was handled before it has closed it
                     try:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from phalanx.engines.embedded.client.interrupts import interruptible
+from phalanx.engines.processes.adaptive_spin import AdaptiveSpin
 from phalanx.engines.processes.connection import Connection
 from phalanx.errors import ProtocolError
 from phalanx.protocol.frames import Unsendable
@@ -32,6 +33,8 @@ _ACCEPT_AGAIN_S = 0.05
 _IDLE_S = 1.0
 _PAUSE_S = 0.1
 """After a defect: it may come again at once."""
+
+interruptible(AdaptiveSpin.poll)
 
 
 class Waiter:
@@ -85,6 +88,7 @@ class Reactor:
         self._unsendable = unsendable
         self._not_sent: deque[tuple[Connection, Unsendable]] = deque()
         self._epoll = select.epoll()
+        self._spin = AdaptiveSpin()
         self._connections: dict[int, Connection] = {}
         self._listener: socket.socket | None = None
         self._is_accepting = True
@@ -143,10 +147,11 @@ class Reactor:
 
     # ---- leading -----------------------------------------------------------------------------
 
-    def poll(self, timeout_s: float) -> None:
-        """Handle what there is, waiting at most `timeout_s` (negative: for ever) for the first."""
+    def poll(self, timeout_s: float, *, is_awaited: bool = False) -> None:
+        """Handle what there is, waiting at most `timeout_s` (negative: for ever) for the first.
+        `is_awaited`: this thread has nothing to do until something comes."""
         try:
-            events = self._sleep(timeout_s)
+            events = self._look_often(timeout_s) if is_awaited else self._sleep(timeout_s)
         except InterruptedError:
             return
         for fd, mask in events:
@@ -171,6 +176,10 @@ class Reactor:
     def _sleep(self, timeout_s: float) -> list[tuple[int, int]]:
         # What is not read now is reported again: an interrupt here loses nothing.
         return self._epoll.poll(timeout_s)
+
+    @interruptible
+    def _look_often(self, timeout_s: float) -> list[tuple[int, int]]:
+        return self._spin.poll(self._epoll.poll, timeout_s)
 
     def _receive(self, connection: Connection) -> None:
         try:
@@ -246,7 +255,7 @@ class Reactor:
                 if timeout <= 0:
                     self.poll(0)
                     return
-            self.poll(timeout)
+            self.poll(timeout, is_awaited=True)
 
     @contextlib.contextmanager
     def lead_on(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
