@@ -80,7 +80,7 @@ class Files:
 
     def __init__(self, names):
         self.names = names
-        self.dropped: deque[tuple[str, Any, bool, Any]] = deque()
+        self.dropped: deque[tuple[str, Any, bool]] = deque()
 
     def hold(self, name, size):
         return FileHold(self, name, size, None)

@@ -20,7 +20,7 @@ from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import Peers
 from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import Pulled
-from phalanx.protocol.node_messages import Spilled, Unread
+from phalanx.protocol.node_messages import GivenBack, Spilled
 
 MIB = 1 << 20
 CAPACITY = 256 * MIB
@@ -293,22 +293,29 @@ def test_a_reader_that_dies_too_is_not_waited_for(store, session):
     assert os.listdir(session.shared) == []
 
 
-def test_what_its_owner_drops_unread_is_its_writers_again(store, session, writer):
+def test_what_its_owner_drops_is_its_writers_again(store, session, writer):
     write(store, session, "a-1", MIB)
     store.claimed("a-1", b"owner")
-    store.unread("a-1", b"somebody else")
+    store.given_back("a-1", b"somebody else")
     assert writer.told == []
-    store.unread("a-1", b"owner")
-    assert (writer.told, store.accounting.used_bytes >= MIB) == ([Unread("a-1")], True)
+    store.given_back("a-1", b"owner")
+    assert (writer.told, store.accounting.used_bytes >= MIB) == ([GivenBack("a-1")], True)
     store.owner_gone(b"owner")
     assert os.listdir(session.shared) == ["a-1"], "it is the owner's no more"
 
 
-def test_what_is_dropped_unread_is_deleted_when_its_writer_is_gone(store, session):
+def test_what_nobody_claimed_is_deleted_when_its_owner_drops_it(store, session, writer):
+    write(store, session, "a-1", MIB)
+    store.given_back("a-1", b"owner")
+    assert (os.listdir(session.shared), store.accounting.shared_bytes) == ([], 0)
+    assert writer.told == [Spilled(["a-1"])]
+
+
+def test_what_is_dropped_is_deleted_when_its_writer_is_gone(store, session):
     write(store, session, "0d-1", MIB, b"dead")
     store.claimed("0d-1", b"owner")
     store.process_gone(b"dead")
-    store.unread("0d-1", b"owner")
+    store.given_back("0d-1", b"owner")
     assert (os.listdir(session.shared), store.accounting.used_bytes) == ([], 0)
 
 

@@ -8,6 +8,9 @@ import os
 import pickle
 import random
 import resource
+import shutil
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -47,7 +50,7 @@ class Node:
             self.reserve,
             lambda name, size: self.log.append(("sealed", name)),
             lambda name, size: self.log.append(("returned", name, size)),
-            lambda name: self.log.append(("unread", name)),
+            lambda name: self.log.append(("given back", name)),
         )
 
     def reserve(self, wanted):
@@ -96,7 +99,7 @@ def test_pages_that_nobody_saw_are_used_again(node):
     assert bytes(node.read(other)[1][:3]) == b"\2\2\2"
 
 
-def test_pages_that_another_process_may_see_are_not(node):
+def test_pages_that_somebody_reads_are_not(node):
     name, hold = node.write(1)
     _, view = node.read(name)
     hold.seen = True
@@ -106,20 +109,82 @@ def test_pages_that_another_process_may_see_are_not(node):
     assert name not in node.files()
 
 
-def test_pages_that_a_reader_here_still_sees_are_not(node):
+def test_pages_that_another_process_maps_are_used_again_once_it_is_gone(node):
+    node.store._credit = 16 * MIB  # without, what is kept goes for the sake of the next
     name, hold = node.write(1)
-    hold.view, view = node.read(name)
-    del hold
-    node.write(2)
-    assert bytes(view[:3]) == b"\1\1\1"
+    reading = """
+import mmap, os, sys
+mapped = mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 0, prot=mmap.PROT_READ)
+print(flush=True)
+input()
+print(mapped[-4096])
+"""
+    arguments = [sys.executable, "-c", reading, os.path.join(node.shared, name)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, stdin=pipe, stdout=pipe) as reader:
+        assert reader.stdin is not None and reader.stdout is not None
+        assert reader.stdout.readline() == b"\n"
+        inode = os.stat(os.path.join(node.shared, name)).st_ino
+        hold.seen = True
+        del hold
+        other, kept = node.write(2)
+        assert os.stat(os.path.join(node.shared, other)).st_ino != inode
+        reader.stdin.write(b"\n")
+        reader.stdin.close()
+        assert reader.stdout.read() == b"1\n"
+    del kept
+    node.write(3)
+    third, _kept = node.write(4)
+    assert inode in [os.stat(os.path.join(node.shared, one)).st_ino for one in node.files()]
+    assert bytes(node.read(third)[1][:3]) == b"\4\4\4"
 
 
-def test_pages_that_a_reader_here_has_let_go_of_are_used_again(node):
+def test_what_a_forked_child_reads_stays(node):
+    """It has the reader's mapping, and shares its open file."""
     name, hold = node.write(1)
-    hold.view, view = node.read(name)
+    hold.seen = True
+    _, view = node.read(name)
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(theirs)
+        os.read(ours, 1)
+        os._exit(view[0])
+    os.close(ours)
     del hold, view
+    node.write(2)
+    node.write(3)
+    os.close(theirs)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_pages_that_a_reader_has_let_go_of_are_used_again(node):
+    name, hold = node.write(1)
+    inode = os.stat(os.path.join(node.shared, name)).st_ino
+    hold.seen = True
+    mapping, view = node.read(name)
+    del hold, mapping, view
     other, _kept = node.write(2)
     assert node.files() == [other] != [name]
+    assert os.stat(os.path.join(node.shared, other)).st_ino == inode
+    assert ("sealed", other) in node.log
+
+
+@pytest.mark.parametrize("why", ["no leases", "no descriptor", "too large"])
+def test_what_may_be_read_and_cannot_be_asked_about_is_not_used_again(node, monkeypatch, why):
+    if why == "no leases":
+        monkeypatch.setattr(shared_memory, "is_ours_alone", lambda fd: False)
+    elif why == "no descriptor":
+        monkeypatch.setattr(shared_memory, "_WATCHED", 0)
+    else:
+        monkeypatch.setattr(shared_memory, "_KEEP_READ_BYTES", MIB)
+    name, hold = node.write(1)
+    with open(os.path.join(node.shared, name), "rb") as reader:
+        hold.seen = True
+        del hold
+        node.write(2)
+        assert reader.read()[-4096] == 1
+    assert name not in node.files()
 
 
 def test_what_a_finalizer_has_saved_is_still_seen(node):
@@ -135,7 +200,8 @@ def test_what_a_finalizer_has_saved_is_still_seen(node):
             saved.append(self.view)
 
     name, hold = node.write(1)
-    hold.view, view = node.read(name)
+    hold.seen = True
+    _, view = node.read(name)
     Reader(view)
     del hold, view
     gc.collect()
@@ -312,7 +378,7 @@ def test_a_session_that_ended_says_so(node):
     hold.seen = True
     del hold
     node.store.collect()
-    os.rmdir(node.shared)
+    shutil.rmtree(node.shared)
     with pytest.raises(LocalNodeDiedError, match="session has ended"):
         node.write(2)
 
@@ -351,19 +417,26 @@ def test_a_file_that_comes_back_late_is_deleted(node, monkeypatch):
     assert node.files() == [names[1]]
 
 
-def test_an_owner_gives_back_what_only_it_can_have_mapped(node):
-    for is_seen, is_viewed, given_back in ((0, 0, True), (1, 0, False), (0, 1, False)):
-        name, written = node.write(1)
-        written.hand_over()
-        hold = node.store.hold(name, MIB)
-        hold.seen = bool(is_seen)
-        hold.view, view = node.read(name)
-        if not is_viewed:
-            del view
-        del hold
-        node.store.collect()
-        last = ("unread", name) if given_back else ("returned", name, 0)
-        assert (node.log[-1], name in node.files()) == (last, given_back)
+def test_an_owner_gives_back_what_another_process_wrote(node):
+    name, written = node.write(1)
+    written.hand_over()
+    hold = node.store.hold(name, MIB)
+    _, view = node.read(name)
+    del hold
+    node.store.collect()
+    assert (node.log[-1], name in node.files()) == (("given back", name), True)
+    assert view[0] == 1
+
+
+def test_what_is_given_back_and_read_still_is_not_written_over(node):
+    name, hold = node.write(1)
+    hold.hand_over()
+    _, view = node.read(name)
+    node.store.give_back(name)
+    node.write(2)
+    assert bytes(view[:3]) == b"\1\1\1"
+    with pytest.raises(ObjectLostError):
+        node.store.open(name)
 
 
 def test_news_of_spilling_wait_for_a_writer_at_work(node):
@@ -381,10 +454,11 @@ def test_news_of_spilling_wait_for_a_writer_at_work(node):
     assert node.store._kept == []
 
 
-def test_a_copy_that_loses_its_name_while_it_is_opened_is_not_read(tmp_path, monkeypatch):
+@pytest.mark.parametrize("writer", ["0b", "70"])
+def test_a_file_that_loses_its_name_while_it_is_opened_is_not_read(tmp_path, monkeypatch, writer):
     """It may be written over from then on; one that has its name after it was mapped is not."""
     node = Node(tmp_path)
-    name = f"{'0b' * 16}-1"
+    name = f"{writer * 16}-1"
     path = os.path.join(node.shared, name)
     with open(path, "wb") as file:
         file.write(bytes(MIB))
@@ -406,11 +480,12 @@ def open_files():
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_no_object_keeps_a_descriptor(node):
+def test_objects_keep_few_descriptors(node, monkeypatch):
+    monkeypatch.setattr(shared_memory, "_WATCHED", 4)
     before = open_files()
     written = [node.write(value, 5000) for value in range(30)]
     read = [node.read(name) for name, _ in written]
-    assert open_files() == before
+    assert open_files() == before + 4
     assert [bytes(view[:1]) for _, view in read] == [bytes([value]) for value in range(30)]
     assert all(view.readonly for _, view in read)
 

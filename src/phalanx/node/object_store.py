@@ -32,12 +32,12 @@ from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.node_messages import (
     Claimed,
     Dropped,
+    GivenBack,
     Kept,
     ReadersReported,
     Sealed,
     Settled,
     Spilled,
-    Unread,
     Unwanted,
     Used,
 )
@@ -154,7 +154,7 @@ class ObjectStore:
         """Take what drivers and workers say about objects."""
         table.on(Sealed, lambda peer, m: self.sealed(m.name, m.size, peer.peer))
         table.on(Used, lambda peer, m: self.used(m.name, peer.peer))
-        table.on(Unread, lambda peer, m: self.unread(m.name, peer.peer))
+        table.on(GivenBack, lambda peer, m: self.given_back(m.name, peer.peer))
         table.on(Unwanted, lambda peer, m: self.unwanted(m.name, peer.peer))
         table.on(ReadersReported, lambda peer, m: self.readers_known(m.prefix, peer.peer))
         table.on(Prefetch, lambda peer, m: self.prefetch(m))
@@ -221,15 +221,16 @@ class ObjectStore:
         if process[:PREFIX_BYTES] != self._prefix:
             self._files.delete(name)  # its owner is on another node, and cannot
 
-    def unread(self, name: str, owner: bytes) -> None:
-        """`owner` has dropped an object whose file nobody else can have mapped but its writer: that
-        may write its next object there."""
-        if self.accounting.owner_of(name) != owner:
+    def given_back(self, name: str, owner: bytes) -> None:
+        """`owner` has dropped an object that another process wrote: that may write its next one
+        into the file."""
+        claimed_by = self.accounting.owner_of(name)
+        if claimed_by not in (owner, b""):
             return
         writer = self.accounting.writer_of(name)
-        if writer in self._peers:
+        if claimed_by and writer in self._peers:
             self.accounting.unclaimed(name)
-            self._peers.post(writer, Unread(name))
+            self._peers.post(writer, GivenBack(name))
         else:
             self._end(name, owner)
 

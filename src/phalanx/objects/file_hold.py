@@ -10,8 +10,8 @@ from typing import Any, Protocol
 class FileStore(Protocol):
     """Deletes the files of objects that nobody refers to any more."""
 
-    dropped: deque[tuple[str, Any, bool, Any]]
-    """(name, extent, whether others may have mapped it, view) of each hold that went."""
+    dropped: deque[tuple[str, Any, bool]]
+    """(name, extent, whether somebody may have mapped it to read it) of each hold that went."""
 
     def lend(self, name: str) -> None:
         """An object now belongs to another process, which may give its file back."""
@@ -21,7 +21,7 @@ class FileStore(Protocol):
 class FileHold:
     """Hangs on the owner's ObjectRef: when it goes, the object's file may go."""
 
-    __slots__ = ("extent", "lineage", "name", "seen", "size", "store", "view")
+    __slots__ = ("extent", "lineage", "name", "seen", "size", "store")
 
     def __init__(self, store: FileStore, name: str, size: int, extent: Any) -> None:
         """`extent`: the file as this process wrote and mapped it; None when another one did."""
@@ -32,10 +32,8 @@ class FileHold:
         self.name = name
         self.size = size
         self.extent = extent
-        self.seen = extent is None
-        """Whether another process than its writer and this one may have mapped the file."""
-        self.view: Any = None
-        """The file as this process has it mapped to read it, if it does."""
+        self.seen = False
+        """Whether somebody may have mapped the file to read it."""
 
     def hand_over(self) -> None:
         """The object belongs to another process from now on."""
@@ -45,7 +43,7 @@ class FileHold:
     def __del__(self) -> None:
         # May run at any moment, under any lock: only remember it.
         if self.name:
-            self.store.dropped.append((self.name, self.extent, self.seen, self.view))
+            self.store.dropped.append((self.name, self.extent, self.seen))
 
 
 def living_holds() -> list[FileHold]:

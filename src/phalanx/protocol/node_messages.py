@@ -219,9 +219,8 @@ class Unwanted(msgspec.Struct, array_like=True, tag=128):
     name: str
 
 
-class Unread(msgspec.Struct, array_like=True, tag=129):
-    """Owner to node, and node to the writer: this object is gone, and only its writer may still
-    have its file mapped. It may write another one there."""
+class GivenBack(msgspec.Struct, array_like=True, tag=129):
+    """Owner to node, and node to the writer: this object is gone, and its file is the writer's."""
 
     name: str
 
@@ -338,7 +337,7 @@ NodeMessage = (
     | Dropped
     | Kept
     | Spilled
-    | Unread
+    | GivenBack
     | Unwanted
     | Used
     | LogLine

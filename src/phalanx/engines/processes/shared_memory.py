@@ -1,21 +1,21 @@
 """Large objects as files in shared memory, one file an object, mapped by whoever reads them.
 
-A writer keeps the file of an object that nobody else saw and that has been dropped, with its
-mapping, and writes the next object of a like size into it: pages that are there already are
-several times faster than fresh ones. A file that others may have mapped is unlinked instead, and
-its pages go when the last mapping goes: so no reader ever sees bytes change. What a worker wrote
-for another process it keeps mapped for a while, too: the owner gives the file back when nobody but
-itself ever had it.
+A writer keeps the file of an object that has been dropped, with its mapping, and writes the next
+object of a like size into it: pages that are there already are several times faster than fresh
+ones. A file that others may have mapped loses its name first, so that nobody finds it any more, and
+is written over only once the kernel says that nobody else has it: so no reader ever sees bytes
+change. What a worker wrote for another process it keeps mapped for a while, too: the owner gives
+the file back when it has dropped the object.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
 import resource
 import struct
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from phalanx.engines.processes.copying import copy
+from phalanx.engines.processes.file_leases import is_ours_alone
 from phalanx.engines.processes.mapping import map_file
 from phalanx.errors import (
     LocalNodeDiedError,
@@ -38,12 +39,13 @@ from phalanx.protocol.messages import SHARED, Value
 
 _ALIGN = 64
 _PAGE = mmap.PAGESIZE
-_UNVIEWED = 2
-"""References to a mapping that nobody reads any more: who asks, and the call that counts. Of each
-memory that a value lies in there is one more, whoever holds it. A weak reference does not do: the
-garbage collector may clear it, while what Arrow holds of the mapping lives."""
 _HEAD = struct.Struct("<I")
 _KEEP_FILES = 8
+_KEEP_READ_BYTES = 256 << 20
+"""Of files that others may have mapped no more than this is kept."""
+_WATCHED = 64
+"""Of so many files that it wrote last a process keeps the descriptor, to ask the kernel about
+them. One of which it does not is not written over once others may have mapped it."""
 _MADV_POPULATE_WRITE = 23
 _HANDED_FILES, _HANDED_BYTES = 16, 256 << 20
 """So many of the objects that went to other owners a writer keeps mapped, and so much of them."""
@@ -55,14 +57,31 @@ the kernel limits how many mappings there may be (vm.max_map_count, 65,530 by de
 class Extent:
     """A file in shared memory that this process wrote and has mapped."""
 
-    __slots__ = ("capacity", "is_shared", "map", "name")
+    __slots__ = ("capacity", "fd", "is_shared", "map", "may_be_read", "name")
 
-    def __init__(self, name: str, capacity: int, mapping: mmap.mmap, is_shared: bool) -> None:
+    def __init__(
+        self, name: str, capacity: int, mapping: mmap.mmap, fd: int, is_shared: bool
+    ) -> None:
         self.name = name
         self.capacity = capacity
         self.is_shared = is_shared
         """Whether the file lies in shared memory, and not on disk for want of room."""
         self.map: mmap.mmap | None = mapping
+        self.fd = fd
+        """What the mapping is of; negative: closed."""
+        self.may_be_read = False
+        """Whether others may have mapped it, while it is kept."""
+
+    def let_go(self) -> None:
+        """Unmap and close it."""
+        self.map = None
+        self.forget_descriptor()
+
+    def forget_descriptor(self) -> None:
+        """Close the descriptor; the mapping stays."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
 
 
 class SharedStore:
@@ -71,8 +90,8 @@ class SharedStore:
     `reserve(bytes)` asks the node for that much credit before memory is taken; it may block,
     returns the bytes granted (at least those asked for) or raises ObjectStoreFullError.
     `sealed(name, bytes)` uses credit up; `returned(name, bytes)` says that an object is gone
-    and that so many bytes are this process's credit again (0: the node's); `unread(name)` that one
-    which another process wrote is gone, and nobody has its file mapped but its writer.
+    and that so many bytes are this process's credit again (0: the node's); `given_back(name)` that
+    one which another process wrote is gone, and its file is that one's.
     """
 
     def __init__(
@@ -83,26 +102,28 @@ class SharedStore:
         reserve: Callable[[int], int],
         sealed: Callable[[str, int], None],
         returned: Callable[[str, int], None],
-        unread: Callable[[str], None],
+        given_back: Callable[[str], None],
     ) -> None:
         self.directory = directory
         self.spill_directory = spill_directory
-        self.dropped: deque[tuple[str, Any, bool, Any]] = deque()
+        self.dropped: deque[tuple[str, Any, bool]] = deque()
         self.bytes_mapped = 0
         """Bytes that reads of this process took without copying."""
         self._prefix = prefix
         self._reserve = reserve
         self._sealed = sealed
         self._returned = returned
-        self._unread = unread
+        self._given_back = given_back
         self._count = 0
         self._credit = 0
         self._kept: list[Extent] = []
         self._spilled: deque[str] = deque()
         self._lent: dict[str, Extent] = {}
+        self._watched: deque[Extent] = deque()
+        """Those whose descriptors are kept, the one that was written last at the end."""
         self._handed: dict[str, Extent] = {}
         """Of the objects that other processes own now, those that may come back."""
-        self._given_back: deque[str] = deque()
+        self._come_back: deque[str] = deque()
         self._lock = threading.RLock()
 
     def write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, FileHold]:
@@ -145,6 +166,7 @@ class SharedStore:
         self._lent[extent.name] = extent
         if len(self._lent) > WRITTEN_MAPPINGS:
             self._unmap(next(iter(self._lent)))  # the oldest: only its use by a later one is lost
+        self._watch(extent)
         if extent.is_shared:
             self._sealed(extent.name, extent.capacity)
         hold = FileHold(self, extent.name, extent.capacity, extent)
@@ -173,11 +195,8 @@ class SharedStore:
         raise ObjectLostError("", f"The object's memory ({name}) is gone from this node.")
 
     def _is_still(self, name: str, directory: str, fd: int) -> bool:
-        """Whether a file that was opened has its name still. A copy of another node's object that
-        lost it while it was opened may be written over; one that has it now is not, for as long
-        as it is mapped here."""
-        if prefix_of_name(name) == prefix_of_name(self._prefix):
-            return True
+        """Whether a file that was opened has its name still. One that lost it while it was opened
+        may be written over; one that has it now is not, for as long as it is mapped here."""
         try:
             there = os.stat(os.path.join(directory, name))
         except FileNotFoundError:
@@ -215,30 +234,29 @@ class SharedStore:
             for kept in [e for e in self._kept if e.name == spilled]:
                 self._kept.remove(kept)
                 self._discard(kept)
-        while self._given_back:
-            name = self._given_back.popleft()
+        while self._come_back:
+            name = self._come_back.popleft()
             extent = self._handed.pop(name, None)
-            if extent is not None:
-                self._keep(extent)
-            else:
+            if extent is None or not self._keep_nameless(extent):
                 self._unlink(name)
                 self._returned(name, 0)
         while self.dropped:
-            name, extent, seen, view = self.dropped.popleft()
+            name, extent, seen = self.dropped.popleft()
             self._lent.pop(name, None)
-            viewed = view is not None and sys.getrefcount(view) > _UNVIEWED
-            reusable = extent is not None and extent.is_shared and extent.map is not None
-            if extent is not None and reusable and not seen and not viewed:
-                self._keep(extent)
-                continue
             is_here = prefix_of_name(name) == prefix_of_name(self._prefix)
-            if is_here and extent is None and not seen and not viewed:
-                self._unread(name)
+            if extent is not None and extent.is_shared and extent.map is not None:
+                if not seen:
+                    self._keep(extent)
+                    continue
+                if self._keep_nameless(extent):
+                    continue
+            if is_here and extent is None:
+                self._given_back(name)
                 continue
             if is_here:
                 self._unlink(name)  # else what lies here is a copy, which is the node's to delete
             if extent is not None:
-                extent.map = None
+                extent.let_go()
             self._returned(name, 0)
 
     def let_go(self, names: Sequence[str]) -> None:
@@ -260,7 +278,10 @@ class SharedStore:
         """An object now belongs to another process, which may give its file back."""
         with self._lock:
             extent = self._lent.pop(name, None)
-            if extent is None or not extent.is_shared:
+            if extent is None:
+                return
+            if not extent.is_shared:
+                extent.let_go()
                 return
             self._handed[name] = extent
             while len(self._handed) > _HANDED_FILES or self._handed_bytes > _HANDED_BYTES:
@@ -271,15 +292,15 @@ class SharedStore:
         return sum(extent.capacity for extent in self._handed.values())
 
     def give_back(self, name: str) -> None:
-        """The owner of an object that this process wrote has dropped it, unread by others."""
-        self._given_back.append(name)
+        """The owner of an object that this process wrote has dropped it."""
+        self._come_back.append(name)
         self.collect()
 
     def _unmap(self, name: str) -> None:
         for extents in (self._lent, self._handed):
             extent = extents.pop(name, None)
             if extent is not None:
-                extent.map = None
+                extent.let_go()
 
     @property
     def kept_bytes(self) -> int:
@@ -295,22 +316,17 @@ class SharedStore:
     def _take(self, size: int) -> Extent | None:
         """A file of this size; None when there is not the credit for it."""
         self.collect()
-        best = -1
-        for i, extent in enumerate(self._kept):
-            fits = size <= extent.capacity <= max(2 * size, size + 16 * _PAGE)
-            if fits and (best < 0 or extent.capacity < self._kept[best].capacity):
-                best = i
-        if best >= 0:
+        while (extent := self._fitting(size)) is not None:
+            self._kept.remove(extent)
             name = self._next_name()
-            extent = self._kept.pop(best)
             try:
                 os.rename(self._path(extent.name), self._path(name))
             except FileNotFoundError:
                 self._discard(extent)  # the node spilled it while it was only kept
-            else:
-                self._returned(extent.name, extent.capacity)
-                extent.name = name
-                return extent
+                continue
+            self._returned(extent.name, extent.capacity)
+            extent.name, extent.may_be_read = name, False
+            return extent
         capacity = _in_pages(size)
         if self._credit < capacity:
             self.trim()
@@ -319,6 +335,16 @@ class SharedStore:
         if extent.is_shared:
             self._credit -= capacity
         return extent
+
+    def _fitting(self, size: int) -> Extent | None:
+        """The smallest file that is kept, has room for so much and is not much too large, and that
+        nobody reads."""
+        most = max(2 * size, size + 16 * _PAGE)
+        fitting = [extent for extent in self._kept if size <= extent.capacity <= most]
+        for extent in sorted(fitting, key=lambda extent: extent.capacity):
+            if not extent.may_be_read or is_ours_alone(extent.fd):
+                return extent
+        return None
 
     def _next_name(self) -> str:
         self._count += 1
@@ -335,6 +361,7 @@ class SharedStore:
         try:
             mapping = _map_with_pages(fd, capacity)
         except OSError as error:
+            os.close(fd)
             os.unlink(path)
             if error.errno == errno.ENOMEM:
                 raise _not_mapped(error) from None
@@ -345,17 +372,42 @@ class SharedStore:
                 f"{directory}: {error.strerror}. Free references, raise object_store_memory, or "
                 "free space on that disk."
             ) from None
-        finally:
-            os.close(fd)
-        return Extent(name, capacity, mapping, is_shared=directory == self.directory)
+        return Extent(name, capacity, mapping, fd, is_shared=directory == self.directory)
+
+    def _watch(self, extent: Extent) -> None:
+        """Keep its descriptor, instead of that of one which was written longest ago."""
+        with contextlib.suppress(ValueError):
+            self._watched.remove(extent)
+        self._watched.append(extent)
+        if len(self._watched) > _WATCHED:
+            self._watched.popleft().forget_descriptor()
+
+    def _keep_nameless(self, extent: Extent) -> bool:
+        """Keep a file that others may have mapped under another name, which nobody knows: who had
+        not opened it before finds it no more. False where it cannot be kept."""
+        if extent.fd < 0 or extent.capacity > _KEEP_READ_BYTES:
+            return False
+        name = self._next_name()
+        try:
+            os.rename(self._path(extent.name), self._path(name))
+        except FileNotFoundError:
+            return False  # spilled, or lost
+        self._returned(extent.name, extent.capacity)
+        extent.name, extent.may_be_read = name, True
+        self._sealed(name, extent.capacity)
+        self._keep(extent)
+        return True
 
     def _keep(self, extent: Extent) -> None:
         self._kept.append(extent)
-        if len(self._kept) > _KEEP_FILES:
-            self._discard(self._kept.pop(0))
+        read_bytes = sum(one.capacity for one in self._kept if one.may_be_read)
+        while len(self._kept) > _KEEP_FILES or read_bytes > _KEEP_READ_BYTES:
+            gone = self._kept.pop(0)
+            read_bytes -= gone.capacity if gone.may_be_read else 0
+            self._discard(gone)
 
     def _discard(self, extent: Extent) -> None:
-        extent.map = None
+        extent.let_go()
         self._unlink(extent.name)
         self._returned(extent.name, 0)
 

@@ -143,7 +143,6 @@ class ObjectTable:
         name = payload.data.decode()
         if type(ref._hold) is not FileHold:  # else this process wrote it
             ref._hold = self._files.hold(name, payload.size)
-            ref._hold.seen = not source or name in self.in_files  # its writer only wrote it
         ref._hold.lineage = maker
         self.in_files[name] = ref
         if source:

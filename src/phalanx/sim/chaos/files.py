@@ -14,7 +14,7 @@ from phalanx.objects.file_hold import FileHold
 from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.messages import SHARED, Value
-from phalanx.protocol.node_messages import Dropped, Sealed
+from phalanx.protocol.node_messages import Dropped, GivenBack, Sealed
 from phalanx.sim.chaos.hosts import Host
 from phalanx.sim.chaos.network import End, Network
 
@@ -37,7 +37,7 @@ class ProcessFiles:
         self._process_id = process_id
         self._node = node
         self._count = 0
-        self.dropped: deque[tuple[str, Any, bool, Any]] = deque()
+        self.dropped: deque[tuple[str, Any, bool]] = deque()
 
     def hold(self, name: str, size: int) -> FileHold:
         """See Files."""
@@ -67,14 +67,22 @@ class ProcessFiles:
         return prefix_of_name(name) != self._process_id[:PREFIX_BYTES]
 
     def release(self) -> None:
-        """Objects were dropped whose owner this process is. What lies here is the owner's to
-        delete; a copy, and what lies elsewhere, is the nodes'."""
+        """Objects were dropped whose owner this process is. What another process wrote here is that
+        one's; a copy, and what lies elsewhere, is the nodes' to delete."""
         while self.dropped:
             name = self.dropped.popleft()[0]
-            if not self.can_be_elsewhere(name):
-                self._files.pop(name, None)
-                self._disk.pop(name, None)
-            self._node.post(Dropped(name, 0))
+            if self.can_be_elsewhere(name):
+                self._node.post(Dropped(name, 0))
+            elif name.startswith(f"{self._process_id.hex()}-"):
+                self.delete(name)
+            else:
+                self._node.post(GivenBack(name))
+
+    def delete(self, name: str) -> None:
+        """An object that this process wrote is gone."""
+        self._files.pop(name, None)
+        self._disk.pop(name, None)
+        self._node.post(Dropped(name, 0))
 
 
 class NodeFiles:

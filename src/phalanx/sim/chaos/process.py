@@ -13,7 +13,7 @@ from phalanx.owner.core import OwnerCore
 from phalanx.owner.objects.table import Callback
 from phalanx.owner.transport import Connection
 from phalanx.protocol.messages import FAILED, SHARED, CancelOwned, Done, Value
-from phalanx.protocol.node_messages import Used
+from phalanx.protocol.node_messages import GivenBack, Used
 from phalanx.protocol.requests.node import PullObject
 from phalanx.sim.chaos.files import SIZE_BYTES, ProcessFiles
 from phalanx.sim.chaos.hosts import Host
@@ -169,6 +169,8 @@ class SimProcess:
             self.promises.cancelled((self.name, message.number >> INDEX_BITS))
         if isinstance(message, Done):
             self.owner.done(end, message, now)
+        elif isinstance(message, GivenBack):
+            self.files.delete(message.name)
         elif not self.take(end, message):
             self.owner.handle(end, message, now)
         self.settle()

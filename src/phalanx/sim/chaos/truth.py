@@ -122,7 +122,8 @@ class Truth:
         if not promise.work.is_large:
             return False
         if type(error) is _USED_UP:
-            return not promise.has_tries_left or bool(promise.inputs)
+            # A run that did not begin for want of its arguments took a retry as well.
+            return not promise.has_tries_left or bool(promise.inputs) or promise.takes_put
         if type(error) is _UNMAKEABLE:
             text = str(error)
             is_disabled = "may not run again" in text and promise.retries == 0

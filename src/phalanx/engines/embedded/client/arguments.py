@@ -58,5 +58,5 @@ def pack_arguments(
     if hold is None and refs is None:
         return payload, inputs, None
     if hold is not None:
-        hold.seen = True  # the callee may keep what it maps: never write there again
+        hold.seen = True  # the callee may keep what it maps
     return payload, inputs, [hold, refs]

@@ -17,6 +17,7 @@ from phalanx.protocol.node_messages import (
     ActorUpdate,
     CreateActor,
     GatherRows,
+    GivenBack,
     Granted,
     JobSetup,
     LeaseDue,
@@ -26,7 +27,6 @@ from phalanx.protocol.node_messages import (
     Spilled,
     Stop,
     Terminate,
-    Unread,
     WorkerDied,
 )
 
@@ -45,7 +45,7 @@ _NODE_ONLY = frozenset(
         Spilled,
         Stop,
         Terminate,
-        Unread,
+        GivenBack,
         WorkerDied,
     }
 )

@@ -37,7 +37,7 @@ from phalanx.objects.stand_ins import stand_in
 from phalanx.owner.core import LocalWork, OwnerCore
 from phalanx.protocol.frames import Unsendable
 from phalanx.protocol.messages import Message
-from phalanx.protocol.node_messages import Dropped, Kept, LogLine, Sealed, Spilled, Unread
+from phalanx.protocol.node_messages import Dropped, GivenBack, Kept, LogLine, Sealed, Spilled
 from phalanx.protocol.requests.node import ReserveMemory
 
 
@@ -79,7 +79,7 @@ class Runtime:
             self._reserve,
             lambda name, size: self.node.post(Sealed(name, size)),
             self._returned,
-            lambda name: self.node.post(Unread(name)),
+            lambda name: self.node.post(GivenBack(name)),
         )
         self.packer = Packer(self.store)
         self.owner = OwnerCore(
@@ -220,7 +220,7 @@ class Runtime:
         match message:
             case Spilled():
                 self.store.let_go(message.names)
-            case Unread():
+            case GivenBack():
                 self.store.give_back(message.name)
             case LogLine():
                 if self._on_log is not None:

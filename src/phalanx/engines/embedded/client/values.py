@@ -196,6 +196,6 @@ class Values:
             if ref._cached is None:
                 ref._cached = mapping
                 if type(ref._hold) is FileHold:
-                    ref._hold.view = mapping
+                    ref._hold.seen = True
             found: mmap = ref._cached
             return found

@@ -6,12 +6,12 @@ Nobody may have such a file open or mapped: the kernel says so when it is asked 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections import OrderedDict
 
 from phalanx.engines.embedded.gateway.object_files import Begun, ObjectFiles
+from phalanx.engines.processes.file_leases import is_ours_alone
 from phalanx.objects.spares import MAX_BYTES, MAX_FILES, MIN_BYTES
 
 
@@ -48,7 +48,7 @@ class WarmFiles:
             begun = self._held.pop(spare, None)
             if begun is not None:
                 self._bytes -= begun.size
-        if begun is None or begun.size < size or not _is_unread(begun.fd):
+        if begun is None or begun.size < size or not is_ours_alone(begun.fd):
             self._files.discard_spare(spare)
             if begun is not None:
                 begun.close()
@@ -66,14 +66,3 @@ class WarmFiles:
         if begun is not None:
             self._bytes -= begun.size
             begun.close()
-
-
-def _is_unread(fd: int) -> bool:
-    """Whether this is the only open file of its inode, mappings included. Whoever opened it before
-    it lost its name is counted; nobody can since."""
-    try:
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-    except OSError:
-        return False
-    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    return True
