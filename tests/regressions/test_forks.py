@@ -59,3 +59,33 @@ def test_a_workers_fork_that_lives_on_does_not_hide_the_workers_end(runtime, get
         for pid in get(log.all.remote()):
             with contextlib.suppress(ProcessLookupError):  # it ends with its worker
                 os.kill(pid, signal.SIGKILL)
+
+
+def test_what_a_child_reads_stays_when_its_parent_drops_it(run_program):
+    code, output = run_program(
+        """
+        import os
+
+        import numpy
+        import phalanx
+
+        def large(byte):
+            return numpy.full(1 << 20, byte, numpy.uint8)
+
+        phalanx.init(num_cpus=1)
+        ref = phalanx.put(large(1))
+        value = phalanx.get(ref)
+        ours, theirs = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(theirs)
+            os.read(ours, 1)
+            os._exit(int(value[-1]))
+        os.close(ours)
+        del ref, value
+        others = [phalanx.put(large(2)) for _ in range(3)]
+        os.close(theirs)
+        print("read", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    )
+    assert (code, output.split("read ")[-1].strip()) == (0, "1"), output

@@ -45,9 +45,11 @@ class AdaptiveSpin:
     def poll(self, look: Callable[[float], list[T]], timeout_s: float) -> list[T]:
         """What `look(timeout)` finds; as epoll's `poll` it sleeps for so long in seconds, negative:
         for ever, and finds an empty list where nothing came."""
+        if 0 <= timeout_s <= SPIN_S:
+            return look(timeout_s)
         clock = self._clock
         began = clock()
-        if self._was_short and not self._skip and not 0 <= timeout_s <= SPIN_S:
+        if self._was_short and not self._skip:
             end = began + SPIN_S
             while clock() < end:
                 if found := look(0):

@@ -22,6 +22,7 @@ from phalanx.engines.embedded.worker.event_loops import (
     cancelled,
     is_cancellation,
     is_inside_loop,
+    new_loop,
     start_loop,
 )
 from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
@@ -391,7 +392,7 @@ class ActorHost:
     def _serve_async(self) -> int:
         import asyncio
 
-        loop = asyncio.new_event_loop()
+        loop = new_loop()
         asyncio.set_event_loop(loop)
         self._over = asyncio.Event()
         try:

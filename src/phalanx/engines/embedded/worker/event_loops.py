@@ -10,11 +10,25 @@ if TYPE_CHECKING:
     import asyncio
 
 
+def new_loop() -> asyncio.AbstractEventLoop:
+    """An event loop of the kind that the program has chosen. asyncio's own looks again and again
+    for a moment before it sleeps."""
+    import asyncio
+
+    loop = asyncio.new_event_loop()
+    if type(loop) is not asyncio.SelectorEventLoop:
+        return loop
+    loop.close()
+    from phalanx.engines.embedded.worker.spinning_selector import SpinningSelector
+
+    return asyncio.SelectorEventLoop(SpinningSelector())
+
+
 def start_loop() -> asyncio.AbstractEventLoop:
     """An event loop that runs in a thread of its own, as long as the process."""
     import asyncio
 
-    loop = asyncio.new_event_loop()
+    loop = new_loop()
 
     def run() -> None:
         asyncio.set_event_loop(loop)
