@@ -43,10 +43,17 @@ def get():
 
 
 @pytest.fixture(scope="module")
-def machine():
+def running_machine():
     phalanx.init(num_cpus=4, num_gpus=4)
     yield phalanx
     phalanx.shutdown()
+
+
+@pytest.fixture
+def machine(running_machine):
+    """All of it: gangs of the test before may end a moment after their results are there."""
+    eventually(none_left, "the end of all gangs of the test before")
+    return running_machine
 
 
 @pytest.fixture
