@@ -101,9 +101,10 @@ class Node:
 
     # ---- events
 
-    def order(self, incarnation=0, actor=ACTOR):
+    def order(self, incarnation=0, actor=ACTOR, lived_before=False):
+        one = {"CPU": 1.0}
         order = PlaceActor(
-            actor, incarnation, JOB, b"", "", "", {"CPU": 1.0}, {"CPU": 1.0}, b"", {}, 0
+            actor, incarnation, JOB, b"", "", "", one, one, b"", {}, 0, lived_before=lived_before
         )
         self.actors.place(order)
 
@@ -141,6 +142,15 @@ def test_an_actor_ordered_again_while_its_last_process_ends_is_made_again():
     node.ends()
     second = node.starts()
     assert node.placed() == [first, second]
+
+
+def test_a_worker_hears_whether_its_actor_lived_before():
+    node = Node(cpus=2)
+    node.order()
+    node.starts()
+    node.order(actor=b"other".ljust(16), lived_before=True)
+    node.starts()
+    assert [m.lived_before for m in node.created] == [False, True]
 
 
 def test_an_order_that_comes_while_the_worker_of_a_withdrawn_one_starts_uses_it():

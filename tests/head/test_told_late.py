@@ -15,13 +15,18 @@ from phalanx.policies.node_table import NodeState
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
     ActorLost,
+    ActorPlaced,
     ActorRefused,
+    EndActor,
     Expelled,
     Join,
     NodeReport,
     PlaceActor,
+    Via,
     ViewRow,
 )
+from phalanx.protocol.frames import encode_body
+from phalanx.protocol.node_messages import ActorReady
 from phalanx.resources.sets import ResourceSet
 
 amounts = ResourceSet.from_mapping
@@ -82,6 +87,47 @@ def test_the_end_of_an_actors_former_process_leaves_it_in_the_line():
     head.on_message(other, NodeReport(available=one))
     head.on_tick(now)
     assert [to for to, message in sent if isinstance(message, PlaceActor)] == [first, other]
+
+
+def test_what_an_earlier_order_made_is_not_taken_for_a_later_one_to_the_same_node():
+    """The later one may not be written: a head that knew only of the node between would take that
+    one's process for the same incarnation, after callers had been told of this one's."""
+    sent, now = [], 10.0
+    head = make_control(lambda to, message: sent.append((to, message)), lambda: now)
+    names = [b"node-a", b"node-b"]
+    one = {"CPU": 1.0}
+    for name in names:
+        row = ViewRow(name.hex(), name, "h", 1, "ALIVE", one, {"CPU": 0.0}, labels={})
+        head.on_message(name, Join(row, "", 0, {}, BundleInventory([], {})))
+
+    def room_at(there):
+        for name in names:
+            head.on_message(name, NodeReport(available=one if name == there else {}))
+        head.on_tick(now)
+
+    def orders():
+        return [(to, m.incarnation) for to, m in sent if isinstance(m, PlaceActor)]
+
+    driver = b"node-a".ljust(16, b"d")
+    record = ActorRecord(
+        actor=b"actor", owner=driver, job=driver[12:], creation=b"", class_name="A", place=one,
+        max_restarts=1,
+    )  # fmt: skip
+    head.actor_table.register(record)
+    [(first, _)] = orders()
+    other = next(name for name in names if name != first)
+    room_at(other)
+    room_at(first)
+    assert [to for to, _ in orders()] == [first, other, first]
+    early, late = first.ljust(16, b"e"), first.ljust(16, b"l")
+    for worker, (_, incarnation) in ((early, orders()[0]), (late, orders()[-1])):
+        head.on_message(first, ActorPlaced(b"actor", incarnation, worker, 1))
+        head.on_message(first, Via(worker, encode_body([ActorReady(b"actor")])))
+    assert [m.worker for _, m in sent if isinstance(m, EndActor)] == [early]
+    assert (record.state, record.worker) == (ALIVE, late)
+    head.on_message(first, ActorLost(b"actor", late, "it crashed", False))
+    lived = [m.lived_before for _, m in sent if isinstance(m, PlaceActor)]
+    assert lived == [False, False, False, True], "who only waited has not been restarted"
 
 
 FULL = "its node runs 3 actors, as many as its limit of open files allows (ulimit -n)"

@@ -205,6 +205,7 @@ class NodeActors:
                 None if group is None else group[0],
                 bool(order.strategy.get("capture")),
                 lease.gang,
+                order.lived_before,
             )
         )
 

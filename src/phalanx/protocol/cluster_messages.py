@@ -158,6 +158,8 @@ class PlaceActor(msgspec.Struct, array_like=True, tag=76):
     priority: int
     restarts: bool = False
     """Whether it is made again when its worker ends."""
+    lived_before: bool = False
+    """Whether it is made again now, as its former worker has ended."""
 
 
 class WithdrawActor(msgspec.Struct, array_like=True, tag=77):

@@ -130,6 +130,8 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
     placement_group: bytes | None = None
     capture: bool = False
     gang: bytes = b""
+    lived_before: bool = False
+    """Whether it was made before, and restarts: its program may ask."""
 
 
 class ActorReady(msgspec.Struct, array_like=True, tag=42):

@@ -143,6 +143,7 @@ class ActorControl:
                 dict(record.strategy),
                 record.priority,
                 record.max_restarts < 0 or record.restarts < record.max_restarts,
+                record.state == RESTARTING,
             ),
         )
 

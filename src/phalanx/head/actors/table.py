@@ -51,6 +51,8 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     priority: int = 0
     state: str = PENDING_CREATION
     incarnation: int = 0
+    """Grows with each life, and with each node that it leaves before it lives: it names one order
+    to one node."""
     restarts: int = 0
     node: str = ""
     """The node that was asked for a worker, or has it; in hex."""
@@ -245,7 +247,7 @@ class ActorTable:
         """This node was asked for a worker; or none, with an empty id."""
         record = self._actors.get(actor)
         if record is not None and record.state != DEAD:
-            record.node = node
+            self._go_to(record, node)
 
     def placed(self, actor: bytes, worker: bytes, node: str = "") -> bool:
         """A worker of the node that was asked makes it. False when the actor does not need it."""
@@ -306,14 +308,21 @@ class ActorTable:
                 self._place_anew(record)
 
     def _place_anew(self, record: ActorRecord) -> None:
-        if record.node:
-            # The node may have made it, and callers may have heard so: a head that could not write
-            # that down forgot it when it died. The next process must not pass for the same one.
-            record.incarnation += 1
-        record.node = ""
+        self._go_to(record, "")
         self._unconfirmed.pop(record.actor, None)
         if record.state in (PENDING_CREATION, RESTARTING):
             self._effects.place_actor(record)
+
+    def _go_to(self, record: ActorRecord, node: str) -> None:
+        """It leaves its node for another, or for none, as another incarnation.
+
+        The node that it leaves may have made it, and callers may have heard so: a head that could
+        not write that down forgot it when it died. The next process must not pass for the same one.
+        Nor may what a node makes late pass for a later order to it, which may not be written yet.
+        """
+        if record.node and record.node != node:
+            record.incarnation += 1
+        record.node = node
 
     def _lost(self, record: ActorRecord, reason: str, death: str, code: str = "") -> None:
         """Its worker is gone: restart it for `reason`, or call it dead. `death`: what callers read

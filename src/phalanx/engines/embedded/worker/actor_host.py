@@ -79,7 +79,7 @@ class ActorHost:
         self._lease = lease_info(message)
         self.is_async = self._creation.is_async
         self._instance: Any = None
-        self.restarted = message.incarnation > 0
+        self.restarted = message.lived_before
         self.name = message.name
         self._calls = ActorCalls(self._creation.max_concurrency, self._creation.groups, time.time)
         self._waiter: Waiter | None = None
