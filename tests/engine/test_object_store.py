@@ -159,6 +159,27 @@ def test_what_does_not_fit_goes_to_disk_and_its_writer_is_told(store, session, w
     assert store.accounting.counts()["spilled_bytes"] == 0
 
 
+def test_what_is_only_kept_goes_first_and_not_to_disk(store, session, writer):
+    write(store, session, "a-1")
+    write(store, session, "a-2")
+    store.kept("a-2", 4 * MIB, b"a")
+    assert store.accounting.counts()["objects"] == 1
+    write(store, session, "a-3")
+    assert (sorted(os.listdir(session.shared)), os.listdir(session.spill)) == (["a-1", "a-3"], [])
+    assert writer.told == [Spilled(["a-2"])]
+
+
+def test_what_was_kept_and_is_in_use_again_is_counted_once(store, session):
+    """Its writer has called it something else before the node heard that it is kept."""
+    write(store, session, "a-1")
+    used_bytes = store.accounting.used_bytes
+    os.rename(os.path.join(session.shared, "a-1"), os.path.join(session.shared, "a-2"))
+    store.kept("a-1", 4 * MIB, b"a")
+    store.dropped("a-1", 4 * MIB, b"a")
+    store.sealed("a-2", 4 * MIB, b"a")
+    assert (store.accounting.used_bytes, store.accounting.kept_bytes) == (used_bytes, 0)
+
+
 def test_what_is_larger_than_the_store_is_refused(store):
     with pytest.raises(ObjectStoreFullError, match=f"{11 * MIB} bytes does not fit"):
         reserve(store, b"a", 11 * MIB)
@@ -294,14 +315,27 @@ def test_a_reader_that_dies_too_is_not_waited_for(store, session):
 
 
 def test_what_its_owner_drops_is_its_writers_again(store, session, writer):
-    write(store, session, "a-1", MIB)
-    store.claimed("a-1", b"owner")
-    store.given_back("a-1", b"somebody else")
+    name = f"{writer.peer.hex()}-1"
+    write(store, session, name, MIB)
+    store.claimed(name, b"owner")
+    store.given_back(name, b"somebody else")
     assert writer.told == []
-    store.given_back("a-1", b"owner")
-    assert (writer.told, store.accounting.used_bytes >= MIB) == ([GivenBack("a-1")], True)
+    store.given_back(name, b"owner")
+    assert (writer.told, store.accounting.kept_bytes) == ([GivenBack(name)], MIB)
     store.owner_gone(b"owner")
-    assert os.listdir(session.shared) == ["a-1"], "it is the owner's no more"
+    assert os.listdir(session.shared) == [name], "it is the owner's no more"
+
+
+def test_what_its_owner_drops_before_its_writer_says_that_it_wrote_it(store, session, writer):
+    name = f"{writer.peer.hex()}-1"
+    reserve(store, writer.peer, MIB)
+    (Path(session.shared) / name).touch()
+    store.claimed(name, b"owner")
+    store.given_back(name, b"owner")
+    assert (writer.told, os.listdir(session.shared)) == ([GivenBack(name)], [name])
+    store.sealed(name, MIB, writer.peer)
+    store.dropped(name, MIB, writer.peer)
+    assert (store.accounting.shared_bytes, store.accounting.kept_bytes) == (0, 0)
 
 
 def test_what_nobody_claimed_is_deleted_when_its_owner_drops_it(store, session, writer):

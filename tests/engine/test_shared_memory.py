@@ -50,6 +50,7 @@ class Node:
             self.reserve,
             lambda name, size: self.log.append(("sealed", name)),
             lambda name, size: self.log.append(("returned", name, size)),
+            lambda name, size: self.log.append(("kept", name)),
             lambda name: self.log.append(("given back", name)),
         )
 
@@ -104,9 +105,10 @@ def test_pages_that_somebody_reads_are_not(node):
     _, view = node.read(name)
     hold.seen = True
     del hold
-    node.write(2)
+    other, _kept = node.write(2)
     assert bytes(view[:3]) == b"\1\1\1"
-    assert name not in node.files()
+    assert bytes(node.read(other)[1][:3]) == b"\2\2\2"
+    assert ("kept", name) in node.log
 
 
 def test_pages_that_another_process_maps_are_used_again_once_it_is_gone(node):
@@ -175,7 +177,7 @@ def test_what_may_be_read_and_cannot_be_asked_about_is_not_used_again(node, monk
     if why == "no leases":
         monkeypatch.setattr(shared_memory, "is_ours_alone", lambda fd: False)
     elif why == "no descriptor":
-        monkeypatch.setattr(shared_memory, "_WATCHED", 0)
+        monkeypatch.setattr(node.store, "_most_watched", 0)
     else:
         monkeypatch.setattr(shared_memory, "_KEEP_READ_BYTES", MIB)
     name, hold = node.write(1)
@@ -435,8 +437,27 @@ def test_what_is_given_back_and_read_still_is_not_written_over(node):
     node.store.give_back(name)
     node.write(2)
     assert bytes(view[:3]) == b"\1\1\1"
-    with pytest.raises(ObjectLostError):
-        node.store.open(name)
+
+
+def test_what_is_opened_in_the_last_moment_is_not_written_over(node, monkeypatch):
+    """Between the question whether anybody reads it and the loss of its name."""
+    name, hold = node.write(1)
+    hold.seen = True
+    del hold
+    node.store.collect()
+    readers = []
+    really_rename = os.rename
+
+    def rename_late(path, to):
+        readers.append(node.read(name)[1])
+        monkeypatch.setattr("phalanx.engines.processes.shared_memory.os.rename", really_rename)
+        really_rename(path, to)
+
+    monkeypatch.setattr("phalanx.engines.processes.shared_memory.os.rename", rename_late)
+    other, _kept = node.write(2)
+    assert [bytes(view[:3]) for view in readers] == [b"\1\1\1"]
+    assert node.files() == [other]
+    assert ("returned", name, 0) in node.log
 
 
 def test_news_of_spilling_wait_for_a_writer_at_work(node):
@@ -481,7 +502,7 @@ def open_files():
 
 
 def test_objects_keep_few_descriptors(node, monkeypatch):
-    monkeypatch.setattr(shared_memory, "_WATCHED", 4)
+    monkeypatch.setattr(node.store, "_most_watched", 4)
     before = open_files()
     written = [node.write(value, 5000) for value in range(30)]
     read = [node.read(name) for name, _ in written]

@@ -25,15 +25,25 @@ def test_credit_is_what_was_asked_when_there_is_little_room():
     assert accounting.missing(1) == 1
 
 
-def test_what_processes_keep_for_their_next_objects_is_free():
+def test_what_processes_keep_for_their_next_objects_is_free_and_no_object():
     accounting = StoreAccounting(CAPACITY)
     accounting.grant(b"a", 64 * MIB)
-    accounting.sealed("o", 64 * MIB, b"a")
+    accounting.sealed("o", 60 * MIB, b"a")
     assert accounting.free_bytes == CAPACITY - 64 * MIB
-    accounting.keeps(b"a", 60 * MIB)
+    accounting.kept("o", 60 * MIB, b"a")
     assert accounting.free_bytes == CAPACITY - 4 * MIB
-    accounting.process_gone(b"a")
-    assert accounting.free_bytes == CAPACITY - 64 * MIB
+    assert (accounting.used_bytes, accounting.counts()["objects"]) == (64 * MIB, 0)
+    assert accounting.victims(1) == []
+    accounting.dropped("o", 60 * MIB, b"a")
+    assert (accounting.used_bytes, accounting.free_bytes) == (64 * MIB, CAPACITY - 64 * MIB)
+
+
+def test_of_what_is_kept_the_oldest_goes_first():
+    accounting = StoreAccounting(CAPACITY)
+    for name, process in (("o", b"a"), ("p", b"b"), ("q", b"a")):
+        accounting.kept(name, MIB, process)
+    assert accounting.oldest_kept(MIB + 1) == [("o", b"a"), ("p", b"b")]
+    assert accounting.oldest_kept(0) == []
 
 
 def test_the_oldest_go_first():
@@ -81,6 +91,7 @@ class Accounts(RuleBasedStateMachine):
         self.accounting = StoreAccounting(CAPACITY)
         self.credit = {b"a": 0, b"b": 0}
         self.shared = {}
+        self.kept = {}
         self.spilled = {}
         self.count = 0
 
@@ -90,6 +101,8 @@ class Accounts(RuleBasedStateMachine):
     def write(self, process, size):
         if self.credit[process] < size:
             wanted = size - self.credit[process]
+            for name, _ in self.accounting.oldest_kept(self.accounting.missing(wanted)):
+                self.accounting.dropped(name, 0, self.kept.pop(name)[1])
             for name, _, _ in self.accounting.victims(self.accounting.missing(wanted)):
                 self.accounting.spilled(name)
                 self.spilled[name] = self.shared.pop(name)
@@ -111,6 +124,21 @@ class Accounts(RuleBasedStateMachine):
         self.accounting.dropped(name, size if recycles else 0, process)
         self.credit[process] += size if recycles else 0
 
+    @precondition(lambda self: self.shared)
+    @rule(data=st.data())
+    def keep(self, data):
+        name = data.draw(st.sampled_from(sorted(self.shared)))
+        self.kept[name] = self.shared.pop(name)
+        self.accounting.kept(name, *self.kept[name])
+
+    @precondition(lambda self: self.kept)
+    @rule(data=st.data())
+    def use_again(self, data):
+        name = data.draw(st.sampled_from(sorted(self.kept)))
+        size, process = self.kept.pop(name)
+        self.accounting.dropped(name, size, process)
+        self.credit[process] += size
+
     @precondition(lambda self: self.spilled)
     @rule(data=st.data())
     def drop_spilled(self, data):
@@ -127,7 +155,9 @@ class Accounts(RuleBasedStateMachine):
     def sums_agree(self):
         shared = sum(size for size, _ in self.shared.values())
         assert self.accounting.shared_bytes == shared
-        assert self.accounting.used_bytes == shared + sum(self.credit.values())
+        kept = sum(size for size, _ in self.kept.values())
+        assert self.accounting.kept_bytes == kept
+        assert self.accounting.used_bytes == shared + kept + sum(self.credit.values())
         assert self.accounting.used_bytes <= CAPACITY
         assert self.accounting.spilled_bytes == sum(size for size, _ in self.spilled.values())
 

@@ -20,7 +20,7 @@ from phalanx.node.node_links import NodeLinks
 from phalanx.node.object_room import ObjectRoom, SpillFiles
 from phalanx.node.peers import Peer, Peers
 from phalanx.objects.last_readers import LastReaders
-from phalanx.objects.names import is_name, prefix_of_name, spare_file
+from phalanx.objects.names import is_name, prefix_of_name, spare_file, writer_of_name
 from phalanx.objects.pins import Pins
 from phalanx.objects.pull_queue import Done, PullQueue
 from phalanx.objects.spares import Spares
@@ -161,7 +161,7 @@ class ObjectStore:
         table.on(Claimed, self._local_claimed)
         table.on(Settled, self._local_settled)
         table.on(Dropped, self._local_dropped)
-        table.on(Kept, lambda peer, m: self.accounting.keeps(peer.peer, m.bytes))
+        table.on(Kept, lambda peer, m: self.kept(m.name, m.size, peer.peer))
 
     def handle_from_afar_in(self, table: PeerMessageTable) -> None:
         """Take what processes of other nodes say about objects of this one."""
@@ -211,6 +211,14 @@ class ObjectStore:
         if not self._files.is_in_memory(name):
             self.accounting.dropped(name, 0, process)
 
+    def kept(self, name: str, size: int, process: bytes) -> None:
+        """An object of `process` is gone, and its file kept for the next one."""
+        if not self._files.is_in_memory(name):
+            self.dropped(name, 0, process)  # it has gone to disk, or is another object by now
+            return
+        self.accounting.kept(name, size, process)
+        self._drop_at_holders(name)
+
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
         """An object is gone; so is its copy on disk, even one made while it went."""
         self._let_writer_go(name, process)
@@ -227,12 +235,14 @@ class ObjectStore:
         claimed_by = self.accounting.owner_of(name)
         if claimed_by not in (owner, b""):
             return
-        writer = self.accounting.writer_of(name)
-        if claimed_by and writer in self._peers:
-            self.accounting.unclaimed(name)
-            self._peers.post(writer, GivenBack(name))
-        else:
+        writer = writer_of_name(name)  # which may not have said yet that it has written it
+        if not claimed_by or writer not in self._peers:
             self._end(name, owner)
+            return
+        self.accounting.unclaimed(name)
+        if self.accounting.holds(name):
+            self.kept(name, self.accounting.size_of(name), writer)
+        self._peers.post(writer, GivenBack(name))
 
     def _let_writer_go(self, name: str, owner: bytes) -> None:
         """What a process wrote for another it may have mapped, to write there again."""
@@ -275,8 +285,14 @@ class ObjectStore:
 
     def free_spares(self, needed_bytes: int) -> None:
         """See Evictions."""
+        before = self.accounting.used_bytes
         for spare in self.spares.free(needed_bytes):
             self._discard_spare(spare)
+        freed = before - self.accounting.used_bytes
+        for name, writer in self.accounting.oldest_kept(needed_bytes - freed):
+            self._files.delete(name)
+            self.accounting.dropped(name, 0, writer)
+            self._peers.post(writer, Spilled([name]))
 
     def spilled(self, name: str, writer: bytes) -> None:
         """See Evictions."""

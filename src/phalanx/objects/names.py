@@ -18,6 +18,14 @@ def prefix_of_name(name: str) -> bytes:
         return b""
 
 
+def writer_of_name(name: str) -> bytes:
+    """The process that wrote the object; empty for what is no name."""
+    try:
+        return bytes.fromhex(name.partition("-")[0])
+    except ValueError:
+        return b""
+
+
 def spare_file(name: str) -> str:
     """What the file of an object that is gone is called while it waits to be written over. No
     reader looks for it."""

@@ -20,11 +20,11 @@ class StoreAccounting:
         self._shared: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
         self._spilled: dict[str, int] = {}
         self._credit: dict[bytes, int] = {}
-        self._kept: dict[bytes, int] = {}
-        """What processes have of files for their next objects."""
+        self._kept: dict[str, tuple[int, bytes]] = {}
+        """(bytes, process) of files that hold no object and are kept for the next, oldest first."""
         self._claimed: dict[str, bytes] = {}
         """Owners of objects that another process wrote."""
-        self.shared_bytes = 0
+        self.shared_bytes = self.kept_bytes = 0
         self.spilled_bytes = 0
         self.spilled_total_bytes = 0
         self.spill_count = 0
@@ -37,17 +37,29 @@ class StoreAccounting:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes written or promised."""
-        return self.shared_bytes + sum(self._credit.values())
+        """Bytes written, kept or promised."""
+        return self.shared_bytes + self.kept_bytes + sum(self._credit.values())
 
     @property
     def free_bytes(self) -> int:
-        """What is there for new objects: also what processes only keep, as it can be spilled."""
-        return max(0, self.capacity_bytes - self.used_bytes + sum(self._kept.values()))
+        """What is there for new objects: also what processes only keep."""
+        return max(0, self.capacity_bytes - self.used_bytes + self.kept_bytes)
 
-    def keeps(self, process: bytes, kept_bytes: int) -> None:
-        """`process` keeps so much memory for its next objects."""
-        self._kept[process] = kept_bytes
+    def kept(self, name: str, size: int, process: bytes) -> None:
+        """An object is gone, and `process` keeps its file."""
+        self.dropped(name, 0, process)
+        self._kept[name] = (size, process)
+        self.kept_bytes += size
+
+    def oldest_kept(self, needed_bytes: int) -> list[tuple[str, bytes]]:
+        """(name, process) of files that are only kept, and free so much."""
+        chosen: list[tuple[str, bytes]] = []
+        for name, (size, process) in self._kept.items():
+            if needed_bytes <= 0:
+                break
+            chosen.append((name, process))
+            needed_bytes -= size
+        return chosen
 
     def missing(self, wanted_bytes: int) -> int:
         """How many bytes must be freed before `wanted_bytes` can be granted."""
@@ -106,6 +118,7 @@ class StoreAccounting:
         entry = self._shared.pop(name, None)
         if entry is not None:
             self.shared_bytes -= entry[0]
+        self.kept_bytes -= self._kept.pop(name, (0, b""))[0]
         if credit_bytes:
             self._credit[process] = self._credit.get(process, 0) + credit_bytes
 
@@ -157,7 +170,6 @@ class StoreAccounting:
     def process_gone(self, process: bytes) -> None:
         """A process ended: what it was promised and did not write is free."""
         self._credit.pop(process, None)
-        self._kept.pop(process, None)
 
     def files(self) -> dict[str, tuple[int, str, str]]:
         """Of each object here, in memory or on disk: its bytes, and the hex of the processes that

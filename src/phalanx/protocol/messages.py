@@ -13,7 +13,7 @@ import msgspec
 from phalanx.protocol.cluster_messages import ClusterMessage
 from phalanx.protocol.node_messages import NodeMessage
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 
 INLINE, SHARED, FAILED = 0, 1, 2
 

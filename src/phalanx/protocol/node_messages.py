@@ -309,10 +309,11 @@ class ProcessNumbers(msgspec.Struct, array_like=True, tag=121):
 
 
 class Kept(msgspec.Struct, array_like=True, tag=132):
-    """Process to node: so many bytes of memory hold nothing that anybody reads, and are kept for
-    the sender's next objects until they are needed."""
+    """Process to node: an object that the sender wrote is gone. It keeps the file for its next one,
+    until the memory is needed."""
 
-    bytes: int
+    name: str
+    size: int
 
 
 NodeMessage = (

@@ -2,8 +2,8 @@
 
 A writer keeps the file of an object that has been dropped, with its mapping, and writes the next
 object of a like size into it: pages that are there already are several times faster than fresh
-ones. A file that others may have mapped loses its name first, so that nobody finds it any more, and
-is written over only once the kernel says that nobody else has it: so no reader ever sees bytes
+ones. A file that others may have mapped is written over only once it has lost its name, so that
+nobody opens it any more, and the kernel says that nobody else has it: so no reader ever sees bytes
 change. What a worker wrote for another process it keeps mapped for a while, too: the owner gives
 the file back when it has dropped the object.
 """
@@ -43,9 +43,10 @@ _HEAD = struct.Struct("<I")
 _KEEP_FILES = 8
 _KEEP_READ_BYTES = 256 << 20
 """Of files that others may have mapped no more than this is kept."""
-_WATCHED = 64
+_WATCHED, _WATCHED_SHARE = 64, 16
 """Of so many files that it wrote last a process keeps the descriptor, to ask the kernel about
-them. One of which it does not is not written over once others may have mapped it."""
+them, or of as many as are this part of those that it may open. One of which it does not is not
+written over once others may have mapped it."""
 _MADV_POPULATE_WRITE = 23
 _HANDED_FILES, _HANDED_BYTES = 16, 256 << 20
 """So many of the objects that went to other owners a writer keeps mapped, and so much of them."""
@@ -90,8 +91,9 @@ class SharedStore:
     `reserve(bytes)` asks the node for that much credit before memory is taken; it may block,
     returns the bytes granted (at least those asked for) or raises ObjectStoreFullError.
     `sealed(name, bytes)` uses credit up; `returned(name, bytes)` says that an object is gone
-    and that so many bytes are this process's credit again (0: the node's); `given_back(name)` that
-    one which another process wrote is gone, and its file is that one's.
+    and that so many bytes are this process's credit again (0: the node's); `kept(name, bytes)`
+    that one is gone and its file is kept for the next; `given_back(name)` that one which another
+    process wrote is gone, and its file is that one's.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class SharedStore:
         reserve: Callable[[int], int],
         sealed: Callable[[str, int], None],
         returned: Callable[[str, int], None],
+        kept: Callable[[str, int], None],
         given_back: Callable[[str], None],
     ) -> None:
         self.directory = directory
@@ -113,12 +116,15 @@ class SharedStore:
         self._reserve = reserve
         self._sealed = sealed
         self._returned = returned
+        self._tell_kept = kept
         self._given_back = given_back
         self._count = 0
         self._credit = 0
         self._kept: list[Extent] = []
         self._spilled: deque[str] = deque()
         self._lent: dict[str, Extent] = {}
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most_watched = min(_WATCHED, limit // _WATCHED_SHARE)
         self._watched: deque[Extent] = deque()
         """Those whose descriptors are kept, the one that was written last at the end."""
         self._handed: dict[str, Extent] = {}
@@ -237,19 +243,19 @@ class SharedStore:
         while self._come_back:
             name = self._come_back.popleft()
             extent = self._handed.pop(name, None)
-            if extent is None or not self._keep_nameless(extent):
+            if extent is None or not self._may_keep(extent, is_read=True):
                 self._unlink(name)
                 self._returned(name, 0)
+            else:
+                self._keep(extent)  # as the node knows: it gave it back
         while self.dropped:
             name, extent, seen = self.dropped.popleft()
             self._lent.pop(name, None)
             is_here = prefix_of_name(name) == prefix_of_name(self._prefix)
-            if extent is not None and extent.is_shared and extent.map is not None:
-                if not seen:
-                    self._keep(extent)
-                    continue
-                if self._keep_nameless(extent):
-                    continue
+            if extent is not None and self._may_keep(extent, is_read=seen):
+                self._tell_kept(name, extent.capacity)
+                self._keep(extent)
+                continue
             if is_here and extent is None:
                 self._given_back(name)
                 continue
@@ -302,11 +308,6 @@ class SharedStore:
             if extent is not None:
                 extent.let_go()
 
-    @property
-    def kept_bytes(self) -> int:
-        """Memory that is kept for reuse."""
-        return sum(extent.capacity for extent in self._kept)
-
     def trim(self) -> None:
         """Give back all memory kept for reuse."""
         kept, self._kept = self._kept, []
@@ -322,7 +323,11 @@ class SharedStore:
             try:
                 os.rename(self._path(extent.name), self._path(name))
             except FileNotFoundError:
-                self._discard(extent)  # the node spilled it while it was only kept
+                self._discard(extent)  # the node freed it, as memory was needed
+                continue
+            if extent.may_be_read and not is_ours_alone(extent.fd):
+                os.unlink(self._path(name))
+                self._discard(extent)  # somebody opened it in the last moment
                 continue
             self._returned(extent.name, extent.capacity)
             extent.name, extent.may_be_read = name, False
@@ -379,24 +384,15 @@ class SharedStore:
         with contextlib.suppress(ValueError):
             self._watched.remove(extent)
         self._watched.append(extent)
-        if len(self._watched) > _WATCHED:
+        if len(self._watched) > self._most_watched:
             self._watched.popleft().forget_descriptor()
 
-    def _keep_nameless(self, extent: Extent) -> bool:
-        """Keep a file that others may have mapped under another name, which nobody knows: who had
-        not opened it before finds it no more. False where it cannot be kept."""
-        if extent.fd < 0 or extent.capacity > _KEEP_READ_BYTES:
+    def _may_keep(self, extent: Extent, is_read: bool) -> bool:
+        """Whether the file of an object that is gone may be written over, sooner or later."""
+        if not extent.is_shared or extent.map is None:
             return False
-        name = self._next_name()
-        try:
-            os.rename(self._path(extent.name), self._path(name))
-        except FileNotFoundError:
-            return False  # spilled, or lost
-        self._returned(extent.name, extent.capacity)
-        extent.name, extent.may_be_read = name, True
-        self._sealed(name, extent.capacity)
-        self._keep(extent)
-        return True
+        extent.may_be_read = is_read
+        return not is_read or (extent.fd >= 0 and extent.capacity <= _KEEP_READ_BYTES)
 
     def _keep(self, extent: Extent) -> None:
         self._kept.append(extent)

@@ -79,6 +79,7 @@ class Runtime:
             self._reserve,
             lambda name, size: self.node.post(Sealed(name, size)),
             self._returned,
+            lambda name, size: self.node.post(Kept(name, size)),
             lambda name: self.node.post(GivenBack(name)),
         )
         self.packer = Packer(self.store)
@@ -135,7 +136,6 @@ class Runtime:
         self._incoming = Incoming(owner, node, self.lock, self._on_other, self._drop)
         self._executor: LocalExecutor | None = None
         self._on_log = on_log
-        self._told_kept_bytes = 0
 
     # ---- up and down -------------------------------------------------------------------------
 
@@ -263,10 +263,6 @@ class Runtime:
             next_s = self.owner.tick(now)
             if self._executor is not None:
                 self._executor.tick(now)
-        kept_bytes = self.store.kept_bytes
-        if kept_bytes != self._told_kept_bytes:
-            self._told_kept_bytes = kept_bytes
-            self.node.post(Kept(kept_bytes))
         self.flush()
         return next_s
 
