@@ -162,7 +162,7 @@ def test_what_does_not_fit_goes_to_disk_and_its_writer_is_told(store, session, w
 def test_what_is_only_kept_goes_first_and_not_to_disk(store, session, writer):
     write(store, session, "a-1")
     write(store, session, "a-2")
-    store.kept("a-2", 4 * MIB, b"a")
+    store.kept("a-2", b"a")
     assert store.accounting.counts()["objects"] == 1
     write(store, session, "a-3")
     assert (sorted(os.listdir(session.shared)), os.listdir(session.spill)) == (["a-1", "a-3"], [])
@@ -174,7 +174,7 @@ def test_what_was_kept_and_is_in_use_again_is_counted_once(store, session):
     write(store, session, "a-1")
     used_bytes = store.accounting.used_bytes
     os.rename(os.path.join(session.shared, "a-1"), os.path.join(session.shared, "a-2"))
-    store.kept("a-1", 4 * MIB, b"a")
+    store.kept("a-1", b"a")
     store.dropped("a-1", 4 * MIB, b"a")
     store.sealed("a-2", 4 * MIB, b"a")
     assert (store.accounting.used_bytes, store.accounting.kept_bytes) == (used_bytes, 0)
@@ -334,6 +334,7 @@ def test_what_its_owner_drops_before_its_writer_says_that_it_wrote_it(store, ses
     store.given_back(name, b"owner")
     assert (writer.told, os.listdir(session.shared)) == ([GivenBack(name)], [name])
     store.sealed(name, MIB, writer.peer)
+    assert (store.accounting.shared_bytes, store.accounting.kept_bytes) == (0, MIB)
     store.dropped(name, MIB, writer.peer)
     assert (store.accounting.shared_bytes, store.accounting.kept_bytes) == (0, 0)
 

@@ -50,7 +50,7 @@ class Node:
             self.reserve,
             lambda name, size: self.log.append(("sealed", name)),
             lambda name, size: self.log.append(("returned", name, size)),
-            lambda name, size: self.log.append(("kept", name)),
+            lambda name: self.log.append(("kept", name)),
             lambda name: self.log.append(("given back", name)),
         )
 

@@ -30,7 +30,7 @@ def test_what_processes_keep_for_their_next_objects_is_free_and_no_object():
     accounting.grant(b"a", 64 * MIB)
     accounting.sealed("o", 60 * MIB, b"a")
     assert accounting.free_bytes == CAPACITY - 64 * MIB
-    accounting.kept("o", 60 * MIB, b"a")
+    accounting.kept("o", b"a")
     assert accounting.free_bytes == CAPACITY - 4 * MIB
     assert (accounting.used_bytes, accounting.counts()["objects"]) == (64 * MIB, 0)
     assert accounting.victims(1) == []
@@ -38,10 +38,24 @@ def test_what_processes_keep_for_their_next_objects_is_free_and_no_object():
     assert (accounting.used_bytes, accounting.free_bytes) == (64 * MIB, CAPACITY - 64 * MIB)
 
 
+def test_what_is_kept_before_its_writer_said_that_it_wrote_it():
+    accounting = StoreAccounting(CAPACITY)
+    accounting.grant(b"a", MIB)
+    accounting.kept("61-1", b"a")
+    accounting.sealed("61-1", MIB, b"a")
+    assert (accounting.counts()["objects"], accounting.kept_bytes) == (0, MIB)
+    accounting.dropped("61-1", 0, b"a")
+    accounting.kept("61-2", b"a")
+    accounting.process_gone(b"a")
+    accounting.sealed("61-2", MIB, b"a")
+    assert accounting.counts()["objects"] == 1
+
+
 def test_of_what_is_kept_the_oldest_goes_first():
     accounting = StoreAccounting(CAPACITY)
     for name, process in (("o", b"a"), ("p", b"b"), ("q", b"a")):
-        accounting.kept(name, MIB, process)
+        accounting.sealed(name, MIB, process)
+        accounting.kept(name, process)
     assert accounting.oldest_kept(MIB + 1) == [("o", b"a"), ("p", b"b")]
     assert accounting.oldest_kept(0) == []
 
@@ -129,7 +143,7 @@ class Accounts(RuleBasedStateMachine):
     def keep(self, data):
         name = data.draw(st.sampled_from(sorted(self.shared)))
         self.kept[name] = self.shared.pop(name)
-        self.accounting.kept(name, *self.kept[name])
+        self.accounting.kept(name, self.kept[name][1])
 
     @precondition(lambda self: self.kept)
     @rule(data=st.data())

@@ -10,6 +10,7 @@ from tests.fuzz.test_messages import ID, PREFIX, Place
 from phalanx.model.ids import process_id, worker_id_of
 from phalanx.node.process_history import KEEP_ENDED, ProcessHistory
 from phalanx.observe.state.query import StatePart, StateQuery
+from phalanx.observe.state.task_rows import finished_task_row
 from phalanx.observe.task_journal import About, Run, encode_runs
 from phalanx.protocol.cluster_messages import GatherState, StateReported
 from phalanx.protocol.node_messages import Events, GatherRows, RowsReported
@@ -77,6 +78,17 @@ def test_what_workers_have_finished_their_node_tells(world):
     world.tells(world.driver, [])
     world.tells(world.worker, [])
     assert world.names() == ["child"]
+
+
+def test_what_a_worker_tells_in_an_answer_and_again_meanwhile_is_listed_once(world):
+    world.gather()
+    own = finished_task_row(
+        world.worker.peer, Run(0, "child", "FINISHED", 1.0, 2.0, world.worker.peer, 0)
+    )
+    world.tells(world.worker, [own])
+    world.ran(world.worker, "child", "another, since")
+    world.tells(world.driver, [])
+    assert world.names() == ["another, since", "child"]
 
 
 def test_a_driver_tells_its_own_and_its_node_what_it_knows_while_it_is_silent(world):

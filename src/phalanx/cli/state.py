@@ -327,6 +327,7 @@ def memory_text(stores: list[Row], total: int, objects: list[Row], suspects: lis
             str(row["objects"]),
             f"{size(row['shared_bytes'])}/{size(row['capacity_bytes'])}",
             size(row["pinned_bytes"]),
+            size(row["kept_bytes"]),
             str(row["spilled_objects"]),
             size(row["spilled_bytes"]),
         ]
@@ -337,7 +338,7 @@ def memory_text(stores: list[Row], total: int, objects: list[Row], suspects: lis
         *("call_site", "object_id"),
     ]
     lines = [
-        table(["NODE", "OBJECTS", "MEMORY", "PINNED", "SPILLED", "ON DISK"], nodes),
+        table(["NODE", "OBJECTS", "MEMORY", "PINNED", "KEPT", "SPILLED", "ON DISK"], nodes),
         "",
         f"{len(objects)} of {total} references to objects, the largest first:",
         rows_text(columns, objects),

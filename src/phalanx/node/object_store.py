@@ -161,7 +161,7 @@ class ObjectStore:
         table.on(Claimed, self._local_claimed)
         table.on(Settled, self._local_settled)
         table.on(Dropped, self._local_dropped)
-        table.on(Kept, lambda peer, m: self.kept(m.name, m.size, peer.peer))
+        table.on(Kept, lambda peer, m: self.kept(m.name, peer.peer))
 
     def handle_from_afar_in(self, table: PeerMessageTable) -> None:
         """Take what processes of other nodes say about objects of this one."""
@@ -211,12 +211,12 @@ class ObjectStore:
         if not self._files.is_in_memory(name):
             self.accounting.dropped(name, 0, process)
 
-    def kept(self, name: str, size: int, process: bytes) -> None:
-        """An object of `process` is gone, and its file kept for the next one."""
+    def kept(self, name: str, process: bytes) -> None:
+        """An object is gone, and `process`, which wrote it, keeps the file for its next one."""
         if not self._files.is_in_memory(name):
             self.dropped(name, 0, process)  # it has gone to disk, or is another object by now
             return
-        self.accounting.kept(name, size, process)
+        self.accounting.kept(name, process)
         self._drop_at_holders(name)
 
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
@@ -239,9 +239,7 @@ class ObjectStore:
         if not claimed_by or writer not in self._peers:
             self._end(name, owner)
             return
-        self.accounting.unclaimed(name)
-        if self.accounting.holds(name):
-            self.kept(name, self.accounting.size_of(name), writer)
+        self.kept(name, writer)
         self._peers.post(writer, GivenBack(name))
 
     def _let_writer_go(self, name: str, owner: bytes) -> None:

@@ -115,12 +115,16 @@ class StateReports:
 
     def _left_tasks(self, answers: dict[bytes, StatePart]) -> Iterator[Row]:
         """What owners have finished that did not answer for it: workers leave that to their node,
-        and drivers have ended, or are silent."""
+        and drivers have ended, or are silent. What a worker has told of since it answered, it has
+        answered for."""
+        told = {_attempt_of(row) for part in answers.values() for row in part.rows}
         for owner, run in self._events.runs():
             record = self._history.get(owner)
             is_worker = record is not None and record.kind == "WORKER"
             if is_worker or owner not in answers:
-                yield finished_task_row(owner, run)
+                row = finished_task_row(owner, run)
+                if _attempt_of(row) not in told:
+                    yield row
 
     def _complete(self, row: Row, pids: dict[str, int]) -> None:
         """Put in what only the node knows."""
@@ -181,3 +185,7 @@ class StateReports:
             "pinned_bytes": self._store.pinned_bytes,
             "files": accounting.files(),
         }
+
+
+def _attempt_of(row: Row) -> tuple[object, object]:
+    return row.get("task_id"), row.get("attempt_number")

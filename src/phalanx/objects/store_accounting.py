@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Container
 
+from phalanx.objects.names import writer_of_name
+
 CHUNK_BYTES = 16 << 20
 """Credit is handed out in pieces of this size, so that few puts have to ask."""
 
@@ -22,9 +24,13 @@ class StoreAccounting:
         self._credit: dict[bytes, int] = {}
         self._kept: dict[str, tuple[int, bytes]] = {}
         """(bytes, process) of files that hold no object and are kept for the next, oldest first."""
+        self._kept_early: set[str] = set()
+        """Those whose writers have not said yet that they wrote an object there."""
         self._claimed: dict[str, bytes] = {}
         """Owners of objects that another process wrote."""
-        self.shared_bytes = self.kept_bytes = 0
+        self.shared_bytes = 0
+        self.kept_bytes = 0
+        """Of files that hold no object."""
         self.spilled_bytes = 0
         self.spilled_total_bytes = 0
         self.spill_count = 0
@@ -45,11 +51,15 @@ class StoreAccounting:
         """What is there for new objects: also what processes only keep."""
         return max(0, self.capacity_bytes - self.used_bytes + self.kept_bytes)
 
-    def kept(self, name: str, size: int, process: bytes) -> None:
-        """An object is gone, and `process` keeps its file."""
+    def kept(self, name: str, process: bytes) -> None:
+        """An object is gone, and `process`, which wrote it, keeps its file."""
+        size = self.size_of(name)
         self.dropped(name, 0, process)
-        self._kept[name] = (size, process)
-        self.kept_bytes += size
+        if size:
+            self._kept[name] = (size, process)
+            self.kept_bytes += size
+        else:
+            self._kept_early.add(name)
 
     def oldest_kept(self, needed_bytes: int) -> list[tuple[str, bytes]]:
         """(name, process) of files that are only kept, and free so much."""
@@ -85,6 +95,8 @@ class StoreAccounting:
         self._credit[process] = max(0, self._credit.get(process, 0) - size)
         self._shared[name] = (size, process)
         self.shared_bytes += size
+        if name in self._kept_early:
+            self.kept(name, process)
 
     def claimed(self, name: str, process: bytes) -> None:
         """`process` owns an object that another one wrote."""
@@ -98,10 +110,6 @@ class StoreAccounting:
         """Who wrote the object; empty when it is not in memory."""
         return self._shared.get(name, (0, b""))[1]
 
-    def unclaimed(self, name: str) -> None:
-        """The object is its writer's again."""
-        self._claimed.pop(name, None)
-
     def owners(self) -> set[bytes]:
         """Who owns objects that another process wrote."""
         return set(self._claimed.values())
@@ -114,6 +122,7 @@ class StoreAccounting:
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
         """The object is gone; `credit_bytes` of it are credit of `process` again."""
         self._claimed.pop(name, None)
+        self._kept_early.discard(name)
         self.spilled_bytes -= self._spilled.pop(name, 0)
         entry = self._shared.pop(name, None)
         if entry is not None:
@@ -170,6 +179,7 @@ class StoreAccounting:
     def process_gone(self, process: bytes) -> None:
         """A process ended: what it was promised and did not write is free."""
         self._credit.pop(process, None)
+        self._kept_early = {n for n in self._kept_early if writer_of_name(n) != process}
 
     def files(self) -> dict[str, tuple[int, str, str]]:
         """Of each object here, in memory or on disk: its bytes, and the hex of the processes that
@@ -186,6 +196,7 @@ class StoreAccounting:
         return {
             "objects": len(self._shared),
             "shared_bytes": self.shared_bytes,
+            "kept_bytes": self.kept_bytes,
             "spilled_objects": len(self._spilled),
             "spilled_bytes": self.spilled_bytes,
             "spilled_total_bytes": self.spilled_total_bytes,

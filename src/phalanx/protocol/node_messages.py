@@ -313,7 +313,6 @@ class Kept(msgspec.Struct, array_like=True, tag=132):
     until the memory is needed."""
 
     name: str
-    size: int
 
 
 NodeMessage = (

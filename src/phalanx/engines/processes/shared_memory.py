@@ -91,8 +91,8 @@ class SharedStore:
     `reserve(bytes)` asks the node for that much credit before memory is taken; it may block,
     returns the bytes granted (at least those asked for) or raises ObjectStoreFullError.
     `sealed(name, bytes)` uses credit up; `returned(name, bytes)` says that an object is gone
-    and that so many bytes are this process's credit again (0: the node's); `kept(name, bytes)`
-    that one is gone and its file is kept for the next; `given_back(name)` that one which another
+    and that so many bytes are this process's credit again (0: the node's); `kept(name)` that
+    one is gone and its file is kept for the next; `given_back(name)` that one which another
     process wrote is gone, and its file is that one's.
     """
 
@@ -104,7 +104,7 @@ class SharedStore:
         reserve: Callable[[int], int],
         sealed: Callable[[str, int], None],
         returned: Callable[[str, int], None],
-        kept: Callable[[str, int], None],
+        kept: Callable[[str], None],
         given_back: Callable[[str], None],
     ) -> None:
         self.directory = directory
@@ -253,7 +253,7 @@ class SharedStore:
             self._lent.pop(name, None)
             is_here = prefix_of_name(name) == prefix_of_name(self._prefix)
             if extent is not None and self._may_keep(extent, is_read=seen):
-                self._tell_kept(name, extent.capacity)
+                self._tell_kept(name)
                 self._keep(extent)
                 continue
             if is_here and extent is None:

@@ -64,8 +64,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "stacks": _columns("process_id type pid node_id thread stack*"),
     "stores": _columns(
-        "node_id objects shared_bytes pinned_bytes spilled_objects spilled_bytes capacity_bytes "
-        "spilled_total_bytes spills",
+        "node_id objects shared_bytes pinned_bytes kept_bytes spilled_objects spilled_bytes "
+        "capacity_bytes spilled_total_bytes spills",
         "files*",
     ),
     "tasks": _columns(

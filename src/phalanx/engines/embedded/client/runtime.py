@@ -79,7 +79,7 @@ class Runtime:
             self._reserve,
             lambda name, size: self.node.post(Sealed(name, size)),
             self._returned,
-            lambda name, size: self.node.post(Kept(name, size)),
+            lambda name: self.node.post(Kept(name)),
             lambda name: self.node.post(GivenBack(name)),
         )
         self.packer = Packer(self.store)
