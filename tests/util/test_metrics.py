@@ -90,7 +90,7 @@ TIMES: Any = Histogram
         (lambda: TIMES("h3", boundaries=[1.0]).observe(float("nan")), ValueError, "finite"),
         (lambda: COUNT("phalanx_mine"), ValueError, "cluster itself"),
         (lambda: COUNT("c4", tag_keys=("le",)), ValueError, "none of le"),
-        (lambda: LEVEL("c2"), ValueError, "take another name"),
+        (lambda: [COUNT("c5"), LEVEL("c5")], ValueError, "take another name"),
         (lambda: COUNT("c3", tag_keys=("a",)).inc(tags={"a": "x" * 300}), ValueError, "256"),
     ],
 )  # fmt: skip
