@@ -9,6 +9,7 @@ import pickle
 import random
 import resource
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ import pytest
 
 from phalanx.engines.embedded.client.values import Values
 from phalanx.engines.processes import shared_memory
+from phalanx.engines.processes.file_leases import mark_sent
 from phalanx.engines.processes.shared_memory import _KEEP_FILES, SharedStore
 from phalanx.errors import (
     LocalNodeDiedError,
@@ -170,6 +172,62 @@ def test_pages_that_a_reader_has_let_go_of_are_used_again(node):
     assert node.files() == [other] != [name]
     assert os.stat(os.path.join(node.shared, other)).st_ino == inode
     assert ("sealed", other) in node.log
+
+
+def test_what_is_kept_and_watched_no_more_is_let_go(node, monkeypatch):
+    """Once many others were written: nobody can be asked whether it is still read."""
+    monkeypatch.setattr(node.store, "_most_watched", 4)
+    name, hold = node.write(1, 3 * MIB)
+    hold.seen = True
+    del hold
+    held = [node.write(2, 50_000) for _ in range(6)]
+    assert ("returned", name, 0) in node.log
+    other, _kept = node.write(3, 3 * MIB)
+    assert bytes(node.read(other)[1][:3]) == b"\3\3\3"
+    assert len(held) == 6
+
+
+def test_what_was_sent_to_another_node_is_not_written_over(node):
+    """Its pages may wait in a socket's queue, where no lease sees them."""
+    node.store._credit = 16 * MIB  # without, what is kept goes for the sake of the next
+    name, hold = node.write(1)
+    inode = os.stat(os.path.join(node.shared, name)).st_ino
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        with open(os.path.join(node.shared, name), "rb") as sent:
+            mark_sent(sent.fileno())
+            count = os.sendfile(ours.fileno(), sent.fileno(), MIB // 2, 4096)
+        hold.seen = True
+        del hold
+        other, _kept = node.write(2)
+        assert os.stat(os.path.join(node.shared, other)).st_ino != inode
+        assert theirs.recv(count) == b"\1" * count
+
+
+def test_who_opens_a_file_while_it_is_asked_about_ends_nobody(tmp_path):
+    """The kernel tells the holder of a lease by a signal, which ends a process by default."""
+    program = """
+import fcntl, os, sys
+from phalanx.engines.processes import file_leases
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+really = fcntl.fcntl
+def asked(fd, command, value=0):
+    found = really(fd, command, value)
+    if command == fcntl.F_SETLEASE and value == fcntl.F_WRLCK:
+        child = os.fork()
+        if child == 0:
+            try:
+                os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+    return found
+fcntl.fcntl = asked
+print(file_leases.is_ours_alone(fd))
+"""
+    arguments = [sys.executable, "-c", program, str(tmp_path / "file")]
+    done = subprocess.run(arguments, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"True\n"), done.stderr
 
 
 @pytest.mark.parametrize("why", ["no leases", "no descriptor", "too large"])

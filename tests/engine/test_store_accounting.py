@@ -87,6 +87,15 @@ def test_a_dead_process_owns_what_it_claimed_and_what_it_wrote_and_nobody_claime
     assert accounting.owned(b"a", []) == []
 
 
+def test_a_dead_process_keeps_no_files():
+    """It may have called one something else, and died before it said so."""
+    accounting = StoreAccounting(CAPACITY)
+    accounting.sealed("a-1", MIB, b"a")
+    accounting.kept("a-1", b"a")
+    assert accounting.owned(b"a", ["a-2"]) == ["a-2", "a-1"]
+    assert accounting.owned(b"b", []) == []
+
+
 def test_what_was_read_last_is_spilled_last():
     accounting = StoreAccounting(CAPACITY)
     accounting.grant(b"a", 300)

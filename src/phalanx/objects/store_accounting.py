@@ -115,9 +115,12 @@ class StoreAccounting:
         return set(self._claimed.values())
 
     def owned(self, process: bytes, written: list[str]) -> list[str]:
-        """Objects of `process`: those it claimed, and of `written` those that nobody did."""
-        claimed = [name for name, owner in self._claimed.items() if owner == process]
-        return claimed + [name for name in written if name not in self._claimed]
+        """Objects of `process`: those it claimed, and of `written` those that nobody did; and the
+        files that it keeps."""
+        names = [name for name, owner in self._claimed.items() if owner == process]
+        names += [name for name in written if name not in self._claimed]
+        names += [name for name, (_, keeper) in self._kept.items() if keeper == process]
+        return list(dict.fromkeys(names))
 
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
         """The object is gone; `credit_bytes` of it are credit of `process` again."""

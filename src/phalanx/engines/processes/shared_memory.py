@@ -80,9 +80,9 @@ class Extent:
 
     def forget_descriptor(self) -> None:
         """Close the descriptor; the mapping stays."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        fd, self.fd = self.fd, -1  # at once: two threads may come to it
+        if fd >= 0:
+            os.close(fd)
 
 
 class SharedStore:
@@ -160,6 +160,7 @@ class SharedStore:
     def _fill(
         self, extent: Extent, data: bytes, header: bytes, offset: int, raws: list[memoryview]
     ) -> tuple[Value, FileHold]:
+        self._watch(extent)
         view = memoryview(extent.map)  # type: ignore[arg-type]
         _HEAD.pack_into(view, 0, len(header))
         view[_HEAD.size : _HEAD.size + len(header)] = header
@@ -172,7 +173,6 @@ class SharedStore:
         self._lent[extent.name] = extent
         if len(self._lent) > WRITTEN_MAPPINGS:
             self._unmap(next(iter(self._lent)))  # the oldest: only its use by a later one is lost
-        self._watch(extent)
         if extent.is_shared:
             self._sealed(extent.name, extent.capacity)
         hold = FileHold(self, extent.name, extent.capacity, extent)
@@ -365,9 +365,11 @@ class SharedStore:
             raise _not_opened(error) from None
         try:
             mapping = _map_with_pages(fd, capacity)
-        except OSError as error:
+        except BaseException as error:
             os.close(fd)
             os.unlink(path)
+            if not isinstance(error, OSError):
+                raise
             if error.errno == errno.ENOMEM:
                 raise _not_mapped(error) from None
             if directory == self.directory:
@@ -385,7 +387,11 @@ class SharedStore:
             self._watched.remove(extent)
         self._watched.append(extent)
         if len(self._watched) > self._most_watched:
-            self._watched.popleft().forget_descriptor()
+            oldest = self._watched.popleft()
+            oldest.forget_descriptor()
+            if oldest.may_be_read and oldest in self._kept:  # nobody can be asked about it now
+                self._kept.remove(oldest)
+                self._discard(oldest)
 
     def _may_keep(self, extent: Extent, is_read: bool) -> bool:
         """Whether the file of an object that is gone may be written over, sooner or later."""

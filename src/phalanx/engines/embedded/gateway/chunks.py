@@ -18,6 +18,7 @@ from phalanx.engines.embedded.gateway.object_files import (
     ObjectFiles,
     is_object_name,
 )
+from phalanx.engines.processes.file_leases import mark_sent
 from phalanx.errors import ProtocolError
 
 CHUNK_BYTES = 8 << 20
@@ -84,6 +85,7 @@ def answer_get(
             if length:
                 _send_mapped(sock, fd, size, offset, length)
             return
+        mark_sent(fd)
         more = socket.MSG_MORE if length else 0
         sock.sendall(_HEADER.pack(True, size), more)
         end = offset + length

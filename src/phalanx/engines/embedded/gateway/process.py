@@ -70,7 +70,6 @@ def _harden(channel_socket: socket.socket) -> None:
     """Keep the token in this process: no core file, no debugger, no sockets of the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGIO, signal.SIG_IGN)  # said of a lease that somebody else breaks
     os.umask(0o077)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

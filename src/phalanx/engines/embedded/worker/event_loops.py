@@ -11,14 +11,12 @@ if TYPE_CHECKING:
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """An event loop of the kind that the program has chosen. asyncio's own looks again and again
-    for a moment before it sleeps."""
+    """An event loop as the program's policy makes them; where it has none of its own, one that
+    looks again and again for a moment before it sleeps."""
     import asyncio
 
-    loop = asyncio.new_event_loop()
-    if type(loop) is not asyncio.SelectorEventLoop:
-        return loop
-    loop.close()
+    if type(asyncio.get_event_loop_policy()) is not asyncio.DefaultEventLoopPolicy:
+        return asyncio.new_event_loop()
     from phalanx.engines.embedded.worker.spinning_selector import SpinningSelector
 
     return asyncio.SelectorEventLoop(SpinningSelector())

@@ -16,7 +16,7 @@ class SpinningSelector(selectors.EpollSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """See selectors.BaseSelector."""
-        return self._spin.poll(self._look, -1 if timeout is None else timeout)
+        return self._spin.poll(self._look, -1 if timeout is None else max(timeout, 0))
 
     def _look(self, timeout_s: float) -> list[tuple[selectors.SelectorKey, int]]:
         return super().select(None if timeout_s < 0 else timeout_s)
