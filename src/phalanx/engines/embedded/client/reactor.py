@@ -414,7 +414,8 @@ class Reactor:
                     self._resting_long = nap > 2 * _NAP_S
                 else:
                     nap = _NAP_S
-                self._rest.wait(nap)
+                if self._leader is not None or not self._resting_long:  # else it has just gone
+                    self._rest.wait(nap)
                 self._rest.clear()
                 self._resting_long = False
                 continue

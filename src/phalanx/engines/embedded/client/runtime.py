@@ -47,6 +47,9 @@ class LocalExecutor(Executor, LocalWork, WaitingTask, Protocol):
     def tick(self, now: float) -> None:
         """Time has passed."""
 
+    def send_late(self) -> None:
+        """Let results leave that have waited for others long enough."""
+
 
 class Runtime:
     """The process's side of a session."""
@@ -274,6 +277,8 @@ class Runtime:
         if self.store.dropped:
             with self.lock:
                 self.store.collect()
+        if self._executor is not None:
+            self._executor.send_late()
         self._transport.flush()
 
     # ---- what the shared store asks ----------------------------------------------------------

@@ -214,6 +214,10 @@ class WorkerExecutor:
         """Time has passed."""
         self.core.tick(now)
 
+    def send_late(self) -> None:
+        """See LocalExecutor."""
+        self._outbox.send_late()
+
     # ---- the main thread ---------------------------------------------------------------------
 
     def serve(self) -> int:

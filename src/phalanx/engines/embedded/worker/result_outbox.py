@@ -31,9 +31,15 @@ class ResultOutbox:
     def flush(self) -> None:
         """Let results leave."""
         self._last_flush = time.monotonic()
-        while self._posted:
-            self._posted.pop().flush()
+        self._send()
         self._flush_others()
+
+    def _send(self) -> None:
+        while self._posted:
+            try:
+                self._posted.pop().flush()
+            except KeyError:  # another thread has taken the last one
+                break
 
     def flush_before(self, expected_s: float) -> None:
         """Let results leave before something that may take so long."""
@@ -44,3 +50,8 @@ class ResultOutbox:
         """Let results leave that have waited for company long enough."""
         if time.monotonic() - self._last_flush > FLUSH_S:
             self.flush()
+
+    def send_late(self) -> None:
+        """The same, from any thread: what was expected to be short may take long."""
+        if self._posted and time.monotonic() - self._last_flush > FLUSH_S:
+            self._send()
