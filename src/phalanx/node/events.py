@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from phalanx.model.ids import PREFIX_BYTES
@@ -35,6 +36,8 @@ class NodeEvents:
         self._ring = EventRing()
         self._runs: deque[tuple[bytes, Events]] = deque()
         self._run_count = 0
+        self.received = 0
+        """How many reports of finished work have come."""
 
     def handle_in(self, table: PeerMessageTable) -> None:
         """Take the events that processes have recorded."""
@@ -45,15 +48,23 @@ class NodeEvents:
         self._ring.extend(message.rows)
 
     def _ran(self, peer: Peer, message: Events) -> None:
+        self.received += 1
         self._runs.append((peer.peer, message))
         self._run_count += max(message.count, 1)
         while self._run_count > KEEP_RUNS:
             self._run_count -= max(self._runs.popleft()[1].count, 1)
 
-    def runs(self) -> list[tuple[bytes, Run]]:
+    def runs(
+        self, before: Mapping[bytes, int] = MappingProxyType({})
+    ) -> Iterator[tuple[bytes, Run]]:
         """Finished work by its owners: what workers submitted, and what drivers have done lately
-        or have left behind."""
-        return [(owner, run) for owner, one in self._runs for run in decode_runs(one.runs)]
+        or have left behind. Of an owner that is in `before` only what it had told when so many
+        reports had come."""
+        first = self.received - len(self._runs)
+        for number, (owner, one) in enumerate(self._runs, first):
+            if number < before.get(owner, self.received):
+                for run in decode_runs(one.runs):
+                    yield owner, run
 
     def rows(self) -> list[dict[str, Any]]:
         """The cluster events that are remembered, oldest first."""

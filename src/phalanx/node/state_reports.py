@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from phalanx.model.ids import PREFIX_BYTES, worker_id_of
 from phalanx.node.control_link import ControlLink
@@ -34,6 +35,12 @@ _EXITS = {
 """Ray's names for how processes end."""
 
 
+class _Answer(NamedTuple):
+    part: StatePart
+    reports: int
+    """How many reports of finished work had come before it."""
+
+
 class StateReports:
     """Answers the head, from its own tables, or once its processes have answered."""
 
@@ -56,7 +63,7 @@ class StateReports:
         self._store = store
         self._events = events
         self._history = history
-        self._rounds: Gathering[StatePart] = Gathering()
+        self._rounds: Gathering[_Answer] = Gathering()
         history.when_ended = self._rounds.gone  # it will not answer any more
 
     def handle_in(self, from_head: MessageTable, from_processes: PeerMessageTable) -> None:
@@ -69,9 +76,9 @@ class StateReports:
         query = message.query
         selection = Selection(query)
 
-        def finish(answers: dict[bytes, StatePart], silent: list[bytes]) -> None:
-            for part in answers.values():
-                selection.add(part)
+        def finish(answers: dict[bytes, _Answer], silent: list[bytes]) -> None:
+            for answer in answers.values():
+                selection.add(answer.part)
             if query.kind == "tasks":
                 selection.offer_all(self._left_tasks(answers))
             part = selection.part()
@@ -99,7 +106,8 @@ class StateReports:
         self._rounds.begin(asked, until, ask, finish)
 
     def _reported(self, peer: Peer, message: RowsReported) -> None:
-        self._rounds.answered(peer.peer, message.number, message.part)
+        answer = _Answer(message.part, self._events.received)
+        self._rounds.answered(peer.peer, message.number, answer)
 
     def tick(self, now: float) -> None:
         """Time has passed."""
@@ -113,18 +121,16 @@ class StateReports:
 
     # ---- tasks -------------------------------------------------------------------------------
 
-    def _left_tasks(self, answers: dict[bytes, StatePart]) -> Iterator[Row]:
+    def _left_tasks(self, answers: dict[bytes, _Answer]) -> Iterator[Row]:
         """What owners have finished that did not answer for it: workers leave that to their node,
         and drivers have ended, or are silent. What a worker has told of since it answered, it has
         answered for."""
-        told = {_attempt_of(row) for part in answers.values() for row in part.rows}
-        for owner, run in self._events.runs():
+        before = {owner: answer.reports for owner, answer in answers.items()}
+        for owner, run in self._events.runs(before):
             record = self._history.get(owner)
             is_worker = record is not None and record.kind == "WORKER"
             if is_worker or owner not in answers:
-                row = finished_task_row(owner, run)
-                if _attempt_of(row) not in told:
-                    yield row
+                yield finished_task_row(owner, run)
 
     def _complete(self, row: Row, pids: dict[str, int]) -> None:
         """Put in what only the node knows."""
@@ -185,7 +191,3 @@ class StateReports:
             "pinned_bytes": self._store.pinned_bytes,
             "files": accounting.files(),
         }
-
-
-def _attempt_of(row: Row) -> tuple[object, object]:
-    return row.get("task_id"), row.get("attempt_number")
