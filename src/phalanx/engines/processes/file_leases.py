@@ -13,7 +13,7 @@ def is_ours_alone(fd: int) -> bool:
     """Whether this is the only open file of its inode, mappings included, those that forked
     children have of others too, and it was never sent. Who opened it before it lost its name is
     counted. False where the kernel or the file system grants no leases."""
-    if fd < 0 or not os.fstat(fd).st_mode & stat.S_IWUSR:
+    if fd < 0:
         return False
     try:
         # What says that somebody breaks it, else SIGIO, would end the process.
@@ -21,8 +21,10 @@ def is_ours_alone(fd: int) -> bool:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError:
         return False
+    # Only now: who sent it and has closed it since has marked it before.
+    was_sent = not os.fstat(fd).st_mode & stat.S_IWUSR
     fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    return True
+    return not was_sent
 
 
 def mark_sent(fd: int) -> None:
