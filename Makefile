@@ -18,12 +18,12 @@ help: ## list the commands
 
 # Where Python is told to write no bytecode, each process would compile what it imports.
 setup: $(STAMP) ## make .venv with everything that run, test and check need
-	@$(BIN)/python -m compileall -q src
+	@$(BIN)/python -m compileall -q src benchmarks research
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml research/pyproject.toml benchmarks/pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
 	  echo "venv is missing: on Debian, apt-get install python3-venv"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e './research[demo,packing]' -e ./benchmarks
 	@touch $(STAMP)
 
 redis: ## Debian's redis-server, which the tests of the control store start
@@ -43,19 +43,19 @@ test-gpu: setup ## what needs a real GPU: its driver, and jobs, tasks and actors
 	@$(BIN)/python -m pytest -rs tests/gpu
 
 test-ray: $(RAY_STAMP) ## the engine on Ray, and the API's contract there (RAY=2.49.2: that version)
-	@$(RAY_VENV)/bin/python -m compileall -q src
+	@$(RAY_VENV)/bin/python -m compileall -q src benchmarks research
 	@$(RAY_VENV)/bin/python -m pytest -m 'not slow' tests/ray_engine
 	@$(RAY_VENV)/bin/python -m pytest --engine phalanx-on-ray $(CONTRACT_ON_RAY)
 
 test-ray-slow: $(RAY_STAMP) ## Ray's processes killed at random, from more seeds (three minutes)
 	@$(RAY_VENV)/bin/python -m pytest -m slow tests/ray_engine
 
-$(RAY_STAMP): pyproject.toml constraints.txt
+$(RAY_STAMP): pyproject.toml research/pyproject.toml benchmarks/pyproject.toml constraints.txt
 	@test -x $(RAY_VENV)/bin/python || $(PYTHON) -m venv $(RAY_VENV) || { \
 	  echo "venv is missing: on Debian, apt-get install python3-venv"; exit 1; }
 	@sed '$(if $(RAY),s/^ray==.*/ray==$(RAY)/)' constraints.txt > $(RAY_VENV)/constraints.txt
 	@$(RAY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  -c $(RAY_VENV)/constraints.txt -e '.[dev,ray,libraries]'
+	  -c $(RAY_VENV)/constraints.txt -e '.[dev,ray,libraries]' -e './research[demo,packing]' -e ./benchmarks
 	@touch $(RAY_STAMP)
 
 conformance-libraries: $(RAY_STAMP) ## tests of Ray's libraries, from RAY_TESTS=DIR with Ray's python/ray (LIBRARY=tune)
@@ -90,8 +90,8 @@ fuzz: setup ## requests, manifests, messages and commands of any kind, SECONDS (
 	@PHALANX_FUZZ_S=$(or $(SECONDS),60) $(BIN)/python -m pytest --timeout 0 -s tests/fuzz
 
 check: setup ## style, types, import contracts, and nothing in src that only tests use
-	@$(BIN)/ruff check src tests examples tools
-	@$(BIN)/ruff format --check src tests examples tools
+	@$(BIN)/ruff check src benchmarks research tests examples tools
+	@$(BIN)/ruff format --check src benchmarks research tests examples tools
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/unused.py
@@ -104,19 +104,19 @@ hooks: setup ## have git run the checks before commits and pushes
 	@$(BIN)/pre-commit install
 
 fmt: setup ## put the code into the house's format
-	@$(BIN)/ruff format src tests examples tools
-	@$(BIN)/ruff check --fix src tests examples tools
+	@$(BIN)/ruff format src benchmarks research tests examples tools
+	@$(BIN)/ruff check --fix src benchmarks research tests examples tools
 
 bench: setup ## every row of Ray's microbenchmark, placement, batch, store (PEER=ray: Ray beside)
 	@$(BIN)/phalanx bench --group all $(if $(PEER),--peer $(PEER))
 	@$(BIN)/phalanx bench --group day
 
 reproduce: setup ## the published fragmentation table beside ours, ten seeds (a few minutes)
-	@$(BIN)/python -m phalanx.sim.arrival.reproduce examples/traces
+	@$(BIN)/python -m phalanx_research.arrival.reproduce examples/traces
 
 explore: setup ## simulated clusters under faults from random seeds, for SECONDS (60)
-	@$(BIN)/python -m phalanx.sim.chaos.explore --seconds $(or $(SECONDS),60) \
-	  --found tests/sim/chaos/seeds.txt
+	@$(BIN)/python -m phalanx_research.chaos.explore --seconds $(or $(SECONDS),60) \
+	  --found tests/simulation/chaos/seeds.txt
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .venv-ray* .venv-hosts .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -33,9 +33,9 @@ from unittest import mock
 import psutil
 
 import phalanx
-from phalanx.engines.processes.connection import Connection
 from phalanx.protocol.frames import FrameReader, encode_frame
 from phalanx.protocol.messages import Done, Task
+from phalanx.runtime.os.connection import Connection
 
 AT_ONCE = 1000
 PLAIN_AT_ONCE = 100

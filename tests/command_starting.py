@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Mapping, Sequence
 
-from phalanx.engines.processes.command_start import CommandStart
+from phalanx.runtime.os.command_start import CommandStart
 
 
 def start_command(

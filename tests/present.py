@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from phalanx import get_runtime_context
-from phalanx.engines.embedded.client.runtime import Runtime
-from phalanx.engines.embedded.engine import EmbeddedEngine
-from phalanx.engines.interface import current
 from phalanx.model.jobs.gang_view import GangView
+from phalanx.runtime.driver.engine import EmbeddedEngine
+from phalanx.runtime.driver.runtime import Runtime
+from phalanx.runtime.engine.interface import current
 
 T = TypeVar("T")
 

@@ -33,15 +33,15 @@ from typing import Any, NoReturn
 
 PRELOADED = (
     "phalanx.cli.commands",
-    "phalanx.engines.embedded.gateway.process",
-    "phalanx.engines.embedded.head.process",
-    "phalanx.engines.embedded.node.process",
-    "phalanx.engines.embedded.worker.fork_server",
+    "phalanx.runtime.gateway.process",
+    "phalanx.runtime.head.process",
+    "phalanx.runtime.node.process",
+    "phalanx.runtime.worker.fork_server",
     "phalanx.head.gangs.gang_scheduler",
     "phalanx.storage.opening",
     "runpy",
 )
-STARTERS = ("phalanx.engines.embedded.daemons", "phalanx.engines.embedded.own_node")
+STARTERS = ("phalanx.runtime.daemons.starting", "phalanx.runtime.driver.own_node")
 """The modules whose processes come from the parent."""
 _PARENT = "PHALANX_TESTS_WARM_PARENT"
 """In the environment of what runs in a test: the socket of the parent."""

@@ -27,21 +27,21 @@ PUBLIC = (
     "phalanx.cluster_utils",
     "phalanx.compat",
     "phalanx.exceptions",
-    "phalanx.integrations",
-    "phalanx.sim.traces.frames",
+    "phalanx.adapters",
+    "phalanx_research.traces.frames",
     "phalanx.runtime_context",
     "phalanx.runtime_env",
     "phalanx.util",
 )
 """Packages and modules that programs import, beside the names of `phalanx` itself."""
 
-IN_RAYS_NAMES = "phalanx.compat.ray_modules"
+IN_RAYS_NAMES = "phalanx.adapters.ray.modules"
 """Its modules stand in for Ray's private ones: names with an underscore are those of Ray, too."""
 
 RETURNED = (
     "api.gangs.Gang",
     "api.session.RuntimeHandle",
-    "engines.runtime_context.RuntimeContext",
+    "runtime.engine.runtime_context.RuntimeContext",
     "model.ids.BaseID",
     "objects.dag.DAGNode",
     "objects.handle.ActorHandle",
@@ -49,8 +49,8 @@ RETURNED = (
 """Classes of objects that programs are given: what they call of them counts as used."""
 
 REGISTRIES = {
-    "phalanx.batch.registry": "phalanx.batch.plugins",
-    "phalanx.batch.cycle": "phalanx.batch.actions",
+    "phalanx.scheduler.cycle.registry": "phalanx.scheduler.plugins",
+    "phalanx.scheduler.cycle.cycle": "phalanx.scheduler.actions",
 }
 """Modules that import others by a name in a table -> the package where those lie."""
 
@@ -62,17 +62,17 @@ EXCEPTIONS: dict[str, str] = {
     "phalanx.api.call_types.MethodOfActor": "an annotation names it, for type checkers",
     "phalanx.api.decorator.ManyDecorator": "an annotation names it, for type checkers",
     "phalanx.api.decorator.RemoteDecorator": "an annotation names it, for type checkers",
-    "phalanx.engines.processes.debugging._Debugger.do_EOF": "pdb calls it by its name",
-    "phalanx.engines.processes.debugging._Debugger.do_continue": "pdb calls it by its name",
-    "phalanx.engines.processes.debugging._Debugger.do_quit": "pdb calls it by its name",
-    "phalanx.engines.processes.debugging._Debugger._hang_up": "a part of do_quit",
-    "phalanx.compat.jobs.server._Connection.do_DELETE": "http.server calls it by its name",
-    "phalanx.compat.jobs.server._Connection.do_GET": "http.server calls it by its name",
-    "phalanx.compat.jobs.server._Connection.do_POST": "http.server calls it by its name",
-    "phalanx.compat.jobs.server._Connection.do_PUT": "http.server calls it by its name",
-    "phalanx.compat.jobs.server._Connection.log_message": "http.server calls it",
-    "phalanx.batch.kept.KeptCluster.snapshot_now": "tests hold patched columns against these",
-    "phalanx.batch.kept.KeptCluster._task_now": "a part of snapshot_now",
+    "phalanx.runtime.os.debugging._Debugger.do_EOF": "pdb calls it by its name",
+    "phalanx.runtime.os.debugging._Debugger.do_continue": "pdb calls it by its name",
+    "phalanx.runtime.os.debugging._Debugger.do_quit": "pdb calls it by its name",
+    "phalanx.runtime.os.debugging._Debugger._hang_up": "a part of do_quit",
+    "phalanx.adapters.ray.jobs.server._Connection.do_DELETE": "http.server calls it by its name",
+    "phalanx.adapters.ray.jobs.server._Connection.do_GET": "http.server calls it by its name",
+    "phalanx.adapters.ray.jobs.server._Connection.do_POST": "http.server calls it by its name",
+    "phalanx.adapters.ray.jobs.server._Connection.do_PUT": "http.server calls it by its name",
+    "phalanx.adapters.ray.jobs.server._Connection.log_message": "http.server calls it",
+    "phalanx.scheduler.cycle.kept.KeptCluster.snapshot_now": "tests compare patched columns with it",
+    "phalanx.scheduler.cycle.kept.KeptCluster._task_now": "a part of snapshot_now",
     "phalanx.node.single_node.SingleNodeMembership.has_head": "tests see by it when it is made",
     "phalanx.util.executor.Executor._max_workers": "Dask reads it of every executor",
     "phalanx.util.placement_group._valid_resource_shape": "Ray's Train imports it from there",

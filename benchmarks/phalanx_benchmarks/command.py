@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from phalanx.bench.deciding import decision_groups, decision_table, measure_group
-from phalanx.bench.report import (
+from phalanx_benchmarks.deciding import decision_groups, decision_table, measure_group
+from phalanx_benchmarks.report import (
     as_document,
     as_markdown,
     as_tables,
@@ -18,10 +18,10 @@ from phalanx.bench.report import (
     shown,
     times,
 )
-from phalanx.bench.row import FLOOR, POOLS, RELEASE, Row
-from phalanx.bench.rows import ROWS
-from phalanx.bench.runner import Result, compare
-from phalanx.bench.sides import ENGINES, PeerMissing, Side, peer_sides, phalanx_side
+from phalanx_benchmarks.row import FLOOR, POOLS, RELEASE, Row
+from phalanx_benchmarks.rows import ROWS
+from phalanx_benchmarks.runner import Result, compare
+from phalanx_benchmarks.sides import ENGINES, PeerMissing, Side, peer_sides, phalanx_side
 
 GROUPS = (
     "engine",

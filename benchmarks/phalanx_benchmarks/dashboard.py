@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.bench.fed_head import GPUS, Clock, FedHead, gpu_job
 from phalanx.model.jobs.states import RUNNING
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ListJobs, Manifest
 from phalanx.protocol.requests.request import Request
+from phalanx_benchmarks.fed_head import GPUS, Clock, FedHead, gpu_job
 
 R = TypeVar("R")
 Row = dict[str, Any]

@@ -12,14 +12,21 @@ from typing import Any
 
 import msgspec
 
-from phalanx.batch.aftermath import after
-from phalanx.batch.config import CHART_YAML, Configuration, parse_volcano
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.jobs import PENDING
-from phalanx.batch.kept import KeptCluster, Standing
-from phalanx.batch.plan import Plan
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
+from phalanx.scheduler.cycle.aftermath import after
+from phalanx.scheduler.cycle.config import CHART_YAML, Configuration, parse_volcano
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.jobs import PENDING
+from phalanx.scheduler.cycle.kept import KeptCluster, Standing
+from phalanx.scheduler.cycle.plan import Plan
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import (
+    NodeSpec,
+    PodGroupSpec,
+    QueueSpec,
+    Shape,
+    Snapshot,
+    TaskSpec,
+)
 
 Clock = Callable[[], float]
 Row = dict[str, Any]

@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phalanx.batch.config import parse_volcano
-from phalanx.batch.cycle import decide
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.session import Session
-from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
-from phalanx.plan.expected import PROMISED
-from phalanx.plan.planner import Planner
+from phalanx.scheduler.cycle.config import parse_volcano
+from phalanx.scheduler.cycle.cycle import decide
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import (
+    NodeSpec,
+    PodGroupSpec,
+    QueueSpec,
+    Shape,
+    Snapshot,
+    TaskSpec,
+)
+from phalanx.scheduler.forecast.expected import PROMISED
+from phalanx.scheduler.forecast.planner import Planner
 
 Clock = Callable[[], float]
 Row = dict[str, Any]

@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import get_args
 
-from phalanx.policies.affinity import NodeAffinity, WithFallbacks
-from phalanx.policies.bundles.domain import pick_bundles
-from phalanx.policies.bundles.request import BundleRequest, BundleStrategy
-from phalanx.policies.hybrid import Hybrid
-from phalanx.policies.labels import parse_selector
-from phalanx.policies.node_table import NodeState, NodeTable
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.seeded import Seeded
-from phalanx.policies.selector.strategy import Selector
-from phalanx.policies.spread import RandomAvailable, Spread
-from phalanx.policies.strategy import Asking, Strategy
-from phalanx.policies.two_pass import TwoPassRandom
-from phalanx.policies.waiting_time import LeastWaiting
-from phalanx.resources.machines import machine
-from phalanx.resources.pack import PackTables
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.machines import machine
+from phalanx.scheduler.devices.pack import PackTables
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.affinity import NodeAffinity, WithFallbacks
+from phalanx.scheduler.placement.bundles.domain import pick_bundles
+from phalanx.scheduler.placement.bundles.request import BundleRequest, BundleStrategy
+from phalanx.scheduler.placement.hybrid import Hybrid
+from phalanx.scheduler.placement.labels import parse_selector
+from phalanx.scheduler.placement.node_table import NodeState, NodeTable
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.seeded import Seeded
+from phalanx.scheduler.placement.selector.strategy import Selector
+from phalanx.scheduler.placement.spread import RandomAvailable, Spread
+from phalanx.scheduler.placement.strategy import Asking, Strategy
+from phalanx.scheduler.placement.two_pass import TwoPassRandom
+from phalanx.scheduler.placement.waiting_time import LeastWaiting
 
 Clock = Callable[[], float]
 """Seconds on any clock that only rises."""

@@ -39,7 +39,7 @@ from phalanx.protocol.frames import encode_body
 from phalanx.protocol.node_messages import ActorReady
 from phalanx.protocol.requests.request import Asker, Request, Role, encode_request, read_result
 from phalanx.protocol.wire_errors import WireError
-from phalanx.resources.quantities import SCALE
+from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.storage.journal import Journal
 from phalanx.storage.opening import open_storage
 

@@ -10,10 +10,10 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 
-from phalanx.engines.processes.usage_meter import look_at
 from phalanx.model.attempts import Attempt, AttemptRow, Used
 from phalanx.node.usage import MemberUsage, UsageSample
 from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery, UsageQuery
+from phalanx.runtime.os.usage_meter import look_at
 from phalanx.storage.ledger import HistoryLimits, SqliteLedger
 
 Clock = Callable[[], float]

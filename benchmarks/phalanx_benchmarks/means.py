@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from phalanx.bench.row import MICROBENCHMARK, PROGRAMS
-from phalanx.bench.runner import Result
+from phalanx_benchmarks.row import MICROBENCHMARK, PROGRAMS
+from phalanx_benchmarks.runner import Result
 
 GIGABYTES = "GB/s"
 IN_MEANS = (MICROBENCHMARK, PROGRAMS)

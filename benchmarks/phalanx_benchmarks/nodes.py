@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import phalanx
-from phalanx.bench.measure import Effort, rates
 from phalanx.cluster_utils import Cluster
 from phalanx.util import placement_group, remove_placement_group
+from phalanx_benchmarks.measure import Effort, rates
 
 ROUNDS = 3
 CPUS = 2

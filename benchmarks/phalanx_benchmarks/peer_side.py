@@ -1,7 +1,7 @@
 """A peer's side of the comparison, for any Python that can import it, with or without Phalanx.
 
-Run as a file. Only `phalanx.bench` is imported, through an empty package of that name: the peer's
-Python needs the peer, numpy and psutil, and none of what Phalanx itself needs.
+Run as a file. Only `phalanx_benchmarks` is imported, through an empty package of that name: the
+peer's Python needs the peer, numpy and psutil, and none of what Phalanx itself needs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def main() -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Its workers would give way to everything else on the machine, and ours would not.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    from phalanx.bench.side import serve
+    from phalanx_benchmarks.side import serve
 
     serve(*sys.argv[1:])
 
@@ -25,7 +25,7 @@ def main() -> None:
 if __name__ == "__main__":
     here = Path(__file__).resolve()
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here.parent]
-    package = types.ModuleType("phalanx")
-    package.__path__ = [str(here.parents[1])]
-    sys.modules["phalanx"] = package
+    package = types.ModuleType("phalanx_benchmarks")
+    package.__path__ = [str(here.parent)]
+    sys.modules["phalanx_benchmarks"] = package
     main()

@@ -60,7 +60,7 @@ def _cluster() -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    from phalanx.engines.ray.scheduler.client import SchedulerClient
+    from phalanx.adapters.ray.scheduler.client import SchedulerClient
 
     directory = tempfile.mkdtemp(prefix="phx-", dir="/tmp")
     os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": directory}

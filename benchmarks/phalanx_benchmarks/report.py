@@ -11,10 +11,10 @@ from typing import Any
 
 from rich.table import Table
 
-from phalanx.bench.means import geometric_means, shares_of_floor
-from phalanx.bench.row import FLOOR
-from phalanx.bench.runner import Outcome, Ratio, Result
-from phalanx.bench.sides import Side
+from phalanx_benchmarks.means import geometric_means, shares_of_floor
+from phalanx_benchmarks.row import FLOOR
+from phalanx_benchmarks.runner import Outcome, Ratio, Result
+from phalanx_benchmarks.sides import Side
 
 
 def machine() -> dict[str, Any]:
@@ -164,7 +164,7 @@ def as_document(
 
     systems, floors = _split(results)
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine(),
         "load": os.getloadavg(),
         "effort": effort_name,

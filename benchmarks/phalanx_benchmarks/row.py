@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.bench.measure import Effort, rates
+from phalanx_benchmarks.measure import Effort, rates
 
 Api = Any
 """The module under test: `phalanx` or `ray`. Both have the same names, which is the point. A row of

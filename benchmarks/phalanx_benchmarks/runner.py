@@ -11,9 +11,9 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from phalanx.bench.measure import EFFORTS
-from phalanx.bench.row import Row
-from phalanx.bench.sides import Side
+from phalanx_benchmarks.measure import EFFORTS
+from phalanx_benchmarks.row import Row
+from phalanx_benchmarks.sides import Side
 
 
 @dataclass(frozen=True, kw_only=True)

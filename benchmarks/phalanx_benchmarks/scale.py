@@ -20,13 +20,13 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-from phalanx.bench.fed_head import GPUS, Clock, FedHead, gpu_job, prefix_of
 from phalanx.model.ids import PROCESS_ID_BYTES
 from phalanx.model.lifecycle import ALIVE
 from phalanx.protocol.cluster_messages import NodeReport
 from phalanx.protocol.requests.actors import ActorSpec, RegisterActor
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import ApplyManifests, Manifest
+from phalanx_benchmarks.fed_head import GPUS, Clock, FedHead, gpu_job, prefix_of
 
 Row = dict[str, Any]
 P = ParamSpec("P")

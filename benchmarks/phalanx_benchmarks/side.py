@@ -9,10 +9,10 @@ import sys
 import traceback
 from typing import Any
 
-from phalanx.bench.measure import EFFORTS
-from phalanx.bench.pools.makers import maker_of
-from phalanx.bench.row import FLOOR, POOLS, start
-from phalanx.bench.rows import ROWS
+from phalanx_benchmarks.measure import EFFORTS
+from phalanx_benchmarks.pools.makers import maker_of
+from phalanx_benchmarks.row import FLOOR, POOLS, start
+from phalanx_benchmarks.rows import ROWS
 
 
 def serve(system: str, row_name: str, effort_name: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from phalanx.bench.row import POOLS, Row
+from phalanx_benchmarks.row import POOLS, Row
 
 PEER_PYTHON = "PHALANX_BENCH_PYTHON"
 ENGINES = ("phalanx", "ray")
@@ -51,7 +51,7 @@ def phalanx_side() -> Side:
     return Side(
         name="phalanx",
         version=version("phalanx"),
-        command=(sys.executable, "-m", "phalanx.bench.side"),
+        command=(sys.executable, "-m", "phalanx_benchmarks.side"),
     )
 
 

@@ -1,7 +1,7 @@
 """What the simulator manages, with growth: the arrival experiment, and a synthetic day.
 
 Nothing here reads a clock: the caller hands in `clock` (seconds). The day of a million tasks is a
-benchmark of its own, `phalanx.sim.timed.benchmark`.
+benchmark of its own, `phalanx_research.timed.benchmark`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from phalanx.sim.arrival.experiment import run_arrivals
-from phalanx.sim.arrival.workload import draw_workload
-from phalanx.sim.timed import benchmark as timed
-from phalanx.sim.traces.reading import read_jobs, read_nodes
+from phalanx_research.arrival.experiment import run_arrivals
+from phalanx_research.arrival.workload import draw_workload
+from phalanx_research.timed import benchmark as timed
+from phalanx_research.traces.reading import read_jobs, read_nodes
 
 Row = dict[str, Any]
 

@@ -23,11 +23,11 @@ from phalanx.node.leases import LeaseMachine
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import Spilling
 from phalanx.node.workers import WorkerPool, WorkerRecord
-from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.cluster_messages import ViewRow
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 Clock = Callable[[], float]
 Row = dict[str, Any]

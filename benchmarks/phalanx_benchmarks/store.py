@@ -11,11 +11,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from phalanx.bench.redis_server import RedisServer
 from phalanx.storage.journal import Journal
 from phalanx.storage.opening import open_storage
 from phalanx.storage.shard import Batch
 from phalanx.storage.storage import Storage
+from phalanx_benchmarks.redis_server import RedisServer
 
 Clock = Callable[[], float]
 """Seconds on any clock that only rises."""

@@ -19,11 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded.gateway.config import GatewayConfig
-from phalanx.engines.embedded.gateway.process import run as run_gateway
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import Connection
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import (
@@ -34,6 +29,11 @@ from phalanx.protocol.gateway_messages import (
     Pulled,
     decode_body,
 )
+from phalanx.runtime.daemons import cluster_token
+from phalanx.runtime.gateway.config import GatewayConfig
+from phalanx.runtime.gateway.process import run as run_gateway
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.connection import Connection
 
 SIZES = (1 << 20, 16 << 20, 256 << 20)
 REPETITIONS = 7

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dagster import job, op
 
-from phalanx.integrations.dagster import TAG, phalanx_executor
+from phalanx.adapters.dagster import TAG, phalanx_executor
 
 
 @op

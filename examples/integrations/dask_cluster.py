@@ -13,7 +13,7 @@ from collections import Counter
 from distributed import Client
 
 import phalanx
-from phalanx.integrations.dask import Cluster
+from phalanx.adapters.dask import Cluster
 
 
 def roll(seed: int) -> int:

@@ -12,7 +12,7 @@ import sys
 import dask.bag
 
 import phalanx
-from phalanx.integrations.dask import enable
+from phalanx.adapters.dask import enable
 
 
 def roll(seed: int) -> int:

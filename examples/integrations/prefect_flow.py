@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from prefect import flow, task
 
-from phalanx.integrations.prefect import PhalanxTaskRunner, remote_options
+from phalanx.adapters.prefect import PhalanxTaskRunner, remote_options
 
 
 @task

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import multihost_utils
 
-import phalanx.integrations.jax  # noqa: F401  (it registers itself)
+import phalanx.adapters.jax  # noqa: F401  (it registers itself)
 
 jax.distributed.initialize()
 own = jnp.array([jax.process_index() + 1.0])

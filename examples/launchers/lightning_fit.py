@@ -12,7 +12,7 @@ import lightning
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from phalanx.integrations.lightning import PhalanxEnvironment
+from phalanx.adapters.lightning import PhalanxEnvironment
 
 
 class Line(lightning.LightningModule):

@@ -1,7 +1,7 @@
 """MPI's hello, and an allreduce, by mpi4py inside of a job.
 
 pip install mpi4py                  # and an MPI: apt-get install openmpi-bin, or mpich
-phalanx run --gang 4 -- python -m phalanx.integrations.mpi python examples/launchers/mpi_sum.py
+phalanx run --gang 4 -- python -m phalanx.adapters.mpi python examples/launchers/mpi_sum.py
 """
 
 from __future__ import annotations

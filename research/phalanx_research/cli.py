@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json as json_module
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from phalanx.cli.registry import RESEARCH
 from phalanx.cli.table import say, table
 
 UNUSABLE = 2
 BROKEN = 1
 
 
-class Arrival(str, Enum):
+class Arrival(StrEnum):
     """What moves a trace on."""
 
     order = "order"
     time = "time"
 
 
-class Rules(str, Enum):
+class Rules(StrEnum):
     """Whose rules jobs run by, with their own times."""
 
     cluster = "cluster"
@@ -112,7 +113,7 @@ def simulate(
             "a trace needs --nodes, --pods and --policy; faults need --chaos, a lab --lab", err=True
         )
         raise typer.Exit(UNUSABLE)
-    from phalanx.sim.command import Request, run
+    from phalanx_research.command import Request, run
 
     request = Request(
         nodes=nodes,
@@ -151,7 +152,7 @@ def _cell(value: float | int | str | None) -> str:
 
 def _chaos(seed: int, seeds: str | None, json: bool, trace: Path | None, verbose: bool) -> None:
     from phalanx.errors import PhalanxError
-    from phalanx.sim.chaos.command import Request, run, seeds_of
+    from phalanx_research.chaos.command import Request, run, seeds_of
 
     try:
         chosen = seeds_of(seed, seeds)
@@ -169,9 +170,9 @@ def _lab(
 ) -> None:
     from msgspec import to_builtins
 
-    from phalanx.sim.command import progress
-    from phalanx.sim.lab.command import HEADERS, rows, run, sentences
-    from phalanx.sim.lab.people import Size
+    from phalanx_research.command import progress
+    from phalanx_research.lab.command import HEADERS, rows, run, sentences
+    from phalanx_research.lab.people import Size
 
     try:
         with progress("hours") as report:
@@ -187,3 +188,8 @@ def _lab(
         say("\n".join(sentences(found)))
     if found.lost:
         raise typer.Exit(BROKEN)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel=RESEARCH)(simulate)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phalanx.errors import PhalanxError
-from phalanx.sim.report.page import report_page
-from phalanx.sim.report.run import ReportRun
-from phalanx.sim.traces.reading import read_jobs, read_nodes
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx_research.report.page import report_page
+from phalanx_research.report.run import ReportRun
+from phalanx_research.traces.reading import read_jobs, read_nodes
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 Write = Callable[[str], None]
 DEFAULT_INFLATE = 1.3
@@ -68,7 +68,7 @@ def run(request: Request, *, warn: Write) -> list[ReportRun]:
 def _over_time(
     request: Request, nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], warn: Write
 ) -> list[ReportRun]:
-    from phalanx.sim.over_time import run_policy, timed_jobs, usable_policy
+    from phalanx_research.over_time import run_policy, timed_jobs, usable_policy
 
     chosen = [usable_policy(policy, published=request.published) for policy in request.policies]
     timed = timed_jobs(jobs, str(request.pods))
@@ -87,7 +87,7 @@ def _over_time(
 def _in_order(
     request: Request, nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], _: Write
 ) -> list[ReportRun]:
-    from phalanx.sim.arrival.command import run_policy, usable_policy
+    from phalanx_research.arrival.command import run_policy, usable_policy
 
     names = [usable_policy(policy) for policy in request.policies]
     shown = []

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from phalanx.batch.config import Configuration, parse_volcano
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import QueueSpec
 from phalanx.errors import BatchFileError, PhalanxError
-from phalanx.policies.fragmentation.catalogue import POLICIES, UnknownPolicyError
-from phalanx.sim.report.run import Curve, Figure, ReportRun
-from phalanx.sim.timed import (
+from phalanx.scheduler.cycle.config import Configuration, parse_volcano
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import QueueSpec
+from phalanx.scheduler.placement.fragmentation.catalogue import POLICIES, UnknownPolicyError
+from phalanx_research.report.run import Curve, Figure, ReportRun
+from phalanx_research.timed import (
     CLASSIC,
     PUBLISHED,
     PUBLISHED_POLICIES,
@@ -32,8 +32,8 @@ from phalanx.sim.timed import (
     read_queues,
     simulate,
 )
-from phalanx.sim.timed.studied import STUDIED, simulate_studied
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx_research.timed.studied import STUDIED, simulate_studied
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 INTERVALS = 240
 """Points of a line over time."""

@@ -1,4 +1,4 @@
-"""Hydra's launcher `phalanx`, where Hydra looks for it; see phalanx.integrations.hydra."""
+"""Hydra's launcher `phalanx`, where Hydra looks for it; see phalanx.adapters.hydra."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from phalanx.integrations.hydra import PhalanxLauncherConf, launch_tasks
+from phalanx.adapters.hydra import PhalanxLauncherConf, launch_tasks
 
 ConfigStore.instance().store(
     group="hydra/launcher", name="phalanx", node=PhalanxLauncherConf, provider="phalanx"

@@ -13,6 +13,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from phalanx.moved import find_moved_modules
+
 if TYPE_CHECKING:
     import cloudpickle
 
@@ -192,6 +194,8 @@ def __dir__() -> list[str]:
     """Also what was not asked for yet."""
     return sorted({*globals(), *__all__})
 
+
+find_moved_modules()
 
 if "ray" in sys.modules:  # in a Ray worker of ours, `except` must know Ray's errors from here on
     from phalanx.api.session import present

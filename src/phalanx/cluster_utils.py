@@ -14,7 +14,8 @@ import time
 from typing import Any
 
 from phalanx.api.session import init, is_initialized, shutdown
-from phalanx.engines.embedded.daemons import (
+from phalanx.model.system_settings import SystemSettings
+from phalanx.runtime.daemons.starting import (
     PRIVATE_ADDRESS,
     Daemon,
     HeadOptions,
@@ -23,9 +24,8 @@ from phalanx.engines.embedded.daemons import (
     start_head,
     start_node,
 )
-from phalanx.engines.embedded.starting import system_settings
-from phalanx.model.system_settings import SystemSettings
-from phalanx.policies.placement_policy import read_placement_policy
+from phalanx.runtime.driver.starting import system_settings
+from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
 STORE_BYTES = 200 * 2**20
 """Of each node's object store, unless it is given."""

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from phalanx.api.runtime_context import get_runtime_context
-from phalanx.engines.runtime_context import RuntimeContext
+from phalanx.runtime.engine.runtime_context import RuntimeContext
 
 __all__ = ["RuntimeContext", "get_runtime_context"]

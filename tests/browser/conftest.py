@@ -12,7 +12,7 @@ import time
 import pytest
 import uvicorn
 from playwright.sync_api import sync_playwright
-from tests.dashboard.world import Head
+from tests.unit.dashboard.world import Head
 
 from phalanx.dashboard.app import Dashboard
 from phalanx.dashboard.login import Login, make_code

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from tests.dashboard.test_app import PAGES
-from tests.dashboard.world import EVIL, NOW, gang, job, node, picture
+from tests.unit.dashboard.test_app import PAGES
+from tests.unit.dashboard.world import EVIL, NOW, gang, job, node, picture
 
 from phalanx.model.jobs import states as st
 

@@ -142,7 +142,7 @@ def test_a_recursive_structure(ray, get):
 VALUES = {
     "big number": 1 << 500,
     "decimal": decimal.Decimal("1.10"),
-    "date": datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc),
+    "date": datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
     "uuid": uuid.UUID(int=5),
     "set": {1, 2},
     "frozenset": frozenset({1}),

@@ -14,10 +14,6 @@ import pytest
 
 from phalanx.api.gangs import GangOptions
 from phalanx.api.job import Job
-from phalanx.batch import documents
-from phalanx.batch.reading import read_snapshots
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import QueueSpec
 from phalanx.errors import TaskError
 from phalanx.manifests import text
 from phalanx.manifests.check import read_for_submit
@@ -36,6 +32,10 @@ from phalanx.owner import requests
 from phalanx.protocol import frames
 from phalanx.protocol.node_messages import Ask
 from phalanx.protocol.requests.actors import GetActor
+from phalanx.scheduler.cycle import documents
+from phalanx.scheduler.cycle.reading import read_snapshots
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import QueueSpec
 
 from .test_limits import ROWS, constant
 
@@ -198,7 +198,7 @@ TRIED: dict[str, list[Limit]] = {
     "manifests.text.MAX_DIGITS": [
         Limit(lambda n: text.load("0" * n), "line 1: 0{{20}}... is not between -2.63 and 2.63")
     ],
-    "batch.documents.MAX_VALUES": [
+    "scheduler.cycle.documents.MAX_VALUES": [
         Limit(
             _values,
             "more than {limit} values",
@@ -246,7 +246,7 @@ TRIED: dict[str, list[Limit]] = {
     "manifests.queue_rules.MAX_DEPTH": [
         Limit(_queue_levels, "stand {value} levels below root; {limit} is most")
     ],
-    "batch.reading.DEEPEST": [Limit(_steps, "at most {limit} steps, not {value}")],
+    "scheduler.cycle.reading.DEEPEST": [Limit(_steps, "at most {limit} steps, not {value}")],
     "model.options.LARGEST_AMOUNT": [
         Limit(lambda n: check_amounts({"x": n}), "{value} of 'x' .* at most {limit}"),
         Limit(
@@ -294,55 +294,55 @@ TRIED: dict[str, list[Limit]] = {
 }
 
 ELSEWHERE = {
-    "head.shares.books.MAX_BOOKS": "tests/head/test_shares.py",
-    "head.shares.control.MAX_SHARES": "tests/head/test_shares.py",
-    "dashboard.pages.what_if.MAX_MANIFEST": "tests/dashboard/test_app.py",
-    "dashboard.supposing.AT_ONCE": "tests/dashboard/test_app.py",
-    "dashboard.supposing.PATIENCE_S": "tests/dashboard/test_app.py",
-    "head.gangs.rules.MAX_VALUES": "tests/gangs/test_rules.py",
-    "head.gangs.rules.MAX_BYTES": "tests/gangs/test_rules.py",
-    "model.reservations.MAX_RESERVATIONS": "tests/head/test_reservations.py",
-    "head.reservations.record.WINDOWS": "tests/head/test_reservations.py",
-    "head.reservations.licenses.MAX_LICENSES": "tests/head/test_reservations.py",
-    "engines.processes.job_files.LOG_BYTES": "tests/gangs/test_members_on_node.py",
-    "engines.embedded.gateway.guard.FAILURES": "tests/gateway/test_guard.py",
-    "observe.state.query.MAX_COUNTED": "tests/observe/test_state_queries.py",
-    "head.log_reading.MAX_READING": "tests/head/test_log_reading.py",
-    "cli.process_output.MAX_TAIL": "tests/cli/test_logs.py",
-    "head.state_queries.MAX_ROUNDS": "tests/head/test_state_queries.py",
-    "node.process_history.KEEP_ENDED": "tests/node/test_state_reports.py",
-    "head.key_values.VALUE_BYTES": "tests/head/test_key_values.py",
-    "head.key_values.TABLE_BYTES": "tests/head/test_key_values.py",
-    "head.nodes.KEEP_DEAD": "tests/head/test_nodes.py",
-    "head.groups.table.KEEP_REMOVED": "tests/head/test_groups.py",
-    "model.jobs.records.KEEP_TRANSITIONS": "tests/head/jobs/test_lifecycle.py",
-    "model.jobs.dependencies.MAX_DEPENDENCIES": "tests/head/jobs/test_dependencies.py",
-    "model.jobs.arrays.MAX_RANGES": "tests/manifests/test_arrays.py",
-    "head.jobs.arrays.WINDOW": "tests/gangs/test_arrays.py",
-    "protocol.requests.jobs.MAX_ROWS": "tests/gangs/test_arrays.py",
-    "model.jobs.timing.DEFAULT_REQUEUES": "tests/head/jobs/test_time_limits.py",
-    "compat.slurm.script.MAX_SCRIPT_BYTES": "tests/compat/test_slurm.py",
-    "compat.slurm.request.MAX_TASKS": "tests/compat/test_slurm.py",
-    "node.job_members.MAX_STEPS": "tests/gangs/test_steps_on_node.py",
-    "compat.jobs.routes.PACKAGE_BYTES": "tests/compat/test_job_server.py",
-    "observe.accounting.questions.MAX_ATTEMPTS": "tests/observe/test_accounting.py",
-    "observe.accounting.questions.MAX_NAMES": "tests/observe/test_accounting.py",
-    "observe.accounting.series.KEPT": "tests/observe/test_accounting.py",
-    "dashboard.record.MAX_JOBS": "tests/dashboard/test_record.py",
-    "dashboard.record.MAX_EXPLAINED": "tests/dashboard/test_record.py",
-    "dashboard.record.MAX_BYTES": "tests/dashboard/test_record.py",
-    "head.gangs.cycle_log.KEEP_CYCLES": "tests/gangs/test_cycle_log.py",
-    "head.numbers.MAX_SERIES": "tests/gangs/test_numbers_over_time.py",
-    "batch.session.CHOICES": "tests/batch/test_choices.py",
-    "head.gangs.cycle_log.NAMED": "tests/gangs/test_cycle_log.py",
-    "head.events.book.KEEP_OF_JOBS": "tests/head/test_events.py",
-    "head.events.book.KEEP_OTHERS": "tests/head/test_events.py",
-    "head.events.jobs.MOST_OF_ARRAY": "tests/head/test_events.py",
-    "observe.events.MAX_EVENTS": "tests/head/test_events.py",
-    "head.accounting.records.MAX_TEXT": "tests/gangs/test_attempt_records.py",
-    "engines.embedded.head.ledger_thread.MAX_QUESTIONS": "tests/storage/test_ledger_thread.py",
-    "engines.embedded.head.ledger_thread.MAX_WAITING": "tests/storage/test_ledger_thread.py",
-    "node.broadcasts.AT_ONCE": "tests/node/test_broadcasts.py",
+    "head.shares.books.MAX_BOOKS": "tests/unit/head/test_shares.py",
+    "head.shares.control.MAX_SHARES": "tests/unit/head/test_shares.py",
+    "dashboard.pages.what_if.MAX_MANIFEST": "tests/unit/dashboard/test_app.py",
+    "dashboard.supposing.AT_ONCE": "tests/unit/dashboard/test_app.py",
+    "dashboard.supposing.PATIENCE_S": "tests/unit/dashboard/test_app.py",
+    "head.gangs.rules.MAX_VALUES": "tests/unit/head/gangs/test_rules.py",
+    "head.gangs.rules.MAX_BYTES": "tests/unit/head/gangs/test_rules.py",
+    "model.reservations.MAX_RESERVATIONS": "tests/unit/head/test_reservations.py",
+    "head.reservations.record.WINDOWS": "tests/unit/head/test_reservations.py",
+    "head.reservations.licenses.MAX_LICENSES": "tests/unit/head/test_reservations.py",
+    "runtime.os.job_files.LOG_BYTES": "tests/unit/head/gangs/test_members_on_node.py",
+    "runtime.gateway.guard.FAILURES": "tests/system/gateway/test_guard.py",
+    "observe.state.query.MAX_COUNTED": "tests/unit/observe/test_state_queries.py",
+    "head.log_reading.MAX_READING": "tests/unit/head/test_log_reading.py",
+    "cli.process_output.MAX_TAIL": "tests/system/cli/test_logs.py",
+    "head.state_queries.MAX_ROUNDS": "tests/unit/head/test_state_queries.py",
+    "node.process_history.KEEP_ENDED": "tests/unit/node/test_state_reports.py",
+    "head.key_values.VALUE_BYTES": "tests/unit/head/test_key_values.py",
+    "head.key_values.TABLE_BYTES": "tests/unit/head/test_key_values.py",
+    "head.nodes.KEEP_DEAD": "tests/unit/head/test_nodes.py",
+    "head.groups.table.KEEP_REMOVED": "tests/unit/head/test_groups.py",
+    "model.jobs.records.KEEP_TRANSITIONS": "tests/unit/head/jobs/test_lifecycle.py",
+    "model.jobs.dependencies.MAX_DEPENDENCIES": "tests/unit/head/jobs/test_dependencies.py",
+    "model.jobs.arrays.MAX_RANGES": "tests/unit/manifests/test_arrays.py",
+    "head.jobs.arrays.WINDOW": "tests/unit/head/gangs/test_arrays.py",
+    "protocol.requests.jobs.MAX_ROWS": "tests/unit/head/gangs/test_arrays.py",
+    "model.jobs.timing.DEFAULT_REQUEUES": "tests/unit/head/jobs/test_time_limits.py",
+    "adapters.slurm.script.MAX_SCRIPT_BYTES": "tests/unit/adapters/test_slurm.py",
+    "adapters.slurm.request.MAX_TASKS": "tests/unit/adapters/test_slurm.py",
+    "node.job_members.MAX_STEPS": "tests/unit/head/gangs/test_steps_on_node.py",
+    "adapters.ray.jobs.routes.PACKAGE_BYTES": "tests/unit/adapters/test_job_server.py",
+    "observe.accounting.questions.MAX_ATTEMPTS": "tests/unit/observe/test_accounting.py",
+    "observe.accounting.questions.MAX_NAMES": "tests/unit/observe/test_accounting.py",
+    "observe.accounting.series.KEPT": "tests/unit/observe/test_accounting.py",
+    "dashboard.record.MAX_JOBS": "tests/unit/dashboard/test_record.py",
+    "dashboard.record.MAX_EXPLAINED": "tests/unit/dashboard/test_record.py",
+    "dashboard.record.MAX_BYTES": "tests/unit/dashboard/test_record.py",
+    "head.gangs.cycle_log.KEEP_CYCLES": "tests/unit/head/gangs/test_cycle_log.py",
+    "head.numbers.MAX_SERIES": "tests/unit/head/gangs/test_numbers_over_time.py",
+    "scheduler.cycle.session.CHOICES": "tests/unit/scheduler/cycle/test_choices.py",
+    "head.gangs.cycle_log.NAMED": "tests/unit/head/gangs/test_cycle_log.py",
+    "head.events.book.KEEP_OF_JOBS": "tests/unit/head/test_events.py",
+    "head.events.book.KEEP_OTHERS": "tests/unit/head/test_events.py",
+    "head.events.jobs.MOST_OF_ARRAY": "tests/unit/head/test_events.py",
+    "observe.events.MAX_EVENTS": "tests/unit/head/test_events.py",
+    "head.accounting.records.MAX_TEXT": "tests/unit/head/gangs/test_attempt_records.py",
+    "runtime.head.ledger_thread.MAX_QUESTIONS": "tests/unit/storage/test_ledger_thread.py",
+    "runtime.head.ledger_thread.MAX_WAITING": "tests/unit/storage/test_ledger_thread.py",
+    "node.broadcasts.AT_ONCE": "tests/unit/node/test_broadcasts.py",
 }
 """Rows that these files try."""
 
@@ -354,39 +354,39 @@ _PER_PROCESS = "the end is the kernel's limit on a process, reached only with as
 _LATER = "nothing is refused above it: those behind are told less, or later"
 NOT_TRIED = {
     "dashboard.supposing.MEMORY_BYTES": _MACHINE,
-    "plan.lines.EXACT": _OTHER_WAY,
+    "scheduler.forecast.lines.EXACT": _OTHER_WAY,
     "storage.ledger.HistoryLimits.records": _OLDEST_GO,
     "storage.ledger.HistoryLimits.days": _OLDEST_GO,
     "storage.ledger.HistoryLimits.sum_days": _OLDEST_GO,
     "cli.forwarding.MAX_CONNECTIONS": _OTHER_WAY,
-    "engines.detection.STORE_PART": _MACHINE,
-    "engines.detection.MIN_STORE_BYTES": _MACHINE,
-    "policies.memory_pressure.MEMORY_LIMIT": _MACHINE,
-    "engines.processes.job_files.OLD_LOG_BYTES": _OLDEST_GO,
-    "engines.embedded.node.logs.WORKER_LOG_BYTES": _OLDEST_GO,
-    "engines.embedded.node.logs.ALL_LOGS_BYTES": _OLDEST_GO,
-    "engines.daemon_log.DAEMON_LOG_BYTES": _OLDEST_GO,
-    "engines.embedded.worker.fork_server.MAX_LINE_BYTES": _OTHER_WAY,
+    "runtime.os.detection.STORE_PART": _MACHINE,
+    "runtime.os.detection.MIN_STORE_BYTES": _MACHINE,
+    "scheduler.placement.memory_pressure.MEMORY_LIMIT": _MACHINE,
+    "runtime.os.job_files.OLD_LOG_BYTES": _OLDEST_GO,
+    "runtime.node.logs.WORKER_LOG_BYTES": _OLDEST_GO,
+    "runtime.node.logs.ALL_LOGS_BYTES": _OLDEST_GO,
+    "runtime.os.daemon_log.DAEMON_LOG_BYTES": _OLDEST_GO,
+    "runtime.worker.fork_server.MAX_LINE_BYTES": _OTHER_WAY,
     "storage.sqlite.FLOOR_BYTES": _MACHINE,
     "storage.journal.QUEUE_BYTES": _MACHINE,
     "manifests.patterns.MAX_MEMORY_BYTES": "RE2 does not say how much a pattern needs",
-    "engines.processes.shared_memory.WRITTEN_MAPPINGS": _OTHER_WAY,
-    "engines.embedded.node.composition.FILES_OF_A_WORKER": _PER_PROCESS,
-    "engines.embedded.node.composition.FILES_OF_ITS_OWN": _PER_PROCESS,
+    "runtime.os.shared_memory.WRITTEN_MAPPINGS": _OTHER_WAY,
+    "runtime.node.composition.FILES_OF_A_WORKER": _PER_PROCESS,
+    "runtime.node.composition.FILES_OF_ITS_OWN": _PER_PROCESS,
     "model.system_settings.INLINE_BYTES": _OTHER_WAY,
     "model.system_settings.LINEAGE_BYTES": _OLDEST_GO,
     "model.system_settings.DEAD_ACTORS": _OLDEST_GO,
     "observe.cluster_events.KEEP_EVENTS": _OLDEST_GO,
     "observe.task_journal.KEEP_RUNS": _OLDEST_GO,
     "node.events.KEEP_RUNS": _OLDEST_GO,
-    "plan.run_times.RUNS": _OLDEST_GO,
-    "plan.run_times.KINDS": _OLDEST_GO,
-    "plan.expected.PROMISED": _LATER,
+    "scheduler.forecast.run_times.RUNS": _OLDEST_GO,
+    "scheduler.forecast.run_times.KINDS": _OLDEST_GO,
+    "scheduler.forecast.expected.PROMISED": _LATER,
     "head.gangs.explaining.PLANNED": _LATER,
-    "plan.grid.HORIZON_S": _CLOCK,
+    "scheduler.forecast.grid.HORIZON_S": _CLOCK,
     "objects.pins.MAX_PIN_S": _CLOCK,
     "node.broadcasts.ANSWER_S": _CLOCK,
-    "engines.embedded.daemons.KEEP_LOGS": _OLDEST_GO,
+    "runtime.daemons.starting.KEEP_LOGS": _OLDEST_GO,
     "api.gangs.DEFAULT_GRACE_S": _CLOCK,
     "model.jobs.spec.DEFAULT_GRACE_S": _CLOCK,
     "model.jobs.timing.DEFAULT_WARNING_S": _CLOCK,
@@ -395,13 +395,13 @@ NOT_TRIED = {
     "head.nodes.HealthLimits.reconnect_s": _CLOCK,
     "head.nodes.HealthLimits.misses": _CLOCK,
     "head.nodes.HealthLimits.restored_s": _CLOCK,
-    "engines.embedded.daemons.START_TIMEOUT_S": _CLOCK,
+    "runtime.daemons.starting.START_TIMEOUT_S": _CLOCK,
     "cli.reach.ANSWER_S": _CLOCK,
-    "engines.embedded.gateway.chunks.STALL_S": _CLOCK,
+    "runtime.gateway.chunks.STALL_S": _CLOCK,
     "owner.peers.redialling.GIVE_UP_S": _CLOCK,
     "api.session.ADMITTED_FOR_S": _CLOCK,
     "model.system_settings.STREAM_ITEMS": "so many take minutes: a test sets fewer",
-    "engines.processes.commands.NAMED": "a list of names, and no number",
+    "runtime.os.commands.NAMED": "a list of names, and no number",
 }
 """Why the other rows are not tried here."""
 

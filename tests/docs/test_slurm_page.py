@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.slurm.control import SCONTROL, SEFF
-from phalanx.cli.slurm.main import COMMANDS
-from phalanx.cli.slurm.sacct import SACCT
-from phalanx.cli.slurm.scancel import SCANCEL
-from phalanx.cli.slurm.sinfo import SINFO
-from phalanx.cli.slurm.squeue import SQUEUE
-from phalanx.compat.slurm.options import ALLOCATION, BATCH, RESOURCES, STEP
+from phalanx.adapters.slurm.commands.control import SCONTROL, SEFF
+from phalanx.adapters.slurm.commands.main import COMMANDS
+from phalanx.adapters.slurm.commands.sacct import SACCT
+from phalanx.adapters.slurm.commands.scancel import SCANCEL
+from phalanx.adapters.slurm.commands.sinfo import SINFO
+from phalanx.adapters.slurm.commands.squeue import SQUEUE
+from phalanx.adapters.slurm.options import ALLOCATION, BATCH, RESOURCES, STEP
 
 PAGE = (Path(__file__).parents[2] / "docs" / "slurm.md").read_text()
 SHARED = set(RESOURCES)

@@ -120,7 +120,7 @@ def ends_in_order(lines: list[Line]) -> None:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
-            patch.setattr("phalanx.engines.embedded.visitor.ask_daemon", answer)
+            patch.setattr("phalanx.runtime.daemons.visitor.ask_daemon", answer)
             patch.setattr("time.sleep", wait)
             patch.setattr(Path, "write_bytes", write_inside)
             try:

@@ -175,7 +175,7 @@ def test_errors_print_no_escapes(
         raise ValueError("there is no job \x1b[2Jj")
 
     monkeypatch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
-    monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", answer)
+    monkeypatch.setattr("phalanx.runtime.daemons.visitor.ask_daemon", answer)
     done = CliRunner().invoke(app, ["job", "j"])
     assert done.stderr == "there is no job \\x1b[2Jj\n"
 
@@ -191,7 +191,7 @@ def test_status_prints_no_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Maker(random.Random(1)).value(StatusInfo)
     strange = msgspec.structs.replace(found, address="\x1b[2J\ufeff", groups=[])
     monkeypatch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
-    monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", lambda *asked: strange)
+    monkeypatch.setattr("phalanx.runtime.daemons.visitor.ask_daemon", lambda *asked: strange)
     done = CliRunner().invoke(app, ["status"])
     assert "head at \\x1b[2J\\ufeff, " in done.output
 

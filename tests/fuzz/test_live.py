@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
-from tests.cluster.conftest import new_cluster as new_cluster  # noqa: PLC0414 -- a fixture
 from tests.fuzz.requests import KNOWN, SPECIAL
 from tests.fuzz.running import SECONDS
 from tests.fuzz.test_messages import MESSAGES
 from tests.fuzz.test_requests import OF_CONTROL
 from tests.fuzz.values import Maker
 from tests.polling import eventually
+from tests.system.cluster.conftest import new_cluster as new_cluster  # noqa: PLC0414 -- a fixture
 
 import phalanx
 from phalanx.api.session import running_engine

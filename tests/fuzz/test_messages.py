@@ -22,13 +22,13 @@ from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.options import SpillOptions
 from phalanx.node.usage import NoUsageMeter
-from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import PrepareBundles, Prepared, StartMember
 from phalanx.protocol.cluster_messages import ActorRefused, Expelled, Joined, PlaceActor, Reported
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.messages import PROTOCOL_VERSION, Message
 from phalanx.protocol.node_messages import LeaseWanted
-from phalanx.resources.instances import NodeResources
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 ID = "6e" * 28
 PREFIX = node_prefix(ID)

@@ -9,14 +9,14 @@ import random
 from typing import Any
 
 import pytest
-from tests.engine.small_world import Owner, Wire, template
 from tests.fuzz.running import try_out
 from tests.fuzz.test_messages import MESSAGES
 from tests.fuzz.values import Known, Maker
+from tests.unit.owner.small_world import Owner, Wire, template
 
-from phalanx.engines.embedded.client.incoming import _NODE_ONLY, Incoming
 from phalanx.protocol.messages import Hello
 from phalanx.protocol.node_messages import LeaseDue
+from phalanx.runtime.driver.incoming import _NODE_ONLY, Incoming
 
 ME, PEER, NODE = bytes([1] * 12 + [1, 0, 0, 0]), bytes([2] * 12 + [1, 0, 0, 0]), bytes(16)
 KNOWN: Known = {

@@ -14,14 +14,9 @@ from tests.fuzz.running import try_out
 from tests.fuzz.test_messages import KNOWN, Peer, Place
 from tests.fuzz.values import Maker
 from tests.fuzz.world import is_meant
-from tests.gangs.head_world import World
+from tests.unit.head.gangs.head_world import World
 
-from phalanx.engines.embedded.gateway.chunks import GET_BYTES, encode_get
-from phalanx.engines.embedded.gateway.links import Link
-from phalanx.engines.embedded.gateway.object_files import ObjectFiles
-from phalanx.engines.embedded.gateway.serving import Serving
-from phalanx.engines.processes.session import Session
-from phalanx.engines.ray.scheduler.batch_requests import BatchRequests
+from phalanx.adapters.ray.scheduler.batch_requests import BatchRequests
 from phalanx.protocol.handshake import Status
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests import node as node_requests
@@ -35,6 +30,11 @@ from phalanx.protocol.requests.request import (
     encode_request,
     read_result,
 )
+from phalanx.runtime.gateway.chunks import GET_BYTES, encode_get
+from phalanx.runtime.gateway.links import Link
+from phalanx.runtime.gateway.object_files import ObjectFiles
+from phalanx.runtime.gateway.serving import Serving
+from phalanx.runtime.os.session import Session
 
 Said = tuple[str, Request[Any]]
 OF_NODE = [

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.head.making import make_control
+from tests.unit.head.making import make_control
 
 import phalanx
 from phalanx.errors import SystemFailureError

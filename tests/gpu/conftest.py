@@ -10,7 +10,7 @@ from typing import Any
 
 import pynvml
 import pytest
-from tests.cli.conftest import Machine
+from tests.system.cli.conftest import Machine
 
 PROGRAM = str(Path(__file__).with_name("program.py"))
 

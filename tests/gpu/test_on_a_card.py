@@ -59,7 +59,7 @@ def _readers(machine: Any) -> list[int]:
         except OSError:
             continue
         home = f"HOME={machine.home}".encode()
-        if b"phalanx.engines.devices.process" in words and home in variables:
+        if b"phalanx.runtime.devices.process" in words and home in variables:
             found.append(int(pid))
     return found
 

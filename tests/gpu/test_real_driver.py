@@ -7,12 +7,12 @@ from typing import Any
 import pynvml
 import pytest
 from tests.polling import eventually
-from tests.resources.nvml_recording import RecordedDriver, RecordingDriver
+from tests.unit.scheduler.devices.nvml_recording import RecordedDriver, RecordingDriver
 
-from phalanx.engines.detection import detect
-from phalanx.engines.devices.nvml import NvmlReader
 from phalanx.observe.device_health import OK, HealthMachine
 from phalanx.observe.devices import DeviceSample
+from phalanx.runtime.devices.nvml import NvmlReader
+from phalanx.runtime.os.detection import detect
 
 MIB = 1 << 20
 

@@ -14,10 +14,15 @@ import ray
 from tests.polling import eventually
 from tests.present import present
 
+from phalanx.adapters.ray.scheduler.client import SchedulerClient
+from phalanx.adapters.ray.scheduler.options import (
+    NAMESPACE,
+    NODE_AGENT,
+    SCHEDULER,
+    SchedulerOptions,
+)
 from phalanx.api.job import Job
 from phalanx.api.jobs import SETTLED, job_manifest, manifest_objects
-from phalanx.engines.ray.scheduler.client import SchedulerClient
-from phalanx.engines.ray.scheduler.options import NAMESPACE, NODE_AGENT, SCHEDULER, SchedulerOptions
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import ListGangs

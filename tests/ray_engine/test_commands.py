@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from phalanx.engines.ray.scheduler.kv_shard import KvShard
-from phalanx.engines.ray.scheduler.ray_calls import InternalKv
+from phalanx.adapters.ray.scheduler.kv_shard import KvShard
+from phalanx.adapters.ray.scheduler.ray_calls import InternalKv
 from phalanx.storage.storage import Storage
 
 from .cluster import PATIENCE_S, Phalanx, ray_node

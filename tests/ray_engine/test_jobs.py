@@ -13,8 +13,8 @@ import pytest
 import ray
 from tests.polling import eventually
 
+from phalanx.adapters.ray.scheduler.ray_groups import RayGroups
 from phalanx.api.job import Job
-from phalanx.engines.ray.scheduler.ray_groups import RayGroups
 from phalanx.errors import GangInfeasibleError, JobNotFoundError, QueueUnavailableError
 from phalanx.model.jobs.gang_view import GangView
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain

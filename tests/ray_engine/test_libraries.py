@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from phalanx.compat.libraries import CHECKED
+from phalanx.adapters.ray.libraries import CHECKED
 
 pytest.importorskip("pyarrow", reason="Tune needs the extra `libraries`")
 _LIMIT_S = 400

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.engines.ray.scheduler import node_agents
-from phalanx.engines.ray.scheduler.node_agents import ACKS_WAIT_S, NodeAgents
+from phalanx.adapters.ray.scheduler import node_agents
+from phalanx.adapters.ray.scheduler.node_agents import ACKS_WAIT_S, NodeAgents
 from phalanx.protocol.bundle_messages import CommitBundles
 from phalanx.protocol.cluster_messages import Acked
 from phalanx.protocol.frames import decode_body

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.engines.ray import preflight
-from phalanx.engines.ray.preflight import check_reachable, check_version, said
+from phalanx.adapters.ray.engine import preflight
+from phalanx.adapters.ray.engine.preflight import check_reachable, check_version, said
 from phalanx.errors import AuthenticationError
 
 

@@ -430,7 +430,7 @@ def test_commands_run_as_jobs(program, tmp_path):
 
 
 def test_the_key_value_table_is_the_clusters(program):
-    table = importlib.import_module("phalanx.compat.ray_modules.internal_kv")
+    table = importlib.import_module("phalanx.adapters.ray.modules.internal_kv")
     assert not table._internal_kv_put(b"key", b"one", namespace=b"test")
     assert table._internal_kv_put(b"key", b"two", overwrite=False, namespace=b"test")
     assert table._internal_kv_get(b"key", namespace=b"test") == b"one"

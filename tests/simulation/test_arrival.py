@@ -12,15 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 from phalanx.cli.commands import app
-from phalanx.policies.fragmentation.shape import Shape
-from phalanx.sim.arrival.experiment import ArrivalRun, run_arrivals
-from phalanx.sim.arrival.reproduce import MEASURES, PUBLISHED, differences, table
-from phalanx.sim.arrival.synthetic import FORMS, synthetic_jobs
-from phalanx.sim.arrival.workload import draw_workload
-from phalanx.sim.benchmark import run as run_benchmark
-from phalanx.sim.over_time import interval_means
-from phalanx.sim.traces.reading import read_jobs, read_nodes
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx.scheduler.placement.fragmentation.shape import Shape
+from phalanx_benchmarks.simulating import run as run_benchmark
+from phalanx_research.arrival.experiment import ArrivalRun, run_arrivals
+from phalanx_research.arrival.reproduce import MEASURES, PUBLISHED, differences, table
+from phalanx_research.arrival.synthetic import FORMS, synthetic_jobs
+from phalanx_research.arrival.workload import draw_workload
+from phalanx_research.over_time import interval_means
+from phalanx_research.traces.reading import read_jobs, read_nodes
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 NODES_FILE = TRACES / "openb_node_list_gpu_node.csv.gz"

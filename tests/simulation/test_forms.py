@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.policies.fragmentation import scarcity
-from phalanx.policies.fragmentation.nodes import GpuNodes
-from phalanx.policies.fragmentation.published import BestFit, DotProd
-from phalanx.policies.fragmentation.shape import Shape
-from phalanx.sim.arrival import forms
-from phalanx.sim.arrival.synthetic import FORMS
-from phalanx.sim.traces.reading import read_nodes
+from phalanx.scheduler.placement.fragmentation import scarcity
+from phalanx.scheduler.placement.fragmentation.nodes import GpuNodes
+from phalanx.scheduler.placement.fragmentation.published import BestFit, DotProd
+from phalanx.scheduler.placement.fragmentation.shape import Shape
+from phalanx_research.arrival import forms
+from phalanx_research.arrival.synthetic import FORMS
+from phalanx_research.traces.reading import read_nodes
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 

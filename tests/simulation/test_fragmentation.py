@@ -10,12 +10,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from phalanx.policies.fragmentation.catalogue import POLICIES, UnknownPolicyError, maker_of
-from phalanx.policies.fragmentation.measure import Fragmentation
-from phalanx.policies.fragmentation.mix import Mix, typical_mix
-from phalanx.policies.fragmentation.nodes import GpuNodes
-from phalanx.policies.fragmentation.placer import Placer
-from phalanx.policies.fragmentation.shape import Shape
+from phalanx.scheduler.placement.fragmentation.catalogue import (
+    POLICIES,
+    UnknownPolicyError,
+    maker_of,
+)
+from phalanx.scheduler.placement.fragmentation.measure import Fragmentation
+from phalanx.scheduler.placement.fragmentation.mix import Mix, typical_mix
+from phalanx.scheduler.placement.fragmentation.nodes import GpuNodes
+from phalanx.scheduler.placement.fragmentation.placer import Placer
+from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 MODELS = ("A", "B", "C")
 SHAPES = st.one_of(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phalanx.batch.config import parse_volcano
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import (
+from phalanx.scheduler.cycle.config import parse_volcano
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import (
     Affinity,
     Match,
     NodeSpec,
@@ -17,11 +17,11 @@ from phalanx.batch.specs import (
     Snapshot,
     TaskSpec,
 )
-from phalanx.batch.specs import Shape as Request
-from phalanx.policies.fragmentation.catalogue import POLICIES, maker_of
-from phalanx.policies.fragmentation.nodes import GpuNodes
-from phalanx.policies.fragmentation.placer import Placer
-from phalanx.policies.fragmentation.shape import Shape
+from phalanx.scheduler.cycle.specs import Shape as Request
+from phalanx.scheduler.placement.fragmentation.catalogue import POLICIES, maker_of
+from phalanx.scheduler.placement.fragmentation.nodes import GpuNodes
+from phalanx.scheduler.placement.fragmentation.placer import Placer
+from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 GPU = "nvidia.com/gpu"
 MIB = 2.0**20

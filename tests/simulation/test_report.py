@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from phalanx.sim.report.heat import heat_map
-from phalanx.sim.report.page import report_page
-from phalanx.sim.report.run import Curve, HeatNode, ReportRun
-from phalanx.sim.report.scales import (
+from phalanx_research.report.heat import heat_map
+from phalanx_research.report.page import report_page
+from phalanx_research.report.run import Curve, HeatNode, ReportRun
+from phalanx_research.report.scales import (
     Scale,
     bounds,
     decade_ticks,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from phalanx.sim.traces.frames import frame_of, jobs_from_frame, nodes_from_frame
-from phalanx.sim.traces.reading import read_jobs, read_nodes
-from phalanx.sim.traces.records import TraceError, TraceJob, TraceNode
+from phalanx_research.traces.frames import frame_of, jobs_from_frame, nodes_from_frame
+from phalanx_research.traces.reading import read_jobs, read_nodes
+from phalanx_research.traces.records import TraceError, TraceJob, TraceNode
 
 MULTI = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"
 OPENB = MULTI[:-1] + ",gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"

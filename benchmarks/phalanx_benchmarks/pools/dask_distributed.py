@@ -7,7 +7,7 @@ from typing import Any
 
 import distributed
 
-from phalanx.bench.pools.pool import CPUS
+from phalanx_benchmarks.pools.pool import CPUS
 
 
 class _Dask:

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from phalanx.bench.row import Api, start
+from phalanx_benchmarks.row import Api, start
 
 
 class Engine:

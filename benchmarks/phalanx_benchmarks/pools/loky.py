@@ -8,8 +8,8 @@ from typing import Any
 import joblib
 from joblib.externals import loky
 
-from phalanx.bench.pools.futures import Futures
-from phalanx.bench.pools.pool import CPUS
+from phalanx_benchmarks.pools.futures import Futures
+from phalanx_benchmarks.pools.pool import CPUS
 
 
 class _Joblib(Futures):

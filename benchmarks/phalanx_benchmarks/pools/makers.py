@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from phalanx.bench.pools.pool import Pool
+from phalanx_benchmarks.pools.pool import Pool
 
 
 def maker_of(system: str) -> Callable[[], Pool]:
@@ -14,22 +14,22 @@ def maker_of(system: str) -> Callable[[], Pool]:
     maker: Callable[[], Pool]
     match system:
         case "phalanx" | "ray":
-            from phalanx.bench.pools.engines import Engine
+            from phalanx_benchmarks.pools.engines import Engine
 
             api = importlib.import_module(system)
 
             def maker() -> Pool:
                 return Engine(api)
         case "multiprocessing":
-            from phalanx.bench.pools.stdlib import multiprocessing_pool as maker
+            from phalanx_benchmarks.pools.stdlib import multiprocessing_pool as maker
         case "concurrent.futures":
-            from phalanx.bench.pools.stdlib import process_pool_executor as maker
+            from phalanx_benchmarks.pools.stdlib import process_pool_executor as maker
         case "joblib":
-            from phalanx.bench.pools.loky import make as maker
+            from phalanx_benchmarks.pools.loky import make as maker
         case "dask":
-            from phalanx.bench.pools.dask_distributed import make as maker
+            from phalanx_benchmarks.pools.dask_distributed import make as maker
         case "parsl":
-            from phalanx.bench.pools.parsl_htex import make as maker
+            from phalanx_benchmarks.pools.parsl_htex import make as maker
         case _:
             raise ValueError(f"no system is called {system!r}")
     return maker

@@ -11,7 +11,7 @@ from parsl.config import Config
 from parsl.executors import HighThroughputExecutor
 from parsl.providers import LocalProvider
 
-from phalanx.bench.pools.pool import CPUS
+from phalanx_benchmarks.pools.pool import CPUS
 
 
 class _Parsl:

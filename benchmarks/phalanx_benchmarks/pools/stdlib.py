@@ -7,8 +7,8 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from phalanx.bench.pools.futures import Futures
-from phalanx.bench.pools.pool import CPUS
+from phalanx_benchmarks.pools.futures import Futures
+from phalanx_benchmarks.pools.pool import CPUS
 
 CHUNK = 100
 """Items of a map that travel together: `multiprocessing.Pool` chooses such a number by itself."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from phalanx.bench.row import Row
-from phalanx.bench.rows import (
+from phalanx_benchmarks.row import Row
+from phalanx_benchmarks.rows import (
     actors,
     clusters,
     floors,

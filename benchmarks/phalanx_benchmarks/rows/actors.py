@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.bench.row import Api, Build, loop
+from phalanx_benchmarks.row import Api, Build, loop
 
 MANY = (os.cpu_count() or 2) // 2 or 1
 """How many actors `n` stands for."""

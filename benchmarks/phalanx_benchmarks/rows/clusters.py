@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.bench.measure import Effort, seconds
-from phalanx.bench.row import Api, release
+from phalanx_benchmarks.measure import Effort, seconds
+from phalanx_benchmarks.row import Api, release
 
 NODES = 4
 CPUS = 16

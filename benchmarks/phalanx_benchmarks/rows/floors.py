@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.bench.measure import Effort, rates
-from phalanx.bench.row import FLOOR, Api, Row
+from phalanx_benchmarks.measure import Effort, rates
+from phalanx_benchmarks.row import FLOOR, Api, Row
 
 COPIES = (
     "plain memory copy, a process on every core, to new pages",

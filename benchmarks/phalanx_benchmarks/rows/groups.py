@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from phalanx.bench.row import Api, loop
+from phalanx_benchmarks.row import Api, loop
 
 GROUPS = 100
 

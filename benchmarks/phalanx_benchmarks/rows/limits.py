@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.bench.measure import Effort, seconds
-from phalanx.bench.row import Api, release
+from phalanx_benchmarks.measure import Effort, seconds
+from phalanx_benchmarks.row import Api, release
 
 ARGUMENTS = 10_000
 RESULTS = 3_000

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import psutil
 
-from phalanx.bench.measure import Effort
-from phalanx.bench.row import Api, Row
-from phalanx.bench.rows.tasks import small_task
+from phalanx_benchmarks.measure import Effort
+from phalanx_benchmarks.row import Api, Row
+from phalanx_benchmarks.rows.tasks import small_task
 
 MIB = 1024 * 1024
 AT_ONCE = 100_000

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from phalanx.bench.row import Api, loop
-from phalanx.bench.rows.floors import COPIES
+from phalanx_benchmarks.row import Api, loop
+from phalanx_benchmarks.rows.floors import COPIES
 
 LARGE = 100 * 1024 * 1024
 """Elements of eight bytes: the array that Ray's benchmark counts as 0.8 GB. Ones and not zeros, so

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.bench.measure import Effort, rates
-from phalanx.bench.pools.pool import Pool
-from phalanx.bench.row import POOLS, Row
+from phalanx_benchmarks.measure import Effort, rates
+from phalanx_benchmarks.pools.pool import Pool
+from phalanx_benchmarks.row import POOLS, Row
 
 THOUSAND = 1000
 KIB = 1024

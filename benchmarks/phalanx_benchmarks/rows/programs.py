@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.bench.row import PROGRAMS, Api, loop
-from phalanx.bench.rows.tasks import small_task
+from phalanx_benchmarks.row import PROGRAMS, Api, loop
+from phalanx_benchmarks.rows.tasks import small_task
 
 MIB_OF_FLOATS = 1024 * 1024 // 8
 HUNDRED = 100

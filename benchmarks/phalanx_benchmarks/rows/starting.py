@@ -7,9 +7,9 @@ import sys
 import time
 from typing import Any
 
-from phalanx.bench.measure import Effort, rates, seconds
-from phalanx.bench.row import Api, Row, start
-from phalanx.bench.rows.tasks import small_task
+from phalanx_benchmarks.measure import Effort, rates, seconds
+from phalanx_benchmarks.row import Api, Row, start
+from phalanx_benchmarks.rows.tasks import small_task
 
 
 def _init(api: Api, effort: Effort) -> list[float]:

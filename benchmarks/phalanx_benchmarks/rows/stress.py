@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.bench.measure import Effort, seconds
-from phalanx.bench.row import Api, release
-from phalanx.bench.rows.clusters import cluster_of
+from phalanx_benchmarks.measure import Effort, seconds
+from phalanx_benchmarks.row import Api, release
+from phalanx_benchmarks.rows.clusters import cluster_of
 
 PARENTS, CHILDREN, ROUNDS, PINGS = 3, 3, 10, 10
 DEATHS = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.bench.row import Api, loop
+from phalanx_benchmarks.row import Api, loop
 
 CLIENTS = 4
 TASKS_OF_A_CLIENT = 1_000

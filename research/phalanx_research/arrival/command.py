@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from phalanx.batch.config import parse_volcano
-from phalanx.batch.registry import known_plugins
 from phalanx.errors import BatchFileError
-from phalanx.policies.fragmentation.catalogue import RECOMMENDED, maker_of
-from phalanx.sim.arrival.experiment import ArrivalRun, run_arrivals
-from phalanx.sim.arrival.workload import draw_workload
-from phalanx.sim.report.run import Curve, HeatNode, ReportRun
-from phalanx.sim.timed import CLASSIC, WorkloadError
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx.scheduler.cycle.config import parse_volcano
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.placement.fragmentation.catalogue import RECOMMENDED, maker_of
+from phalanx_research.arrival.experiment import ArrivalRun, run_arrivals
+from phalanx_research.arrival.workload import draw_workload
+from phalanx_research.report.run import Curve, HeatNode, ReportRun
+from phalanx_research.timed import CLASSIC, WorkloadError
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 PLUGIN = "fragmentation"
 ARGUMENT = "fragmentation.policy"

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phalanx.policies.fragmentation.catalogue import maker_of
-from phalanx.policies.fragmentation.measure import Fragmentation
-from phalanx.policies.fragmentation.mix import typical_mix
-from phalanx.policies.fragmentation.nodes import Floats, Ints
-from phalanx.policies.fragmentation.placer import Placer
-from phalanx.sim.arrival.workload import Workload
-from phalanx.sim.timed import WorkloadError
+from phalanx.scheduler.placement.fragmentation.catalogue import maker_of
+from phalanx.scheduler.placement.fragmentation.measure import Fragmentation
+from phalanx.scheduler.placement.fragmentation.mix import typical_mix
+from phalanx.scheduler.placement.fragmentation.nodes import Floats, Ints
+from phalanx.scheduler.placement.fragmentation.placer import Placer
+from phalanx_research.arrival.workload import Workload
+from phalanx_research.timed import WorkloadError
 
 PROGRESS_EVERY = 256
 """Arrivals between two reports of progress."""

@@ -16,13 +16,13 @@ from itertools import accumulate
 from pathlib import Path
 from statistics import fmean, stdev
 
-from phalanx.policies.fragmentation import scarcity
-from phalanx.sim.arrival.experiment import run_arrivals
-from phalanx.sim.arrival.reproduce import INFLATE
-from phalanx.sim.arrival.synthetic import FORMS, synthetic_jobs
-from phalanx.sim.arrival.workload import draw_workload
-from phalanx.sim.traces.reading import read_jobs, read_nodes
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx.scheduler.placement.fragmentation import scarcity
+from phalanx_research.arrival.experiment import run_arrivals
+from phalanx_research.arrival.reproduce import INFLATE
+from phalanx_research.arrival.synthetic import FORMS, synthetic_jobs
+from phalanx_research.arrival.workload import draw_workload
+from phalanx_research.traces.reading import read_jobs, read_nodes
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 POLICIES = ("firstfit", "fgd", "scarcity")
 HALVES = ("choosing", "judging")

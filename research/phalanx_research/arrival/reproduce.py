@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
-from phalanx.sim.arrival.experiment import run_arrivals
-from phalanx.sim.arrival.workload import draw_workload
-from phalanx.sim.traces.reading import read_jobs, read_nodes
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx_research.arrival.experiment import run_arrivals
+from phalanx_research.arrival.workload import draw_workload
+from phalanx_research.traces.reading import read_jobs, read_nodes
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 SEEDS = tuple(range(42, 52))
 INFLATE = 1.3

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 FORMS = (
     *(f"cpu{permille:03}" for permille in (50, 100, 200, 250)),

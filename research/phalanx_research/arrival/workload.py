@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phalanx.policies.fragmentation.nodes import GpuNodes
-from phalanx.policies.fragmentation.shape import Shape
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx.scheduler.placement.fragmentation.nodes import GpuNodes
+from phalanx.scheduler.placement.fragmentation.shape import Shape
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 
 @dataclass(frozen=True, kw_only=True)

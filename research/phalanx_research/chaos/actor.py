@@ -12,12 +12,12 @@ from phalanx.objects.reference import ObjectRef
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import Call, Task
 from phalanx.protocol.node_messages import ActorReady, CreateActor
-from phalanx.sim.chaos.network import End
-from phalanx.sim.chaos.promises import Promises, Worker
-from phalanx.sim.chaos.running import Body, Running
 from phalanx.worker.actor_calls import ActorCalls
 from phalanx.worker.assigned import AssignedWork, Connection, Entry, Key
 from phalanx.worker.context import TaskContext, lease_info
+from phalanx_research.chaos.network import End
+from phalanx_research.chaos.promises import Promises, Worker
+from phalanx_research.chaos.running import Body, Running
 
 CONSTRUCT_S = 0.01
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.cluster import Cluster
 from phalanx.head.gangs.gang_scheduler import GangScheduler
-from phalanx.sim.chaos.broken import Broken
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx_research.chaos.broken import Broken
 
 BOOKS = ("idle", "used", "releasing", "future", "asked", "seats")
 

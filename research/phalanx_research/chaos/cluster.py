@@ -5,20 +5,20 @@ from __future__ import annotations
 import random
 
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
-from phalanx.sim.chaos.broken import Broken
-from phalanx.sim.chaos.disk import SimDisk
-from phalanx.sim.chaos.driver import SimDriver
-from phalanx.sim.chaos.head import SimHead
-from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.hosts import Host
-from phalanx.sim.chaos.kernel import Kernel
-from phalanx.sim.chaos.network import Network
-from phalanx.sim.chaos.node import SimNode
-from phalanx.sim.chaos.options import Options
-from phalanx.sim.chaos.promises import Promises
 from phalanx.storage.errors import WritesLostError
 from phalanx.storage.memory import MemoryMark, MemoryShard
 from phalanx.storage.storage import Storage
+from phalanx_research.chaos.broken import Broken
+from phalanx_research.chaos.disk import SimDisk
+from phalanx_research.chaos.driver import SimDriver
+from phalanx_research.chaos.head import SimHead
+from phalanx_research.chaos.history import History
+from phalanx_research.chaos.hosts import Host
+from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.chaos.network import Network
+from phalanx_research.chaos.node import SimNode
+from phalanx_research.chaos.options import Options
+from phalanx_research.chaos.promises import Promises
 
 _RESTART_S = 1.0
 """A node that has ended itself is started anew after so long."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phalanx.errors import PhalanxError
-from phalanx.sim.chaos.run import Result, try_seed
-from phalanx.sim.chaos.story import line
+from phalanx_research.chaos.run import Result, try_seed
+from phalanx_research.chaos.story import line
 
 Write = Callable[[str], None]
 

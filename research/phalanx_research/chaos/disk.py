@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from phalanx.sim.chaos.hosts import Host
 from phalanx.storage.errors import StorageFullError
 from phalanx.storage.journal import LOOK_S, Durable
 from phalanx.storage.memory import MemoryDisk
 from phalanx.storage.shard import Batch, Head, Row
 from phalanx.storage.storage import Storage
+from phalanx_research.chaos.hosts import Host
 
 LATEST = 5
 

@@ -18,12 +18,12 @@ from phalanx.protocol.node_messages import Ask, Reply, Stop
 from phalanx.protocol.requests.actors import ActorSpec
 from phalanx.protocol.requests.node import RegisterDriver
 from phalanx.protocol.requests.request import encode_request, read_result
-from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.hosts import Host
-from phalanx.sim.chaos.network import End, Message, Network
-from phalanx.sim.chaos.process import SimProcess
-from phalanx.sim.chaos.promises import Promises
-from phalanx.sim.chaos.work import Label, Work
+from phalanx_research.chaos.history import History
+from phalanx_research.chaos.hosts import Host
+from phalanx_research.chaos.network import End, Message, Network
+from phalanx_research.chaos.process import SimProcess
+from phalanx_research.chaos.promises import Promises
+from phalanx_research.chaos.work import Label, Work
 
 Refs = list[ObjectRef[Any]]
 _TRY_AGAIN_S = 1.0

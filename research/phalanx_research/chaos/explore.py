@@ -1,6 +1,6 @@
 """`make explore`: random seeds until the time is over; a failing one is written down.
 
-    python -m phalanx.sim.chaos.explore [--seconds 60] [--found FILE]
+    python -m phalanx_research.chaos.explore [--seconds 60] [--found FILE]
 
 The exit code is 1 when a seed failed.
 """
@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from phalanx.sim.chaos.run import Result, try_seed
+from phalanx_research.chaos.run import Result, try_seed
 
 LARGEST_SEED = 2**31
 

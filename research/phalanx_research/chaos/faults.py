@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 
 from phalanx.observe.device_health import REBOOT, RECOVERY
-from phalanx.sim.chaos.cluster import Cluster
-from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.hosts import Host
-from phalanx.sim.chaos.kernel import Kernel
-from phalanx.sim.chaos.network import Network
-from phalanx.sim.chaos.options import Options
+from phalanx_research.chaos.cluster import Cluster
+from phalanx_research.chaos.history import History
+from phalanx_research.chaos.hosts import Host
+from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.chaos.network import Network
+from phalanx_research.chaos.options import Options
 
 MESSAGE_FAULTS = frozenset({"lose", "twice", "late"})
 """Faults of single messages, which the head's shell meets all the time."""

@@ -15,8 +15,8 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.messages import SHARED, Value
 from phalanx.protocol.node_messages import Dropped, GivenBack, Sealed
-from phalanx.sim.chaos.hosts import Host
-from phalanx.sim.chaos.network import End, Network
+from phalanx_research.chaos.hosts import Host
+from phalanx_research.chaos.network import End, Network
 
 SIZE_BYTES = 1000
 _COPY_S = 0.01

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.sim.chaos.broken import Broken, group_name
-from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.truth import DONE, Key, Promise
+from phalanx_research.chaos.broken import Broken, group_name
+from phalanx_research.chaos.history import History
+from phalanx_research.chaos.truth import DONE, Key, Promise
 
 
 class GangPromise(msgspec.Struct, kw_only=True):

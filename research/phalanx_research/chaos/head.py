@@ -23,16 +23,16 @@ from phalanx.protocol.bundle_messages import (
 from phalanx.protocol.cluster_messages import Reported
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.messages import Hello
-from phalanx.sim.chaos.broken import Broken, group_name
-from phalanx.sim.chaos.cache_check import check_cache
-from phalanx.sim.chaos.disk import SimDisk, SimJournal
-from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.hosts import Host, raise_defect
-from phalanx.sim.chaos.network import End, Message, Network
-from phalanx.sim.chaos.options import Options
-from phalanx.sim.chaos.promises import Promises
 from phalanx.storage.memory import MemoryMark, MemoryShard
 from phalanx.storage.storage import Storage
+from phalanx_research.chaos.broken import Broken, group_name
+from phalanx_research.chaos.cache_check import check_cache
+from phalanx_research.chaos.disk import SimDisk, SimJournal
+from phalanx_research.chaos.history import History
+from phalanx_research.chaos.hosts import Host, raise_defect
+from phalanx_research.chaos.network import End, Message, Network
+from phalanx_research.chaos.options import Options
+from phalanx_research.chaos.promises import Promises
 
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
 """What the control store says again until it is answered: it may be lost, late, and come twice."""

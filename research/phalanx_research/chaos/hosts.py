@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from phalanx.sim.chaos.broken import Broken
-from phalanx.sim.chaos.kernel import Action, Kernel
+from phalanx_research.chaos.broken import Broken
+from phalanx_research.chaos.kernel import Action, Kernel
 
 _READS_S = 0.001
 

@@ -41,9 +41,9 @@ from phalanx.protocol.requests.jobs import (
     Manifest,
     UpdateJob,
 )
-from phalanx.sim.chaos.driver import SimDriver
-from phalanx.sim.chaos.members import WORK
-from phalanx.sim.chaos.options import Options
+from phalanx_research.chaos.driver import SimDriver
+from phalanx_research.chaos.members import WORK
+from phalanx_research.chaos.options import Options
 
 Later = Callable[[float, Callable[[], None]], None]
 

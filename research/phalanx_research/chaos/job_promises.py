@@ -16,8 +16,8 @@ from phalanx.model.jobs.dependencies import AFTER, AFTER_CORR, AFTER_OK, SINGLET
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.bundle_messages import MemberNews, StartMember
-from phalanx.sim.chaos.broken import Broken
-from phalanx.sim.chaos.history import History
+from phalanx_research.chaos.broken import Broken
+from phalanx_research.chaos.history import History
 
 SLOWEST = 0.9
 """Clocks of machines differ by less."""

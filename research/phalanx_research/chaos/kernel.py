@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from phalanx.sim.chaos.broken import Broken
+from phalanx_research.chaos.broken import Broken
 
 STORM_S, STORM = 0.1, 20_000
 """Who does more than so much within so short a time does nothing else any more."""

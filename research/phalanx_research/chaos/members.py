@@ -8,8 +8,8 @@ from functools import partial
 
 from phalanx.model.exit_codes import KILLED, SIGNALLED
 from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
-from phalanx.sim.chaos.hosts import Host
-from phalanx.sim.chaos.job_promises import JobPromises
+from phalanx_research.chaos.hosts import Host
+from phalanx_research.chaos.job_promises import JobPromises
 
 WORK = "work"
 """The simulated command: `work MEAN_S FAILS` runs for a time around MEAN_S seconds, and exits

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.handshake import Status
-from phalanx.sim.chaos.hosts import Host
-from phalanx.sim.chaos.kernel import Kernel
-from phalanx.sim.chaos.options import NetworkOptions
+from phalanx_research.chaos.hosts import Host
+from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.chaos.options import NetworkOptions
 
 Message = Any
 Pair = tuple[str, str]

@@ -17,17 +17,17 @@ from phalanx.observe.devices import DeviceSample
 from phalanx.observe.log_lines import INFO
 from phalanx.protocol.bundle_messages import CommitBundles, PrepareBundles
 from phalanx.protocol.gateway_messages import Pulled
-from phalanx.resources.instances import NodeResources
-from phalanx.sim.chaos.driver import SimDriver
-from phalanx.sim.chaos.files import SIZE_BYTES, NodeFiles, SimTransfers
-from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.hosts import Host, raise_defect
-from phalanx.sim.chaos.members import NoJobFiles, NoMemoryMeter, SimCommands
-from phalanx.sim.chaos.network import End, Message, Network
-from phalanx.sim.chaos.options import Options
-from phalanx.sim.chaos.processes import NoLogs, SimWorkers
-from phalanx.sim.chaos.promises import Promises
-from phalanx.sim.chaos.worker import SimWorker
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx_research.chaos.driver import SimDriver
+from phalanx_research.chaos.files import SIZE_BYTES, NodeFiles, SimTransfers
+from phalanx_research.chaos.history import History
+from phalanx_research.chaos.hosts import Host, raise_defect
+from phalanx_research.chaos.members import NoJobFiles, NoMemoryMeter, SimCommands
+from phalanx_research.chaos.network import End, Message, Network
+from phalanx_research.chaos.options import Options
+from phalanx_research.chaos.processes import NoLogs, SimWorkers
+from phalanx_research.chaos.promises import Promises
+from phalanx_research.chaos.worker import SimWorker
 
 BUSY_PORTS = 0.1
 """How often somebody else listens where a gang wants to."""

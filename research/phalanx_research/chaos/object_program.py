@@ -15,9 +15,9 @@ from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import FAILED, Value
 from phalanx.protocol.requests.actors import ActorSpec
-from phalanx.sim.chaos.driver import SimDriver
-from phalanx.sim.chaos.options import Options
-from phalanx.sim.chaos.work import DIES, RAISES, RETURNS, OtherError, Outcome, Raised, Work
+from phalanx_research.chaos.driver import SimDriver
+from phalanx_research.chaos.options import Options
+from phalanx_research.chaos.work import DIES, RAISES, RETURNS, OtherError, Outcome, Raised, Work
 
 Later = Callable[[float, Callable[[], None]], None]
 Refs = list[ObjectRef[Any]]

@@ -14,8 +14,8 @@ import msgspec
 
 from phalanx.head.nodes import MIN_SILENCE_S, HealthLimits
 from phalanx.node.options import SpillOptions
-from phalanx.policies.placement_policy import PlacementPolicy
-from phalanx.sim.chaos.kernel import Kernel
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
+from phalanx_research.chaos.kernel import Kernel
 
 _Number = TypeVar("_Number", int, float)
 

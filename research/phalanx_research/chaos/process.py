@@ -15,12 +15,12 @@ from phalanx.owner.transport import Connection
 from phalanx.protocol.messages import FAILED, SHARED, CancelOwned, Done, Value
 from phalanx.protocol.node_messages import GivenBack, Used
 from phalanx.protocol.requests.node import PullObject
-from phalanx.sim.chaos.files import SIZE_BYTES, ProcessFiles
-from phalanx.sim.chaos.hosts import Host
-from phalanx.sim.chaos.network import End, Message, Network
-from phalanx.sim.chaos.promises import Promises
-from phalanx.sim.chaos.running import Resume, Wait
-from phalanx.sim.chaos.work import Outcome
+from phalanx_research.chaos.files import SIZE_BYTES, ProcessFiles
+from phalanx_research.chaos.hosts import Host
+from phalanx_research.chaos.network import End, Message, Network
+from phalanx_research.chaos.promises import Promises
+from phalanx_research.chaos.running import Resume, Wait
+from phalanx_research.chaos.work import Outcome
 
 MIN_TICK_S = 0.05
 

@@ -8,8 +8,8 @@ from functools import partial
 
 from phalanx.observe.log_lines import LogPiece
 from phalanx.protocol.node_messages import LogLine
-from phalanx.sim.chaos.hosts import Host
-from phalanx.sim.chaos.worker import SimWorker
+from phalanx_research.chaos.hosts import Host
+from phalanx_research.chaos.worker import SimWorker
 
 _SIGNAL_S = 0.001
 _REAP_S = 0.002

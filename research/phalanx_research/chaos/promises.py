@@ -26,17 +26,17 @@ from phalanx.owner.tasks.records import PendingTask, Template
 from phalanx.owner.tasks.timeouts import KILL_GRACE_S
 from phalanx.protocol.messages import FAILED, SHARED, Call, Cancel, Task, Value
 from phalanx.protocol.node_messages import CreateActor
-from phalanx.sim.chaos.broken import Broken
-from phalanx.sim.chaos.gang_promises import GangPromises
-from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.job_promises import JobPromises
-from phalanx.sim.chaos.kernel import Kernel
-from phalanx.sim.chaos.network import Network
-from phalanx.sim.chaos.reads import Reads
-from phalanx.sim.chaos.truth import DONE, Key, Promise, Truth, name_of
-from phalanx.sim.chaos.usage import Usage
-from phalanx.sim.chaos.work import Work, read_label
 from phalanx.worker.context import LeaseInfo
+from phalanx_research.chaos.broken import Broken
+from phalanx_research.chaos.gang_promises import GangPromises
+from phalanx_research.chaos.history import History
+from phalanx_research.chaos.job_promises import JobPromises
+from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.chaos.network import Network
+from phalanx_research.chaos.reads import Reads
+from phalanx_research.chaos.truth import DONE, Key, Promise, Truth, name_of
+from phalanx_research.chaos.usage import Usage
+from phalanx_research.chaos.work import Work, read_label
 
 ABANDONED = "abandoned"
 OWNER_GONE = "owner gone"

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 from phalanx.errors import OwnerDiedError
 from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES
 from phalanx.objects.reference import ObjectRef
-from phalanx.sim.chaos.broken import Broken
-from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.network import Network
-from phalanx.sim.chaos.truth import Key, Promise, Truth, is_lost_put, name_of
-from phalanx.sim.chaos.work import Outcome, read_label
+from phalanx_research.chaos.broken import Broken
+from phalanx_research.chaos.history import History
+from phalanx_research.chaos.network import Network
+from phalanx_research.chaos.truth import Key, Promise, Truth, is_lost_put, name_of
+from phalanx_research.chaos.work import Outcome, read_label
 
 
 class Reader(Protocol):

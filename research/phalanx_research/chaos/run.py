@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from phalanx.sim.chaos.broken import Broken
-from phalanx.sim.chaos.story import story_lines
-from phalanx.sim.chaos.world import World
+from phalanx_research.chaos.broken import Broken
+from phalanx_research.chaos.story import story_lines
+from phalanx_research.chaos.world import World
 
 STORY_LINES = 40
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from phalanx.model.lifecycle import DEAD, REMOVED
-from phalanx.sim.chaos.broken import Broken, group_name
-from phalanx.sim.chaos.cluster import Cluster
+from phalanx_research.chaos.broken import Broken, group_name
+from phalanx_research.chaos.cluster import Cluster
 
 
 def actors_left(cluster: Cluster) -> list[str]:

@@ -10,7 +10,7 @@ import msgspec
 from phalanx.protocol.cluster_messages import ForwardedAsk, NodeReport, Reported, Via, View
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.requests.cluster import GetViewChanges
-from phalanx.sim.chaos.kernel import Event
+from phalanx_research.chaos.kernel import Event
 
 LONGEST = 240
 _BODIES = (Reported, Via)

@@ -9,8 +9,8 @@ import msgspec
 
 from phalanx import errors
 from phalanx.objects.failures import is_retriable
-from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.work import RAISED, RAISES, Raised, Work
+from phalanx_research.chaos.history import History
+from phalanx_research.chaos.work import RAISED, RAISES, Raised, Work
 
 Key = tuple[str, int]
 """(name of the owner, number of its task or call)."""

@@ -9,9 +9,9 @@ import msgspec
 
 from phalanx.node.bundle_table import BundleTable
 from phalanx.protocol.bundle_messages import CommitBundles, PrepareBundles
-from phalanx.resources.quantities import SCALE, to_units
-from phalanx.sim.chaos.broken import Broken, group_name
-from phalanx.sim.chaos.history import History
+from phalanx.scheduler.devices.quantities import SCALE, to_units
+from phalanx_research.chaos.broken import Broken, group_name
+from phalanx_research.chaos.history import History
 
 Amounts = Mapping[str, float]
 

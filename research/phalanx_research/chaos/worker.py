@@ -29,18 +29,18 @@ from phalanx.protocol.messages import (
 )
 from phalanx.protocol.node_messages import CreateActor, JobSetup
 from phalanx.protocol.requests.node import ReserveMemory
-from phalanx.sim.chaos.actor import SimActor
-from phalanx.sim.chaos.files import SIZE_BYTES
-from phalanx.sim.chaos.hosts import Host
-from phalanx.sim.chaos.network import End, Message, Network
-from phalanx.sim.chaos.process import SimProcess
-from phalanx.sim.chaos.promises import Promises
-from phalanx.sim.chaos.running import Body, Interrupted, Resume, Running, Wait
-from phalanx.sim.chaos.work import DIES, RAISED, RAISES, Label, Work
 from phalanx.worker.assigned import Connection, Entry, Key
 from phalanx.worker.context import TaskContext
 from phalanx.worker.core import WorkerCore
 from phalanx.worker.references import TaskReferences
+from phalanx_research.chaos.actor import SimActor
+from phalanx_research.chaos.files import SIZE_BYTES
+from phalanx_research.chaos.hosts import Host
+from phalanx_research.chaos.network import End, Message, Network
+from phalanx_research.chaos.process import SimProcess
+from phalanx_research.chaos.promises import Promises
+from phalanx_research.chaos.running import Body, Interrupted, Resume, Running, Wait
+from phalanx_research.chaos.work import DIES, RAISED, RAISES, Label, Work
 
 _CHILD = Template(
     function=FunctionRecord(b"child", "child", b""),

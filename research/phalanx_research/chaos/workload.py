@@ -17,14 +17,14 @@ from phalanx.protocol.requests.actors import ActorSpec, KillActor
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.groups import CreateGroup, RemoveGroup
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields, UpdateQueue
-from phalanx.sim.chaos.cluster import Cluster
-from phalanx.sim.chaos.driver import SimDriver
-from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.job_program import JobProgram
-from phalanx.sim.chaos.node import SimNode
-from phalanx.sim.chaos.object_program import ObjectProgram
-from phalanx.sim.chaos.options import Options
-from phalanx.sim.chaos.work import DIES, RAISES, RETURNS, Work
+from phalanx_research.chaos.cluster import Cluster
+from phalanx_research.chaos.driver import SimDriver
+from phalanx_research.chaos.history import History
+from phalanx_research.chaos.job_program import JobProgram
+from phalanx_research.chaos.node import SimNode
+from phalanx_research.chaos.object_program import ObjectProgram
+from phalanx_research.chaos.options import Options
+from phalanx_research.chaos.work import DIES, RAISES, RETURNS, Work
 
 HOLD_S = 3.0
 """Groups and actors are kept for up to so long after their last work was asked for."""

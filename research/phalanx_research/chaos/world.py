@@ -8,16 +8,16 @@ from functools import partial
 
 from phalanx.head.control_plane import ControlPlane
 from phalanx.model.lifecycle import DEAD
-from phalanx.sim.chaos import settled
-from phalanx.sim.chaos.broken import Broken
-from phalanx.sim.chaos.cluster import Cluster
-from phalanx.sim.chaos.faults import Faults
-from phalanx.sim.chaos.history import History
-from phalanx.sim.chaos.kernel import Kernel
-from phalanx.sim.chaos.network import Network
-from phalanx.sim.chaos.options import Options, draw
-from phalanx.sim.chaos.promises import Promises
-from phalanx.sim.chaos.workload import Program
+from phalanx_research.chaos import settled
+from phalanx_research.chaos.broken import Broken
+from phalanx_research.chaos.cluster import Cluster
+from phalanx_research.chaos.faults import Faults
+from phalanx_research.chaos.history import History
+from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.chaos.network import Network
+from phalanx_research.chaos.options import Options, draw
+from phalanx_research.chaos.promises import Promises
+from phalanx_research.chaos.workload import Program
 
 PROGRESS_S = 240.0
 """Everything submitted has ended within so long after the last fault."""

@@ -12,6 +12,6 @@ def run(trials: int = TRIALS, workers: int | None = None, *, json: bool = False)
     each CPU by default, at most eight). The code is 1 when something failed or the accuracy is
     poor, 2 when it could not begin.
     """
-    from phalanx.demo.command import execute
+    from phalanx_research.demo.command import execute
 
     return execute(trials=trials, workers=workers, json=json)

@@ -10,11 +10,11 @@ import time
 from rich.console import Console
 
 import phalanx
-from phalanx.demo.digits import DataMissing, Digits, load
-from phalanx.demo.report import Burst, Outcome, document, tables
-from phalanx.demo.search import search
-from phalanx.demo.teams import share
-from phalanx.demo.training import train
+from phalanx_research.demo.digits import DataMissing, Digits, load
+from phalanx_research.demo.report import Burst, Outcome, document, tables
+from phalanx_research.demo.search import search
+from phalanx_research.demo.teams import share
+from phalanx_research.demo.training import train
 
 SEED = 1797
 GOOD_ACCURACY = 0.95
@@ -23,7 +23,7 @@ BURST_TASKS = 10_000
 
 
 def execute(*, trials: int, workers: int | None, json: bool) -> int:
-    """See `phalanx.demo.run`."""
+    """See `phalanx_research.demo.run`."""
     if trials < 1 or (workers is not None and workers < 1):
         print(
             f"--trials and --workers must be at least 1, got {trials} and {workers}.",

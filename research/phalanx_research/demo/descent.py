@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phalanx.demo.network import Vector
+from phalanx_research.demo.network import Vector
 
 
 class Settings(NamedTuple):

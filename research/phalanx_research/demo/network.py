@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.demo.digits import CLASSES, SIDE, Labels, Pixels
+from phalanx_research.demo.digits import CLASSES, SIDE, Labels, Pixels
 
 Vector = NDArray[np.float32]
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
-from phalanx.demo.search import Search
-from phalanx.demo.teams import Shared
-from phalanx.demo.training import Training
+from phalanx_research.demo.search import Search
+from phalanx_research.demo.teams import Shared
+from phalanx_research.demo.training import Training
 
 BEST = 8
 

@@ -10,10 +10,10 @@ import numpy as np
 from rich.console import Console
 
 import phalanx
-from phalanx.demo.descent import Descent, Settings
-from phalanx.demo.digits import Digits
-from phalanx.demo.network import Shape, accuracy, gradient, initial
 from phalanx.util.progress import track
+from phalanx_research.demo.descent import Descent, Settings
+from phalanx_research.demo.digits import Digits
+from phalanx_research.demo.network import Shape, accuracy, gradient, initial
 
 EPOCHS = 6
 

@@ -10,10 +10,10 @@ import numpy as np
 from rich.console import Console
 
 import phalanx
-from phalanx.demo.descent import Descent, Settings
-from phalanx.demo.digits import Digits, in_place_bytes
-from phalanx.demo.network import Shape, Vector, accuracy, gradient, initial
 from phalanx.util.progress import track
+from phalanx_research.demo.descent import Descent, Settings
+from phalanx_research.demo.digits import Digits, in_place_bytes
+from phalanx_research.demo.network import Shape, Vector, accuracy, gradient, initial
 
 EPOCHS = 20
 

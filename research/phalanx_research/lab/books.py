@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.sim.chaos.kernel import Kernel
+from phalanx_research.chaos.kernel import Kernel
 
 
 class GpuBook:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from phalanx.sim.lab.day import Day
-from phalanx.sim.lab.estimates import SLACK_S
-from phalanx.sim.lab.giving_way import SHORT_S, GaveWay
-from phalanx.sim.lab.outcome import KindFigures, Outcome, outcome
-from phalanx.sim.lab.people import Size
+from phalanx_research.lab.day import Day
+from phalanx_research.lab.estimates import SLACK_S
+from phalanx_research.lab.giving_way import SHORT_S, GaveWay
+from phalanx_research.lab.outcome import KindFigures, Outcome, outcome
+from phalanx_research.lab.people import Size
 
 HEADERS = (
     "KIND", "JOBS", "STARTS", "WAIT P50", "P90", "P99", "GPU-HOURS", "TOLD", "BY THEN", "LATE P90",

@@ -16,14 +16,14 @@ from phalanx.protocol.requests.gangs import SetRules, ShowPlan
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, Manifest
 from phalanx.protocol.requests.queues import CreateQueue
 from phalanx.protocol.requests.reservations import Reserve, SetLicense
-from phalanx.sim.chaos.kernel import Kernel
-from phalanx.sim.lab.books import GpuBook
-from phalanx.sim.lab.estimates import Estimates
-from phalanx.sim.lab.head import MIDNIGHT, LabHead, Store
-from phalanx.sim.lab.machine import Machine
-from phalanx.sim.lab.people import HOUR_S, Size, machines, queues
-from phalanx.sim.lab.rules import rules
-from phalanx.sim.lab.work import LICENSE, LICENSES, Submission, draw_day, reservations
+from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.lab.books import GpuBook
+from phalanx_research.lab.estimates import Estimates
+from phalanx_research.lab.head import MIDNIGHT, LabHead, Store
+from phalanx_research.lab.machine import Machine
+from phalanx_research.lab.people import HOUR_S, Size, machines, queues
+from phalanx_research.lab.rules import rules
+from phalanx_research.lab.work import LICENSE, LICENSES, Submission, draw_day, reservations
 
 AWAY_S = 20.0
 """A head that died is there again after so long."""

@@ -18,15 +18,15 @@ from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.attempts import AttemptRow
 from phalanx.model.steps import LedgerRow
 from phalanx.observe.accounting.questions import AttemptPage, AttemptQuery, UsageQuery, UsageRow
-from phalanx.plan.promised import PromiseRow
 from phalanx.protocol.requests.request import Asker, Request, Role, encode_request, read_result
 from phalanx.protocol.wire_errors import WireError
-from phalanx.sim.chaos.hosts import raise_defect
-from phalanx.sim.chaos.kernel import Kernel
-from phalanx.sim.lab.machine import Machine, Wire
+from phalanx.scheduler.forecast.promised import PromiseRow
 from phalanx.storage.memory import MemoryDisk, MemoryMark, MemoryShard
 from phalanx.storage.shard import Batch
 from phalanx.storage.storage import Storage
+from phalanx_research.chaos.hosts import raise_defect
+from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.lab.machine import Machine, Wire
 
 MIDNIGHT = 1_800_835_200.0
 """When the day begins, in seconds since the epoch: a Monday."""

@@ -27,9 +27,9 @@ from phalanx.protocol.cluster_messages import (
     NodeReport,
     ViewRow,
 )
-from phalanx.resources.instances import NodeResources
-from phalanx.sim.chaos.kernel import Kernel
-from phalanx.sim.chaos.members import NoJobFiles, NoMemoryMeter
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.chaos.members import NoJobFiles, NoMemoryMeter
 
 STOPS_S = 4.0
 """A program that hears SIGTERM ends so much later."""

@@ -7,10 +7,10 @@ import msgspec
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import element_uid, split_element
 from phalanx.model.jobs.records import JobRecord
-from phalanx.sim.lab.day import Day
-from phalanx.sim.lab.estimates import Held, quantile
-from phalanx.sim.lab.giving_way import GaveWay, gave_way
-from phalanx.sim.lab.work import Submission
+from phalanx_research.lab.day import Day
+from phalanx_research.lab.estimates import Held, quantile
+from phalanx_research.lab.giving_way import GaveWay, gave_way
+from phalanx_research.lab.work import Submission
 
 
 class KindFigures(msgspec.Struct, frozen=True, kw_only=True):

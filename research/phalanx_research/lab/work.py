@@ -20,7 +20,7 @@ from phalanx.model.jobs.dependencies import (
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Moment, Requeue, Timing, WarningSignal
 from phalanx.model.reservations import Reservation
-from phalanx.sim.lab.people import (
+from phalanx_research.lab.people import (
     DESKS,
     GPUS_PER_NODE,
     HOUR_S,

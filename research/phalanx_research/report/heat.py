@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from phalanx.sim.report.run import HeatNode
+from phalanx_research.report.run import HeatNode
 
 LEVELS = 6
 """Shades: 0 is idle, 5 is full; what lies between is a part."""

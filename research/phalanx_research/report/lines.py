@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
-from phalanx.sim.report.run import Curve
-from phalanx.sim.report.scales import (
+from phalanx_research.report.run import Curve
+from phalanx_research.report.scales import (
     Scale,
     bounds,
     decade_ticks,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from phalanx.sim.report.heat import heat_map
-from phalanx.sim.report.lines import Axis, line_plot
-from phalanx.sim.report.run import Curve, ReportRun
-from phalanx.sim.report.style import COLOURS, STYLE
-from phalanx.sim.report.tables import figure_table, queue_table
+from phalanx_research.report.heat import heat_map
+from phalanx_research.report.lines import Axis, line_plot
+from phalanx_research.report.run import Curve, ReportRun
+from phalanx_research.report.style import COLOURS, STYLE
+from phalanx_research.report.tables import figure_table, queue_table
 
 ASKED = Axis(title="GPUs asked for so far, % of the cluster", low=0)
 TIME = Axis(title="time since the first submission", times=True, low=0)

@@ -1,16 +1,16 @@
 """Jobs over virtual time, decided by the head's gang scheduler.
 
-    from phalanx.sim.timed import classic, from_trace, read_queues, simulate
+    from phalanx_research.timed import classic, from_trace, read_queues, simulate
 
 `simulate` is the one way in; `Result` is what comes out.
 """
 
-from phalanx.sim.timed.adapting import from_trace
-from phalanx.sim.timed.loop import Progress, simulate
-from phalanx.sim.timed.policies import CLASSIC, PUBLISHED, PUBLISHED_POLICIES, classic, placed
-from phalanx.sim.timed.queues import read_queues
-from phalanx.sim.timed.result import JobRecord, Measures, QueueMeasures, Result, Series
-from phalanx.sim.timed.workload import (
+from phalanx_research.timed.adapting import from_trace
+from phalanx_research.timed.loop import Progress, simulate
+from phalanx_research.timed.policies import CLASSIC, PUBLISHED, PUBLISHED_POLICIES, classic, placed
+from phalanx_research.timed.queues import read_queues
+from phalanx_research.timed.result import JobRecord, Measures, QueueMeasures, Result, Series
+from phalanx_research.timed.workload import (
     Job,
     KeptApart,
     Part,

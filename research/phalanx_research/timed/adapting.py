@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.batch.specs import Affinity, Amounts, Match, NodeSpec, Shape
-from phalanx.sim.timed.workload import GPU, Job, Part, Training, WorkloadError, machine
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx.scheduler.cycle.specs import Affinity, Amounts, Match, NodeSpec, Shape
+from phalanx_research.timed.workload import GPU, Job, Part, Training, WorkloadError, machine
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 MODEL = "gpu-model"
 """The label that names a machine's GPU model."""

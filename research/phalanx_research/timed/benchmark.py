@@ -10,11 +10,11 @@ import resource
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phalanx.batch.config import CHART_YAML, parse_volcano
-from phalanx.batch.registry import known_plugins
-from phalanx.sim.timed import synthetic
-from phalanx.sim.timed.loop import simulate
-from phalanx.sim.timed.workload import Rules
+from phalanx.scheduler.cycle.config import CHART_YAML, parse_volcano
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx_research.timed import synthetic
+from phalanx_research.timed.loop import simulate
+from phalanx_research.timed.workload import Rules
 
 SIZES = ((10_000, 100), (100_000, 1_000), (1_000_000, 10_000))
 """Tasks and machines."""

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from phalanx.batch.amounts import Dimensions, Vector
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.specs import Shape
-from phalanx.sim.timed.workload import Job
+from phalanx.scheduler.cycle.amounts import Dimensions, Vector
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.specs import Shape
+from phalanx_research.timed.workload import Job
 
 COVERED = 0.95
 

@@ -13,17 +13,17 @@ from typing import Any
 
 import msgspec
 
-from phalanx.batch.config import Configuration
-from phalanx.batch.specs import NodeSpec, QueueSpec
-from phalanx.plan.planner import lent
-from phalanx.sim.timed.fragmentation import Fragmentation, typical
-from phalanx.sim.timed.progress import Run, Work
-from phalanx.sim.timed.recorder import Recorder
-from phalanx.sim.timed.result import Result
-from phalanx.sim.timed.scheduler import Changes, SimulatedScheduler, VirtualClock
-from phalanx.sim.timed.summary import summarise
-from phalanx.sim.timed.turns import turns_of
-from phalanx.sim.timed.workload import (
+from phalanx.scheduler.cycle.config import Configuration
+from phalanx.scheduler.cycle.specs import NodeSpec, QueueSpec
+from phalanx.scheduler.forecast.planner import lent
+from phalanx_research.timed.fragmentation import Fragmentation, typical
+from phalanx_research.timed.progress import Run, Work
+from phalanx_research.timed.recorder import Recorder
+from phalanx_research.timed.result import Result
+from phalanx_research.timed.scheduler import Changes, SimulatedScheduler, VirtualClock
+from phalanx_research.timed.summary import summarise
+from phalanx_research.timed.turns import turns_of
+from phalanx_research.timed.workload import (
     GPU,
     NOTHING_KEPT,
     Job,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.batch.specs import QueueSpec
-from phalanx.sim.timed.result import JobRecord, QueueMeasures, Series
+from phalanx.scheduler.cycle.specs import QueueSpec
+from phalanx_research.timed.result import JobRecord, QueueMeasures, Series
 
 
 def mean(values: Sequence[float]) -> float:

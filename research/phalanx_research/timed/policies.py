@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from phalanx.batch.config import Configuration, parse_volcano
-from phalanx.batch.registry import known_plugins
-from phalanx.policies.fragmentation.catalogue import canonical
-from phalanx.sim.timed.workload import Rules
+from phalanx.scheduler.cycle.config import Configuration, parse_volcano
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.placement.fragmentation.catalogue import canonical
+from phalanx_research.timed.workload import Rules
 
 CLASSIC = ("fifo", "sjf", "srtf", "srsf", "tiresias")
 """Policies that need no file; each is the plugin of that name before gang."""
@@ -47,7 +47,7 @@ def classic(policy: str, *, anew: bool = False) -> Configuration:
 
 def placed(policy: str) -> Configuration:
     """The configuration in which jobs start in order of submission, who does not fit passed over,
-    each on the node that a policy of `phalanx.policies.fragmentation` picks.
+    each on the node that a policy of `phalanx.scheduler.placement.fragmentation` picks.
 
     Raises UnknownPolicyError.
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.batch.specs import Shape
-from phalanx.sim.timed.workload import Job
+from phalanx.scheduler.cycle.specs import Shape
+from phalanx_research.timed.workload import Job
 
 LONGEST = 20
 """Digits of the numbers that are put in order as such."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from phalanx.batch.documents import Document, Place
-from phalanx.batch.reading import amounts_of, queue_of
-from phalanx.batch.specs import QueueSpec
+from phalanx.scheduler.cycle.documents import Document, Place
+from phalanx.scheduler.cycle.reading import amounts_of, queue_of
+from phalanx.scheduler.cycle.specs import QueueSpec
 
 
 def read_queues(text: str, file: str = "") -> tuple[QueueSpec, ...]:

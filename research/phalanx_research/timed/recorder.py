@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from phalanx.batch.cluster import Cluster
-from phalanx.sim.timed.fragmentation import Fragmentation
-from phalanx.sim.timed.result import Series
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx_research.timed.fragmentation import Fragmentation
+from phalanx_research.timed.result import Series
 
 
 class Recorder:

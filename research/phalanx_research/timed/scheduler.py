@@ -9,11 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.config import Configuration
-from phalanx.batch.plan import Plan
-from phalanx.batch.plugin_parts.users import BOOKS
-from phalanx.batch.specs import NodeSpec, QueueSpec
 from phalanx.head.gangs.cycle_times import CycleTimes
 from phalanx.head.gangs.cycles import NEVER, Cycles, Pace
 from phalanx.head.gangs.gang import Gang, Member
@@ -28,9 +23,14 @@ from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.give_backs import Ending
 from phalanx.head.shares.books import BookRow, Books
 from phalanx.observe.metrics.meter import Meter
-from phalanx.sim.timed.progress import Work
-from phalanx.sim.timed.simulated_cluster import SimulatedCluster
-from phalanx.sim.timed.workload import NOTHING_KEPT, KeptApart, Rules
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.config import Configuration
+from phalanx.scheduler.cycle.plan import Plan
+from phalanx.scheduler.cycle.specs import NodeSpec, QueueSpec
+from phalanx.scheduler.plugin_parts.users import BOOKS
+from phalanx_research.timed.progress import Work
+from phalanx_research.timed.simulated_cluster import SimulatedCluster
+from phalanx_research.timed.workload import NOTHING_KEPT, KeptApart, Rules
 
 
 class VirtualClock:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from phalanx.batch.specs import (
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.podgroups import PodGroups
+from phalanx.scheduler.cycle.specs import (
     Amounts,
     HyperNodeSpec,
     LicenseSpec,
@@ -16,10 +18,8 @@ from phalanx.batch.specs import (
     ReservationSpec,
     Shape,
 )
-from phalanx.head.gangs.gang import Gang
-from phalanx.head.gangs.podgroups import PodGroups
-from phalanx.sim.timed.progress import Work
-from phalanx.sim.timed.workload import KeptApart, Rules
+from phalanx_research.timed.progress import Work
+from phalanx_research.timed.workload import KeptApart, Rules
 
 
 class SimulatedCluster(PodGroups):

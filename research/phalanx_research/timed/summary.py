@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from phalanx.batch.specs import QueueSpec
-from phalanx.sim.timed.measures import by_queue, jain, mean, over_time, quantile
-from phalanx.sim.timed.progress import Work
-from phalanx.sim.timed.recorder import Recorder
-from phalanx.sim.timed.result import JobRecord, Measures, Result
-from phalanx.sim.timed.workload import GPU
+from phalanx.scheduler.cycle.specs import QueueSpec
+from phalanx_research.timed.measures import by_queue, jain, mean, over_time, quantile
+from phalanx_research.timed.progress import Work
+from phalanx_research.timed.recorder import Recorder
+from phalanx_research.timed.result import JobRecord, Measures, Result
+from phalanx_research.timed.workload import GPU
 
 
 def summarise(

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import random
 
-from phalanx.batch.specs import NodeSpec, QueueSpec, Shape
-from phalanx.sim.timed.workload import GPU, Job, Part, machine
+from phalanx.scheduler.cycle.specs import NodeSpec, QueueSpec, Shape
+from phalanx_research.timed.workload import GPU, Job, Part, machine
 
 DAY_S = 86_400.0
 QUEUES = 20

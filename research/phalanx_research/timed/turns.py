@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.batch.config import Configuration
-from phalanx.batch.plugins.tiresias import ServiceQueues, limits_of
-from phalanx.sim.timed.progress import Work
-from phalanx.sim.timed.workload import GPU
+from phalanx.scheduler.cycle.config import Configuration
+from phalanx.scheduler.plugins.tiresias import ServiceQueues, limits_of
+from phalanx_research.timed.progress import Work
+from phalanx_research.timed.workload import GPU
 
 
 class Turns:

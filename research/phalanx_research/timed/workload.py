@@ -8,8 +8,10 @@ from typing import Literal
 
 import msgspec
 
-from phalanx.batch.amounts import ALIASES, is_counted
-from phalanx.batch.specs import (
+from phalanx.errors import PhalanxError
+from phalanx.head.gangs.cycles import Pace
+from phalanx.scheduler.cycle.amounts import ALIASES, is_counted
+from phalanx.scheduler.cycle.specs import (
     Amounts,
     Labels,
     LicenseSpec,
@@ -18,8 +20,6 @@ from phalanx.batch.specs import (
     ReservationSpec,
     Shape,
 )
-from phalanx.errors import PhalanxError
-from phalanx.head.gangs.cycles import Pace
 
 GPU = "nvidia.com/gpu"
 PODS = 1_000_000.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from phalanx.policies.fragmentation.shape import WHOLE
-from phalanx.sim.traces.records import TraceError
+from phalanx.scheduler.placement.fragmentation.shape import WHOLE
+from phalanx_research.traces.records import TraceError
 
 LARGEST = 10**15
 """No amount or time in a trace is larger, so that sums stay exact."""

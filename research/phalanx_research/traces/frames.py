@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from phalanx.sim.traces import plain
-from phalanx.sim.traces.fields import Row, check_columns
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx_research.traces import plain
+from phalanx_research.traces.fields import Row, check_columns
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 if TYPE_CHECKING:
     import pandas

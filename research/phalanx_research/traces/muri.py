@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from phalanx.policies.fragmentation.shape import WHOLE
-from phalanx.sim.traces.fields import rows_of, unique
-from phalanx.sim.traces.records import TraceJob
+from phalanx.scheduler.placement.fragmentation.shape import WHOLE
+from phalanx_research.traces.fields import rows_of, unique
+from phalanx_research.traces.records import TraceJob
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "iteration_time")
 STAGES = ("resource_time_0", "resource_time_1", "resource_time_2")

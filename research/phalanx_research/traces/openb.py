@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from phalanx.sim.traces.fields import rows_of, unique
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx_research.traces.fields import rows_of, unique
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")

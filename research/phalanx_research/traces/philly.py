@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from phalanx.policies.fragmentation.shape import WHOLE
-from phalanx.sim.traces.fields import text_of
-from phalanx.sim.traces.records import TraceError, TraceJob
+from phalanx.scheduler.placement.fragmentation.shape import WHOLE
+from phalanx_research.traces.fields import text_of
+from phalanx_research.traces.records import TraceError, TraceJob
 
 FIELDS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 

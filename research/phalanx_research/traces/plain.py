@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from phalanx.sim.traces.fields import Row, rows_of, unique
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx_research.traces.fields import Row, rows_of, unique
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 NODE_COLUMNS = ("name", "cpu_milli", "memory_mib")
 NODE_MORE = ("gpus", "model")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from phalanx.sim.traces import muri, openb, philly, plain
-from phalanx.sim.traces.fields import text_of
-from phalanx.sim.traces.records import TraceError, TraceJob, TraceNode
+from phalanx_research.traces import muri, openb, philly, plain
+from phalanx_research.traces.fields import text_of
+from phalanx_research.traces.records import TraceError, TraceJob, TraceNode
 
 
 def read_nodes(path: Path) -> list[TraceNode]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from phalanx.errors import PhalanxError
-from phalanx.policies.fragmentation.shape import Shape
+from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 
 class TraceError(PhalanxError, ValueError):

@@ -1,6 +1,6 @@
 """JAX's processes as members of a gang: importing this is enough for `initialize()` to find them.
 
-import jax, phalanx.integrations.jax
+import jax, phalanx.adapters.jax
 jax.distributed.initialize()
 """
 

@@ -1,6 +1,6 @@
 """The cell magic `%%phalanx`: a cell that runs as a task, or as a gang.
 
-    %load_ext phalanx.integrations.jupyter
+    %load_ext phalanx.adapters.jupyter
 
     %%phalanx --gpus 1 --get losses
     losses = train(data)
@@ -21,8 +21,8 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 import phalanx
+from phalanx.adapters.cells import LAST, cell_source, run_cell, sent_names
 from phalanx.errors import PhalanxError
-from phalanx.integrations.cells import LAST, cell_source, run_cell, sent_names
 from phalanx.util.notebooks import in_notebook, notebook_output
 
 LOOK_EVERY_S = 0.5
@@ -106,5 +106,5 @@ def _waiting(work: Any) -> str:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext phalanx.integrations.jupyter` calls."""
+    """What `%load_ext phalanx.adapters.jupyter` calls."""
     shell.register_magics(PhalanxMagics)

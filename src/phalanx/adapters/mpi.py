@@ -1,10 +1,10 @@
 """MPI programs inside of a job: each member becomes slots of one `mpirun`, which needs no ssh.
 
-    phalanx run --gang 8 -- python -m phalanx.integrations.mpi ./solver input.dat
+    phalanx run --gang 8 -- python -m phalanx.adapters.mpi ./solver input.dat
 
 Rank 0 runs `mpirun` once all members are there, and the others wait for its end. What mpirun starts
 on other nodes is started there in the place of a member, with that member's devices, by
-`phalanx.integrations.mpi_agent`. Open MPI and MPICH (Hydra) are known.
+`phalanx.adapters.mpi_agent`. Open MPI and MPICH (Hydra) are known.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _mpirun(program: Sequence[str], mpirun: str, chosen: Plan, size: int) -> int
         words, form = command(version.stdout, mpirun, hosts, size)
         hosts.write_text("".join(form.format(host=h, slots=n) for h, n in chosen.slots.items()))
         names.write_text("".join(f"{host} {name}\n" for host, name in chosen.members.items()))
-        start = shlex.join([sys.executable, "-m", "phalanx.integrations.mpi_agent"])
+        start = shlex.join([sys.executable, "-m", "phalanx.adapters.mpi_agent"])
         agent.write_text(f'#!/bin/sh\nexec {start} "$@"\n')
         agent.chmod(0o700)
         env = {**os.environ, **agent_variables(str(agent)), HOSTS: str(names)}
@@ -145,14 +145,14 @@ def _wait_for_end(env: Mapping[str, str]) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code of mpirun at rank 0, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m phalanx.integrations.mpi")
+    parser = argparse.ArgumentParser(prog="python -m phalanx.adapters.mpi")
     parser.add_argument("--mpirun", default="mpirun", help="such as mpirun.mpich")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="of MPI, with its arguments")
     chosen = parser.parse_args(arguments)
     if not chosen.program or "RANK" not in os.environ or "PHALANX_JOB" not in os.environ:
         parser.error(
             "it runs a program inside of a job: "
-            "phalanx run --gang 4 -- python -m phalanx.integrations.mpi PROGRAM"
+            "phalanx run --gang 4 -- python -m phalanx.adapters.mpi PROGRAM"
         )
     if os.environ["RANK"] != "0":
         return _wait_for_end(os.environ)

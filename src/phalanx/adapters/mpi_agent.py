@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from phalanx.integrations.mpi import HOSTS
+from phalanx.adapters.mpi import HOSTS
 
 WITH_VALUES = frozenset({"-l", "-p", "-i", "-o", "-F"})
 """Options of ssh that are followed by a value; none of them means anything here."""
@@ -39,7 +39,7 @@ def main() -> int:
         host, command = read_call(sys.argv[1:])
         member = member_of(host, Path(os.environ[HOSTS]).read_text())
     except (ValueError, KeyError, OSError) as error:
-        print(f"phalanx.integrations.mpi_agent: {error}", file=sys.stderr)
+        print(f"phalanx.adapters.mpi_agent: {error}", file=sys.stderr)
         return 255
     job = f"{os.environ['PHALANX_NAMESPACE']}/{os.environ['PHALANX_JOB']}.{member}"
     step = [sys.executable, "-m", "phalanx", "shell", job, "--no-pty", "--", "sh", "-c", command]

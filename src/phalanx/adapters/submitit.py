@@ -5,7 +5,7 @@
 
 Functions, results and output are files below the executor's folder, as on Slurm, which all nodes
 have to share. submitit finds the two classes by the entry points `executor` and `job_environment`.
-`python -m phalanx.integrations.submitit FOLDER` is what members run.
+`python -m phalanx.adapters.submitit FOLDER` is what members run.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class PhalanxExecutor(core.PicklingExecutor):
         asked, per_node = self.parameters, self._tasks_per_node()
         timeout_s = float(asked.get("timeout_min", DEFAULT_TIMEOUT_MIN)) * 60
         memory_gb = asked.get("mem_gb")
-        module = [self.python, "-u", "-m", "phalanx.integrations.submitit", str(self.folder)]
+        module = [self.python, "-u", "-m", "phalanx.adapters.submitit", str(self.folder)]
         setup = [*asked.get("setup", ()), f"exec {shlex.join(module)}"]
         delay_s = int(asked.get("signal_delay_s", DEFAULT_SIGNAL_DELAY_S))
         warning = job_environment.JobEnvironment.USR_SIG

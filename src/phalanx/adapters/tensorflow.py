@@ -2,7 +2,7 @@
 
     @phalanx.remote
     def train():
-        os.environ["TF_CONFIG"] = phalanx.integrations.tensorflow.tf_config()
+        os.environ["TF_CONFIG"] = phalanx.adapters.tensorflow.tf_config()
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
     train.gang(4, ports=4).remote()

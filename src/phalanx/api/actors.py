@@ -12,11 +12,12 @@ from phalanx.api.call_types import ManyMethodDecorator, Method, MethodDecorator
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedActorClass, GangOptions
 from phalanx.api.job_config import with_lifetime
 from phalanx.api.labels import check_labels
-from phalanx.api.session import check_queue, engine_or_start, has_rays_names
-from phalanx.engines.definitions import ActorDefinition
+from phalanx.api.session import check_queue, engine_or_start
 from phalanx.model.options import check_actor_options, check_method_options, check_place
 from phalanx.objects.dag import ClassNode
 from phalanx.objects.handle import ActorHandle
+from phalanx.runtime.engine import dialect
+from phalanx.runtime.engine.definitions import ActorDefinition
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -172,9 +173,10 @@ class ActorClass(Generic[T, P]):
         return getattr(self._definition.cls, name)
 
     def __dir__(self) -> list[str]:
-        # For whoever completes names: the class's own, and under Ray's names no others than Ray's.
-        not_rays = {"gang"} if has_rays_names() else set()
-        return sorted({*super().__dir__(), *dir(self._definition.cls)} - not_rays)
+        # For completion in an editor: under a dialect, only the names that its system has.
+        spoken = dialect.current()
+        hidden = frozenset[str]() if spoken is None else spoken.hidden_methods
+        return sorted({*super().__dir__(), *dir(self._definition.cls)} - hidden)
 
 
 class OptionedActorClass(Generic[T, P]):

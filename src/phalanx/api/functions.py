@@ -11,11 +11,11 @@ from phalanx.api.call_types import Remote
 from phalanx.api.gangs import DEFAULT_GRACE_S, GangedFunction, GangOptions
 from phalanx.api.labels import check_labels
 from phalanx.api.session import check_queue, engine_or_start
-from phalanx.engines import interface
-from phalanx.engines.definitions import INVOCATION_DECORATOR, FunctionDefinition
-from phalanx.engines.interface import Call, Engine
 from phalanx.model.options import check_place, check_task_options
 from phalanx.objects.dag import FunctionNode
+from phalanx.runtime.engine import interface
+from phalanx.runtime.engine.definitions import INVOCATION_DECORATOR, FunctionDefinition
+from phalanx.runtime.engine.interface import Call, Engine
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,12 +9,12 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from phalanx.api.session import engine_or_start
-from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.interface import Engine
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.options import required_resources
 from phalanx.model.rows.row import cells_html, text_html
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs
+from phalanx.runtime.engine.definitions import ActorDefinition, FunctionDefinition
+from phalanx.runtime.engine.interface import Engine
 
 T = TypeVar("T")
 

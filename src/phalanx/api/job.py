@@ -13,8 +13,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from phalanx.engines.accounts import user_name
-from phalanx.engines.interface import current
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import ArraySpec
 from phalanx.model.jobs.dependencies import Dependencies
@@ -36,6 +34,8 @@ from phalanx.model.options import (
     check_task_options,
     required_resources,
 )
+from phalanx.runtime.engine.interface import current
+from phalanx.runtime.os.accounts import user_name
 
 T = TypeVar("T")
 MEMBER = "worker"

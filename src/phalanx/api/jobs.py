@@ -17,7 +17,6 @@ import msgspec
 from phalanx.api.job import Job, length_s
 from phalanx.api.session import engine_or_start
 from phalanx.api.signals import signal_number
-from phalanx.engines.accounts import user_name
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import CronSpec, JobSpec
@@ -38,6 +37,7 @@ from phalanx.protocol.requests.jobs import (
     UpdateJob,
 )
 from phalanx.protocol.requests.steps import SignalJob
+from phalanx.runtime.os.accounts import user_name
 
 SETTLED = (*st.FINISHED, st.ABORTED)
 """States in which nothing more happens by itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.policies.labels import parse_selector
+from phalanx.scheduler.placement.labels import parse_selector
 
 
 def check_labels(options: Mapping[str, Any]) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
 from phalanx.api.session import engine_or_start
-from phalanx.engines import interface
 from phalanx.errors import NotPicklableError, PhalanxError
 from phalanx.objects.handle import ActorHandle
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame
+from phalanx.runtime.engine import interface
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.api.session import engine_or_start
-from phalanx.engines.runtime_context import RuntimeContext
+from phalanx.runtime.engine.runtime_context import RuntimeContext
 
 
 def get_runtime_context() -> RuntimeContext:

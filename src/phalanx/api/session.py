@@ -18,21 +18,22 @@ from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 from phalanx.api import auto_init
-from phalanx.api.addresses import engine_and_address, without_client
+from phalanx.api.addresses import engine_and_address
 from phalanx.api.amounts import check_amounts
 from phalanx.api.job_config import JobConfig, set_default_lifetime
 from phalanx.api.logging_config import LoggingConfig
-from phalanx.engines import starting as engines
-from phalanx.engines import tracing as spans
-from phalanx.engines.interface import Engine, EngineOptions, current, set_current
-from phalanx.engines.tracing_setup import Setup, begin_tracing, wanted
 from phalanx.errors import SystemFailureError
 from phalanx.model.options import check_task_options
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.row import cells_html, text_html
-from phalanx.policies.placement_policy import read_placement_policy
 from phalanx.protocol.node_messages import LogLine
 from phalanx.protocol.requests.queues import AdmitQueue
+from phalanx.runtime.engine import dialect
+from phalanx.runtime.engine import starting as engines
+from phalanx.runtime.engine import tracing as spans
+from phalanx.runtime.engine.interface import Engine, EngineOptions, current, set_current
+from phalanx.runtime.engine.tracing_setup import Setup, begin_tracing, wanted
+from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """In a job that was submitted by Ray's job API: its runtime environment and metadata, as JSON."""
@@ -163,23 +164,21 @@ def init(
             runtime_env = runtime_env or job_config.runtime_env
         if local_mode:
             raise RuntimeError("local_mode is not supported: use num_cpus=1 to go step by step.")
-        engine_name, where = engine_and_address(without_client(address), engines.NAMES)
-        if engine_name == "ray" and has_rays_names():
-            raise RuntimeError(
-                "The Ray engine needs Ray itself, and under Ray's names `import ray` is Phalanx: "
-                "write `import phalanx as ray` in the program instead."
-            )
+        spoken = dialect.current()
+        if spoken is not None:
+            address = spoken.without_client(address)
+        engine_name, where = engine_and_address(address)
         check_amounts(num_cpus, num_gpus, resources, labels, object_store_memory)
         _check_namespace(namespace)
-        if engine_name == "embedded":
+        if engine_name == engines.EMBEDDED:
             runtime_env = _with_that_of_the_job(runtime_env)
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
         hook, preload = None, ()
-        if engine_name == "embedded":  # Ray has options of its own for that
+        if engine_name == engines.EMBEDDED:  # another engine has options of its own for that
             lifetime = getattr(job_config, "default_actor_lifetime", "non_detached")
             asked = options.get("_tracing_startup_hook") or tracing
             hook = _hook(runtime_env, options.get("logging_config"), lifetime, asked)
-            preload = _names_of_ray().preloaded() if has_rays_names() else ()
+            preload = () if spoken is None else spoken.preloaded()
         started = engines.start(
             EngineOptions(
                 engine=engine_name,
@@ -214,7 +213,7 @@ def init(
         for step in list(after_init):
             step()
         facts = started.facts()
-        if include_dashboard and engine_name == "embedded":
+        if include_dashboard and engine_name == engines.EMBEDDED:
             facts["webui_url"] = _serve_page(facts["address"])
         return RuntimeHandle(facts)
 
@@ -256,8 +255,8 @@ def _hook(
     if logging_config is not None:
         logging_config.apply()
         steps.append(logging_config.apply)
-    if has_rays_names():
-        steps.append(_names_of_ray().installation())
+    if (spoken := dialect.current()) is not None:
+        steps.append(spoken.installation())
     is_traced, set_up = wanted(tracing)
     if is_traced:
         steps.append(begin_tracing(set_up))
@@ -277,15 +276,6 @@ def _call_by_path(path: str) -> None:
     """Call the function at `package.module.name`."""
     module, _, name = path.rpartition(".")
     getattr(import_module(module), name)()
-
-
-def has_rays_names() -> bool:
-    """Whether this program runs under Ray's names (`phalanx.compat.ray`)."""
-    return os.environ.get("PHALANX_COMPAT_RAY") == "1"
-
-
-def _names_of_ray() -> Any:
-    return import_module("phalanx.compat.ray")  # a room above: only where its names are in use
 
 
 _KNOWN = frozenset(
@@ -363,9 +353,9 @@ def running_engine() -> Engine:
 
 
 def _not_running() -> SystemFailureError:
-    if has_rays_names():  # programs look for these words
-        return SystemFailureError("Ray has not been started yet. Call ray.init() first.")
-    return SystemFailureError("Phalanx is not running: call phalanx.init() first.")
+    spoken = dialect.current()
+    ours = "Phalanx is not running: call phalanx.init() first."
+    return SystemFailureError(ours if spoken is None else spoken.not_running)
 
 
 def check_queue(engine: Engine, options: Mapping[str, Any]) -> None:

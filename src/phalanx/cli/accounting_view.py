@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from phalanx.cli.table import table
-from phalanx.compat.slurm.states import clock
+from phalanx.cli.times import clock
 from phalanx.model.attempts import Attempt
 from phalanx.model.nearest import nearest
 from phalanx.model.readable import amount, size

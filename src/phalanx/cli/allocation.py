@@ -15,16 +15,16 @@ from typing import Any, Literal
 import msgspec
 import typer
 
-from phalanx.cli.reach import FAILED, RAY, USAGE, ask, fail
+from phalanx.cli.reach import FAILED, USAGE, ask, fail, is_elsewhere
 from phalanx.cli.table import say
 from phalanx.cli.waiting import Notices
-from phalanx.engines.processes.connection import Connection
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.jobs import CommandJob, GetJob, ListJobs
 from phalanx.protocol.requests.steps import AttachMember
 from phalanx.protocol.stream_messages import Begin, Typed
+from phalanx.runtime.os.connection import Connection
 
 LOOK_EVERY_S = 0.1
 _CONNECT_S = 30.0
@@ -39,7 +39,7 @@ _HUNG_UP_S = 5.0
 
 def refuse_ray(address: str | None, what: str) -> None:
     """End the command where the cluster is one of Ray: its nodes have no gates."""
-    if (address or os.environ.get("PHALANX_ADDRESS") or "").startswith(RAY):
+    if is_elsewhere(address):
         fail(f"{what} is not there on a Ray cluster: its nodes have no gates.", USAGE)
 
 
@@ -80,7 +80,7 @@ def _with_streams(spec: JobSpec, kind: Streams) -> JobSpec:
 
 def reach(address: str | None, process: bytes) -> Connection:
     """A connection to a program's streams. It may not have begun to listen."""
-    from phalanx.engines.embedded.reaching import reach_streams
+    from phalanx.runtime.daemons.reaching import reach_streams
 
     deadline = time.monotonic() + _CONNECT_S
     while True:
@@ -210,7 +210,7 @@ class Allocation:
 
     def _is_open(self, holder: Connection, end: float) -> bool:
         """Whether a holder still runs and there is time left to wait for it; waits a while."""
-        from phalanx.engines.processes.polling import wait_for
+        from phalanx.runtime.os.polling import wait_for
 
         left_s = end - time.monotonic()
         return left_s > 0 and (

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.processes.connection import Connection
 from phalanx.errors import ProtocolError
 from phalanx.protocol.stream_messages import Begin, Ended, Printed, Resized, Signalled, Typed
+from phalanx.runtime.os.connection import Connection
 
 LOST = 255
 """The exit code where a connection was lost before its program had ended."""

@@ -9,7 +9,7 @@ from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.snapshots import one_snapshot
 from phalanx.cli.table import table
 from phalanx.head.jobs.supposing import Supposition, suppose
-from phalanx.plan.what_if import Comparison, Start, change_words, start_words
+from phalanx.scheduler.forecast.what_if import Comparison, Start, change_words, start_words
 
 
 def compared(

@@ -55,8 +55,8 @@ def dashboard(
     except ModuleNotFoundError as error:
         fail(f"The page needs {error.name}: pip install 'phalanx[dashboard]'.")
     from phalanx.dashboard.login import make_code
-    from phalanx.engines.processes import serving
     from phalanx.errors import AuthenticationError, SystemFailureError
+    from phalanx.runtime.os import serving
 
     if record is not None:
         _record(address, record)
@@ -119,7 +119,7 @@ def _file(path: Path) -> str:
 
 def _record(address: str | None, path: Path) -> None:
     from phalanx.dashboard.recording import Recording
-    from phalanx.engines.embedded.finding import HeadHere
+    from phalanx.runtime.daemons.finding import HeadHere
 
     cluster = _cluster(address)
     if path.exists() and not path.is_file():
@@ -134,7 +134,7 @@ def _record(address: str | None, path: Path) -> None:
 
 
 def _cluster(address: str | None) -> str:
-    from phalanx.engines.embedded.finding import find_daemons
+    from phalanx.runtime.daemons.finding import find_daemons
 
     try:
         found = find_daemons(address, with_programs=True)

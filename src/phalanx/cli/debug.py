@@ -26,7 +26,7 @@ def debug(
 
     `c` lets it go on, `q` ends it with an error; who goes away lets it go on.
     """
-    from phalanx.engines.processes.debugging import attach, waiting
+    from phalanx.runtime.os.debugging import attach, waiting
 
     found = waiting()
     if pid is None:

@@ -43,7 +43,7 @@ def after_release(address: str | None, node_id: str, said: str) -> str:
 
 def asker() -> str:
     """Who asks, as everybody sees it: USER@HOST."""
-    from phalanx.engines.accounts import user_name
+    from phalanx.runtime.os.accounts import user_name
 
     return f"{user_name() or 'somebody'}@{socket.gethostname()}"
 

@@ -8,10 +8,10 @@ import socket
 import threading
 from collections.abc import Callable
 
-from phalanx.engines.processes.connection import Connection
-from phalanx.engines.processes.polling import wait_for
 from phalanx.errors import ProtocolError
 from phalanx.protocol.stream_messages import Begin, Ended, Printed, StreamMessage, Typed
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.polling import wait_for
 
 _CHUNK = 1 << 16
 _LOOK_EVERY_S = 1.0

@@ -20,7 +20,7 @@ def targets() -> None:
         from phalanx.dashboard import serve
     except ModuleNotFoundError as error:
         fail(f"The metrics need {error.name}: pip install 'phalanx[dashboard]'.")
-    from phalanx.engines.processes import serving
+    from phalanx.runtime.os import serving
 
     found = serving.servers(serve.place())
     if not found:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import typer
 
 from phalanx.cli.table import say
+from phalanx.runtime.engine import starting as engines
 
 if TYPE_CHECKING:
     from phalanx.protocol.requests.request import Request
@@ -25,8 +26,6 @@ NOT_ALLOWED = 4
 NEVER_FITS = 5
 
 ANSWER_S = 10.0
-RAY = "ray:"
-"""Addresses of Ray clusters begin so."""
 
 
 def fail(text: str, code: int = FAILED) -> NoReturn:
@@ -58,13 +57,13 @@ def ask(
     """The answer of a cluster's head, through whichever daemon of it runs on this machine.
 
     `address` None takes PHALANX_ADDRESS, else the only cluster that runs here, or (`with_programs`)
-    the only session of a program; one that begins with `ray:` is a Ray cluster's. Ends the command
-    when there is none.
+    the only session of a program. An address like `ray:auto` belongs to a cluster of that engine.
+    Ends the command when there is no cluster.
     """
     named = address or os.environ.get("PHALANX_ADDRESS") or ""
-    if named.startswith(RAY):
-        return _answered(lambda: _ask_ray(named, request))
-    from phalanx.engines.embedded.visitor import ask_daemon
+    if (engine := engines.engine_of(named)) is not None:
+        return _answered(partial(_ask_elsewhere, engine, named, request))
+    from phalanx.runtime.daemons.visitor import ask_daemon
 
     troubles = []
     for session, daemon in _daemons(address, with_programs):
@@ -95,21 +94,20 @@ def _answered(question: Callable[[], R]) -> R:
         fail(str(error))
 
 
-def _ask_ray(address: str, request: Request[R]) -> R:
+def _ask_elsewhere(engine: str, address: str, request: Request[R]) -> R:
     try:
-        from phalanx.engines.ray.scheduler.visitor import ask_cluster
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        fail(f"{address} is a Ray cluster, for which ray is needed: pip install 'phalanx[ray]'.")
-    try:
-        return ask_cluster(address, request, ANSWER_S)
+        return engines.entry_of(engine).ask(address, request, ANSWER_S)
     except ConnectionError as error:
         fail(str(error))
 
 
+def is_elsewhere(address: str | None) -> bool:
+    """Whether the address, or else PHALANX_ADDRESS, names a cluster of another engine (Ray's)."""
+    return engines.engine_of(address or os.environ.get("PHALANX_ADDRESS") or "") is not None
+
+
 def _daemons(address: str | None, with_programs: bool) -> list[tuple[Any, Any]]:
-    from phalanx.engines.embedded.finding import find_daemons
+    from phalanx.runtime.daemons.finding import find_daemons
 
     try:
         return find_daemons(address, with_programs)

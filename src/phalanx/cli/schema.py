@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Annotated
 
 import typer
 
 
-class Of(str, Enum):
+class Of(StrEnum):
     """What the schema is of."""
 
     manifests = "manifests"
@@ -29,8 +29,8 @@ def schema(
 
         found = manifest_schema()
     else:
-        from phalanx.batch.registry import known_plugins
-        from phalanx.batch.schema import configuration_schema
+        from phalanx.scheduler.cycle.registry import known_plugins
+        from phalanx.scheduler.cycle.schema import configuration_schema
 
         found = configuration_schema(known_plugins())
     typer.echo(json.dumps(found, indent=1, sort_keys=True))

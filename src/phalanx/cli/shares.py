@@ -19,7 +19,7 @@ from phalanx.model.rows.shares import ShareInfo
 from phalanx.protocol.requests.shares import GetShares, SetShares
 
 if TYPE_CHECKING:
-    from phalanx.batch.waiting import WaitingGroup
+    from phalanx.scheduler.cycle.waiting import WaitingGroup
 
 _HOUR_S = 3600.0
 _NUMBERS = ("SHARES", "PART", "USE", "OF ALL", "LEVEL", "RANK", "HOLDS")
@@ -81,8 +81,8 @@ def priority(
     Its place is by PRIORITY, then by what the other columns say, then by age, as the rules have it
     (phalanx scheduler show).
     """
-    from phalanx.batch.waiting import waiting_groups
     from phalanx.cli.snapshots import one_snapshot
+    from phalanx.scheduler.cycle.waiting import waiting_groups
 
     found = [
         one

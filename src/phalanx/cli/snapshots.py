@@ -11,17 +11,17 @@ from pathlib import Path
 import msgspec
 import typer
 
-from phalanx.batch.reading import holds_list, read_snapshots
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.replay import Outcome, as_data, replay
-from phalanx.batch.specs import Snapshot
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.errors import BatchFileError
 from phalanx.model.rows.plan import TimePlan
-from phalanx.plan.inquiry import explain_snapshot, names, plan_snapshot
-from phalanx.plan.planner import lent
 from phalanx.protocol.requests.gangs import TakeSnapshot
+from phalanx.scheduler.cycle.reading import holds_list, read_snapshots
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.replay import Outcome, as_data, replay
+from phalanx.scheduler.cycle.specs import Snapshot
+from phalanx.scheduler.forecast.inquiry import explain_snapshot, names, plan_snapshot
+from phalanx.scheduler.forecast.planner import lent
 
 UNUSABLE = 2
 NOT_IN_FILE = 3

@@ -12,17 +12,17 @@ import typer
 
 from phalanx.cli.cluster_view import SHORT
 from phalanx.cli.node_checks import read_check_rules, read_checks
-from phalanx.cli.reach import FAILED, NOT_ALLOWED, RAY, USAGE, fail, json_object
-from phalanx.cli.start_on_ray import start_on_ray, stop_on_ray
-from phalanx.cli.table import report
+from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail, json_object
+from phalanx.cli.table import report, say
 from phalanx.model.readable import amount, size
+from phalanx.runtime.engine import starting as engines
 from phalanx.storage.naming import storage_name
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.daemons import Daemon
-    from phalanx.engines.node_amounts import NodeAmounts
     from phalanx.model.system_settings import SystemSettings
-    from phalanx.policies.placement_policy import PlacementPolicy
+    from phalanx.runtime.daemons.starting import Daemon
+    from phalanx.runtime.os.node_amounts import NodeAmounts
+    from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 PORT = 6380
 """Where a head listens by default."""
@@ -145,9 +145,15 @@ def start(
     """Start a cluster (--head) or join one (--address). Exit 2: wrong usage, 4: wrong token."""
     if head == (address is not None):
         fail("Say either --head, to start a cluster, or --address HOST:PORT, to join one.", USAGE)
-    if address is not None and address.startswith(RAY):
+    if address is not None and (engine := engines.engine_of(address)) is not None:
+        options: dict[str, object] = {
+            "gpu_resource": gpu_resource,
+            "topology": topology,
+            "placement": _placement(placement),
+            **({"store": tuple(store)} if store else {}),
+        }
         with _failing_readably():
-            start_on_ray(address, store or [], gpu_resource, topology, _placement(placement))
+            say(engines.entry_of(engine).start_scheduler(address, options))
         return
     of_head = (store, limit, placement, accept_loss, history, system_config)
     if address is not None and any(of_head):
@@ -205,14 +211,14 @@ def stop(
     if yes and not forget:
         fail("--yes answers the question of --forget.", USAGE)
     if address is not None:
-        if not address.startswith(RAY):
+        if (engine := engines.engine_of(address)) is None:
             fail("--address names a Ray cluster here: ray:auto or ray:HOST:PORT.", USAGE)
         if forget:
             fail("--forget is for this machine's head: Ray's store ends with Ray's head.", USAGE)
         with _failing_readably():
-            stop_on_ray(address)
+            say(engines.entry_of(engine).stop_scheduler(address))
         return
-    from phalanx.engines.embedded.daemons import stop_all
+    from phalanx.runtime.daemons.starting import stop_all
     from phalanx.storage import ledger
     from phalanx.storage.sqlite import delete, exists
 
@@ -251,8 +257,8 @@ def _start_head(
     history: dict[str, float],
     settings: SystemSettings,
 ) -> None:
-    from phalanx.engines.embedded.cluster_token import default_path
-    from phalanx.engines.embedded.daemons import HeadOptions, local_daemons, start_head
+    from phalanx.runtime.daemons.cluster_token import default_path
+    from phalanx.runtime.daemons.starting import HeadOptions, local_daemons, start_head
     from phalanx.storage.errors import StorageInUseError
     from phalanx.storage.opening import history_path
     from phalanx.storage.sqlite import delete, exists
@@ -307,7 +313,7 @@ def _start_head(
 
 
 def _join(address: str, node: dict[str, Any], amounts: dict[str, Any], topology: str) -> None:
-    from phalanx.engines.embedded.daemons import numeric_address, split_address
+    from phalanx.runtime.daemons.starting import numeric_address, split_address
 
     where = numeric_address(address)
     is_far = not ipaddress.ip_address(split_address(where)[0]).is_loopback
@@ -322,7 +328,7 @@ def _join(address: str, node: dict[str, Any], amounts: dict[str, Any], topology:
 
 
 def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemon:
-    from phalanx.engines.embedded.daemons import NodeOptions, start_node
+    from phalanx.runtime.daemons.starting import NodeOptions, start_node
 
     started = start_node(
         NodeOptions(
@@ -344,7 +350,7 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemo
 
 def _amounts(amounts: dict[str, Any], topology: str, host: str, is_first: bool) -> NodeAmounts:
     from phalanx.api.amounts import check_amounts
-    from phalanx.engines.node_amounts import node_amounts
+    from phalanx.runtime.os.node_amounts import node_amounts
 
     check_amounts(
         amounts["num_cpus"],
@@ -440,7 +446,7 @@ def _placement(text: str | None) -> PlacementPolicy:
     """A policy's name, or a mapping as YAML writes it. Raises ValueError."""
     import yaml
 
-    from phalanx.policies.placement_policy import read_placement_policy
+    from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
     try:
         given = None if text is None else yaml.safe_load(text)
@@ -451,7 +457,7 @@ def _placement(text: str | None) -> PlacementPolicy:
 
 def _settings(text: str | None) -> SystemSettings:
     """By Ray's names; under them the environment's are among them. Raises ValueError."""
-    from phalanx.engines.embedded.starting import system_settings
+    from phalanx.runtime.driver.starting import system_settings
 
     return system_settings(json_object("system-config", text, '{"max_lineage_bytes": 1000000}'))
 

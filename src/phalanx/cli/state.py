@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from collections import Counter
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -269,7 +269,7 @@ def _cell(name: str, value: Any) -> str:
     if name == "node_id":
         return str(value)[:SHORT]
     if name.endswith("_ms") and isinstance(value, int):
-        when = datetime.fromtimestamp(value / 1000, timezone.utc)
+        when = datetime.fromtimestamp(value / 1000, UTC)
         return when.isoformat(timespec="seconds") if value else "-"
     if name == "object_size":
         return "?" if value < 0 else size(value)

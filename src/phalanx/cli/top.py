@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phalanx.cli.cluster import Address
-from phalanx.cli.reach import RAY, USAGE, ask, fail
+from phalanx.cli.reach import USAGE, ask, fail, is_elsewhere
 
 if TYPE_CHECKING:
     from phalanx.cli.top_picture import Following, TopPicture
@@ -57,7 +57,7 @@ def top(
     """
     from phalanx.cli.top_picture import Following
 
-    if (address or os.environ.get("PHALANX_ADDRESS") or "").startswith(RAY):
+    if is_elsewhere(address):
         fail("phalanx top is for clusters of Phalanx; on Ray: phalanx jobs, queue list.", USAGE)
     following = Following(lambda request: ask(address, request))
     if json:

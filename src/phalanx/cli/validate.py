@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +18,7 @@ INVALID = 1
 UNUSABLE = 2
 
 
-class Operation(str, Enum):
+class Operation(StrEnum):
     """What is to be done with the objects of the file."""
 
     create = "create"

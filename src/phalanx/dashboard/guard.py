@@ -110,7 +110,7 @@ async def _body(receive: Receive) -> bytes:
     while True:
         try:
             message = await asyncio.wait_for(receive(), BODY_S)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise Refused(408, "The body does not come.") from None
         body += message.get("body", b"")
         if len(body) > BODY_BYTES:

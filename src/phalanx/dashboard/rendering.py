@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -116,7 +116,7 @@ def _moment(at: float | None) -> Markup:
     if at is None:
         return Markup("–")
     try:
-        when = datetime.fromtimestamp(at, timezone.utc)
+        when = datetime.fromtimestamp(at, UTC)
     except (OverflowError, OSError, ValueError):
         return escape(f"{at:g} s")
     return Markup('<time datetime="{}" data-at="{}">{}</time>').format(

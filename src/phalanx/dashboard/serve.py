@@ -26,9 +26,9 @@ from phalanx.dashboard.login import Login
 from phalanx.dashboard.record import read
 from phalanx.dashboard.watch import Watch
 from phalanx.dashboard.wire import HEAD_BYTES, StrictProtocol
-from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded.finding import HeadHere
-from phalanx.engines.processes import serving
+from phalanx.runtime.daemons import cluster_token
+from phalanx.runtime.daemons.finding import HeadHere
+from phalanx.runtime.os import serving
 
 PORT = 8266
 """Beside the one of Ray's job API."""

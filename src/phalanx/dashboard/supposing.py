@@ -9,10 +9,10 @@ import sys
 
 import msgspec
 
-from phalanx.batch.reading import read_snapshots
-from phalanx.batch.registry import known_plugins
 from phalanx.head.jobs.supposing import Supposition, suppose
-from phalanx.plan.what_if import Comparison
+from phalanx.scheduler.cycle.reading import read_snapshots
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.forecast.what_if import Comparison
 
 PATIENCE_S = 30.0
 AT_ONCE = 2
@@ -56,7 +56,7 @@ class Supposing:
         question = msgspec.msgpack.encode(_Question(snapshot=snapshot, supposed=supposed))
         try:
             said, _ = await asyncio.wait_for(process.communicate(question), PATIENCE_S)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise TimeoutError(
                 f"This takes longer than {PATIENCE_S:.0f} s. On the command line it may take as "
                 "long as it takes."

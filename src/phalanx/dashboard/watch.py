@@ -245,7 +245,7 @@ class Watch:
                     return None
                 try:
                     await asyncio.wait_for(self._news.wait(), left)
-                except asyncio.TimeoutError:
+                except TimeoutError:
                     return None
         return None
 

@@ -42,7 +42,6 @@ from phalanx.model.rows.row import Row
 from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
 from phalanx.observe import cluster_events
 from phalanx.observe.metrics.meter import Meter
-from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     Committed,
@@ -84,7 +83,8 @@ from phalanx.protocol.node_messages import (
     ActorReady,
     ActorUnreferenced,
 )
-from phalanx.resources.ports import RandomSource
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 if TYPE_CHECKING:
     from phalanx.head.accounting.ledger import Ledger

@@ -14,7 +14,7 @@ from phalanx.observe.devices import DeviceSample
 from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
 from phalanx.protocol.requests.health import Cordon, ListDevices, Uncordon
 from phalanx.protocol.requests.request import Asker
-from phalanx.resources.quantities import SCALE
+from phalanx.scheduler.devices.quantities import SCALE
 
 GPU = "GPU"
 

@@ -17,9 +17,9 @@ from phalanx.model.rows.cluster import NodeInfo
 from phalanx.observe.checks import bad_checks_text, suspect_checks_text
 from phalanx.observe.device_health import BAD, reboot_text, unwell_text
 from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
-from phalanx.resources.quantities import to_units
-from phalanx.resources.sets import EMPTY, ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.devices.quantities import to_units
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 KEEP_DEAD = 1_000
 MIN_SILENCE_S = 1.5 * REPORT_EVERY_S

@@ -80,8 +80,8 @@ from phalanx.protocol.requests.metrics import GetMetrics
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
 from phalanx.protocol.requests.state import QueryState
 from phalanx.protocol.wire_errors import to_wire
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.strategies import check_strategy
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.strategies import check_strategy
 
 Row = dict[str, Any]
 Amounts = dict[str, float]

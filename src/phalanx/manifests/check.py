@@ -8,7 +8,6 @@ from typing import Literal
 
 import msgspec
 
-from phalanx.batch.specs import PodGroupSpec, QueueSpec
 from phalanx.manifests.dependencies import others
 from phalanx.manifests.fields import Fields, written
 from phalanx.manifests.findings import Finding, ManifestError, Report
@@ -28,6 +27,7 @@ from phalanx.manifests.queue_rules import (
 from phalanx.manifests.reading import Manifest, Spec, object_errors, read_manifests
 from phalanx.manifests.writing import as_data
 from phalanx.model.jobs.spec import CronSpec, JobSpec, Process, TaskGroup
+from phalanx.scheduler.cycle.specs import PodGroupSpec, QueueSpec
 
 LIKENESSES = 1_000
 """So many jobs that differ in more than names and words are remembered to read well."""

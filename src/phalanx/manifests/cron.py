@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import datetime, timezone, tzinfo
+from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from cronsim import CronSim, CronSimError
 from cronsim.cronsim import SYMBOLIC_DAYS, SYMBOLIC_MONTHS
 
-from phalanx.batch.arguments import seconds
+from phalanx.scheduler.cycle.arguments import seconds
 
 MACROS = {
     "@yearly": "0 0 1 1 *",
@@ -143,7 +143,7 @@ def moment_text(moment: float, zone: str = "") -> str:
 def zone_of(name: str) -> tzinfo:
     """The time zone of that name, UTC for "". Raises ValueError for a name that is none."""
     if not name:
-        return timezone.utc
+        return UTC
     parts = name.split("/")
     formed = all(_ZONE_PART.match(part) and part not in (".", "..") for part in parts)
     if not formed or name.lower() == "local":
@@ -152,5 +152,5 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, OSError, ValueError) as e:
         if name.upper() in ("UTC", "ETC/UTC"):
-            return timezone.utc  # also where a machine has no data on zones
+            return UTC  # also where a machine has no data on zones
         raise ValueError(f"{name!r} is no time zone; write one like Europe/Berlin or UTC") from e

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from phalanx.batch.specs import HyperNodeSpec
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.names import qualified_fault
 from phalanx.manifests.patterns import compiled, matches
+from phalanx.scheduler.cycle.specs import HyperNodeSpec
 
 SELECTORS = ("exactMatch", "regexMatch", "labelMatch")
 

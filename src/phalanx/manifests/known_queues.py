@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from phalanx.batch.specs import QueueSpec
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.findings import ManifestError, Report
 from phalanx.manifests.queue_rules import KnownQueue, QueueTree
 from phalanx.manifests.queues import read_queue
 from phalanx.manifests.text import load
+from phalanx.scheduler.cycle.specs import QueueSpec
 
 LISTS = ("queues", "items", "existing_queues")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from phalanx.batch.arguments import seconds
 from phalanx.manifests.fields import Fields
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import Policy
+from phalanx.scheduler.cycle.arguments import seconds
 
 
 def read_policies(at: Fields, key: str = "policies") -> tuple[Policy, ...]:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from phalanx.batch.specs import Amounts, QueueSpec
 from phalanx.manifests.idle_rules import ANNOTATION, read_idle_rule
 from phalanx.manifests.names import subdomain_fault
 from phalanx.manifests.quantities import LARGEST
@@ -18,6 +17,7 @@ from phalanx.manifests.times import length_text
 from phalanx.model.jobs.timing import LONGEST_S
 from phalanx.model.nearest import nearest
 from phalanx.model.options import LARGEST_NUMBER
+from phalanx.scheduler.cycle.specs import Amounts, QueueSpec
 
 ROOT = "root"
 DEFAULT = "default"

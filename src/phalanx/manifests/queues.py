@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from phalanx.batch.specs import GroupAffinity, PodGroupSpec, QueueSpec, SubgroupPolicy
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.names import subdomain_fault
 from phalanx.manifests.quantities import BATCH
 from phalanx.manifests.timing import read_length_field
 from phalanx.manifests.topology import read_topology
 from phalanx.model.jobs.spec import DEFAULT_QUEUE, Pairs
+from phalanx.scheduler.cycle.specs import GroupAffinity, PodGroupSpec, QueueSpec, SubgroupPolicy
 
 HIERARCHY = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from phalanx.batch.specs import PodGroupSpec, QueueSpec
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.findings import Finding, ManifestError, Report
 from phalanx.manifests.flows import read_cron, read_flow
@@ -20,6 +19,7 @@ from phalanx.manifests.reservations import read_reservation
 from phalanx.manifests.text import Text, load
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Pairs, PriorityClass
 from phalanx.model.reservations import Reservation
+from phalanx.scheduler.cycle.specs import PodGroupSpec, QueueSpec
 
 GROUPS = {
     "Job": ("batch.volcano.sh/",),

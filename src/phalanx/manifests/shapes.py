@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from phalanx.batch.documents import Document, Place
-from phalanx.batch.reading_tasks import ShapeReader
-from phalanx.batch.specs import Shape
 from phalanx.manifests.quantities import batch_amounts
 from phalanx.model.jobs.spec import JobSpec, TaskGroup
+from phalanx.scheduler.cycle.documents import Document, Place
+from phalanx.scheduler.cycle.reading_tasks import ShapeReader
+from phalanx.scheduler.cycle.specs import Shape
 
 GROUP_LABEL = "volcano.sh/task-spec"
 PARTITION_LABEL = "volcano.sh/partition-id"

@@ -10,7 +10,7 @@ unless it names one: `Z`, `+01:00`), or, for who knows what time it is, `18:00`,
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from phalanx.model.jobs.timing import LATEST_S, LONGEST_S, Moment
 
@@ -132,7 +132,7 @@ def written_moment(moment: Moment) -> str:
         return f"now+{moment.after_s or 0:f}".rstrip("0").rstrip(".")
     if not 0 <= moment.at <= LATEST_S:
         raise ValueError(f"a time of day is within the years 1970 and 9999, not {moment.at:g} s")
-    return datetime.fromtimestamp(moment.at, timezone.utc).isoformat().replace("+00:00", "Z")
+    return datetime.fromtimestamp(moment.at, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _shown(written: str) -> str:

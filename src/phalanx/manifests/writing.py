@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.batch.specs import GroupAffinity, PodGroupSpec, QueueSpec, SubgroupPolicy
 from phalanx.manifests.arrays import written_array
 from phalanx.manifests.dependencies import written_dependencies
 from phalanx.manifests.hypernodes import HyperNode, Member
@@ -29,6 +28,7 @@ from phalanx.model.jobs.spec import (
 )
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.reservations import Reservation
+from phalanx.scheduler.cycle.specs import GroupAffinity, PodGroupSpec, QueueSpec, SubgroupPolicy
 
 Written = dict[str, Any]
 VERSIONS = {

@@ -31,7 +31,7 @@ from phalanx.protocol.node_messages import (
     CreateActor,
     WorkerLeaving,
 )
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
 
 
 class GroupLookup(Protocol):

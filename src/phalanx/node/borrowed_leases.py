@@ -31,7 +31,7 @@ from phalanx.protocol.node_messages import (
     Refused,
     WorkerDied,
 )
-from phalanx.resources.sets import EMPTY
+from phalanx.scheduler.devices.sets import EMPTY
 
 
 class LeaseInquiries:

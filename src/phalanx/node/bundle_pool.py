@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.resources.instances import Allocation, NodeResources
-from phalanx.resources.quantities import SCALE
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import Allocation, NodeResources
+from phalanx.scheduler.devices.quantities import SCALE
+from phalanx.scheduler.devices.sets import ResourceSet
 
 
 class BundlePool:

@@ -15,8 +15,8 @@ from phalanx.errors import TaskPlacementGroupRemoved
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.wire_errors import code_of
-from phalanx.resources.instances import Allocation, NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import Allocation, NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
 
 UNCONFIRMED_S = 30.0
 """How long a prepared bundle waits to be committed."""

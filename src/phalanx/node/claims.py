@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.node.lease import Demand
 from phalanx.protocol.bundle_messages import ClaimRoom
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
 
 AHEAD = -(1 << 62)
 """Of those who hold as little, gangs come first: tasks have a turn again with every task's end."""

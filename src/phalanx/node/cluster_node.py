@@ -17,8 +17,8 @@ from phalanx.node.membership import ClusterMembership, HeadEffects, MembershipOp
 from phalanx.node.node import Node
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import Spilling
-from phalanx.resources.ports import RandomSource
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 def cluster_node(

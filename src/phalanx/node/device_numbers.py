@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from phalanx.node.devices import GPU, DeviceWatch
 from phalanx.observe.metrics.meter import Meter
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.quantities import SCALE
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.quantities import SCALE
 
 _NAMES = (
     ("busy", "phalanx_device_utilization_ratio"),

@@ -25,7 +25,7 @@ from phalanx.observe.device_health import (
 )
 from phalanx.observe.devices import DeviceSample
 from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
-from phalanx.resources.instances import NodeResources
+from phalanx.scheduler.devices.instances import NodeResources
 
 LOOK_EVERY_S = 5.0
 HANGS_AFTER_S = 30.0

@@ -18,7 +18,7 @@ from phalanx.node.usage import UsageMeter
 from phalanx.node.worker_processes import ForkEffects
 from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.cluster_messages import ViewRow
-from phalanx.resources.instances import NodeResources
+from phalanx.scheduler.devices.instances import NodeResources
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.protocol.bundle_messages import GroupKnown
 from phalanx.protocol.wire_errors import code_of
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.strategies import WHOLE_GROUP
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.strategies import WHOLE_GROUP
 
 KEEP = 10_000
 

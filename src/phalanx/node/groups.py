@@ -21,7 +21,7 @@ from phalanx.protocol.bundle_messages import (
     Prepared,
 )
 from phalanx.protocol.requests.groups import WatchGroup
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
 
 
 class Tenants(Protocol):

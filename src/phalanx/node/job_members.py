@@ -40,7 +40,7 @@ from phalanx.protocol.bundle_messages import (
     StepStarted,
     WarnMember,
 )
-from phalanx.resources.instances import Allocation
+from phalanx.scheduler.devices.instances import Allocation
 
 REMEMBERED = 10_000
 """Of so many members that have ended here it is known."""

@@ -10,8 +10,8 @@ import msgspec
 from phalanx.model.options import ACCELERATORS
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.workers import WorkerKind, WorkerRecord
-from phalanx.resources.instances import Allocation, NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import Allocation, NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
 
 DemandKey = tuple[bytes, int]
 """(owner, number of its scheduling class)."""

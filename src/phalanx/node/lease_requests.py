@@ -30,8 +30,8 @@ from phalanx.protocol.node_messages import (
     Refused,
     Unblocked,
 )
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.strategies import check_strategy
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.strategies import check_strategy
 
 
 class Borrowed(Protocol):

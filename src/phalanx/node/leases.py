@@ -21,12 +21,12 @@ from phalanx.node.no_other_nodes import NoOtherNodes, OtherNodesView
 from phalanx.node.refusals import Refusal, Refusals, unschedulable
 from phalanx.node.turns import Turns
 from phalanx.node.workers import WorkerPool, WorkerRecord
-from phalanx.policies.averages import Average
 from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.protocol.node_messages import OVER
 from phalanx.protocol.wire_errors import code_of
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
+from phalanx.scheduler.placement.averages import Average
 
 
 class WorkerEffects(Protocol):

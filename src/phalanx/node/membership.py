@@ -13,7 +13,6 @@ from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.options import PATIENCE_S
 from phalanx.node.peers import HEAD, Peer
-from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
     Acked,
@@ -26,6 +25,7 @@ from phalanx.protocol.cluster_messages import (
     ViewRow,
 )
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 RETRY_S = 0.2
 PATIENCE_IN_USE_S = 86_400.0

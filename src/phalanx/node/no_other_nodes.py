@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from phalanx.node.lease import Demand
-from phalanx.policies.outcome import Outcome
-from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.cluster_messages import ViewRow
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.outcome import Outcome
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class OtherNodesView(Protocol):

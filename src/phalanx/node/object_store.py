@@ -26,7 +26,6 @@ from phalanx.objects.pull_queue import Done, PullQueue
 from phalanx.objects.spares import Spares
 from phalanx.objects.store_accounting import StoreAccounting
 from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted, ResultStored
-from phalanx.policies.averages import Average
 from phalanx.protocol.cluster_messages import CopyMade, Prefetch
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.node_messages import (
@@ -41,6 +40,7 @@ from phalanx.protocol.node_messages import (
     Unwanted,
     Used,
 )
+from phalanx.scheduler.placement.averages import Average
 
 Answer = Callable[[int, Exception | None], None]
 _COPIES = b"copies"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.policies.placement_policy import PlacementPolicy
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 PATIENCE_S = 60.0
 """A node that nothing needs waits so long for a head that was lost; see MembershipOptions."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 
 class QueueShares:

@@ -17,9 +17,9 @@ from phalanx.node.group_places import GroupPlaces
 from phalanx.node.lease import Demand
 from phalanx.node.no_other_nodes import OtherNodesView
 from phalanx.node.queue_usage import QueueShares
-from phalanx.policies.labels import condition
 from phalanx.protocol.wire_errors import code_of
-from phalanx.resources.instances import NodeResources
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.placement.labels import condition
 
 UNAVAILABLE_AFTER_S = 1.0
 """What fails on a busy node is not failed before idle leases had time to come back."""

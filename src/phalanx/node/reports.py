@@ -12,8 +12,8 @@ from phalanx.node.devices import DeviceWatch
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.object_store import ObjectStore
 from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
 
 AT_MOST_EVERY_S = 0.1
 STORE = "object_store_memory"

@@ -15,19 +15,19 @@ from typing import Any, Protocol
 
 from phalanx.node.lease import Demand, DemandKey
 from phalanx.node.options import SpillOptions
-from phalanx.policies.entry import pick_node, placement_strategy
-from phalanx.policies.hybrid import Hybrid
-from phalanx.policies.node_table import NodeState
-from phalanx.policies.outcome import Outcome, Placed
-from phalanx.policies.placement_policy import PlacementPolicy
-from phalanx.policies.request_class import Request
-from phalanx.policies.selector.tried import TriedPlaces
-from phalanx.policies.spread import Spread
-from phalanx.policies.strategy import Asking, Strategy
-from phalanx.resources.ports import RandomSource
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes, NodeRow
-from phalanx.scheduling.terms import terms_of
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes, NodeRow
+from phalanx.scheduler.placement.entry import pick_node, placement_strategy
+from phalanx.scheduler.placement.hybrid import Hybrid
+from phalanx.scheduler.placement.node_table import NodeState
+from phalanx.scheduler.placement.outcome import Outcome, Placed
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
+from phalanx.scheduler.placement.request_class import Request
+from phalanx.scheduler.placement.selector.tried import TriedPlaces
+from phalanx.scheduler.placement.spread import Spread
+from phalanx.scheduler.placement.strategy import Asking, Strategy
+from phalanx.scheduler.placement.terms import terms_of
 
 MAX_PICKS = 512
 """Workers of one demand that one plan looks for; the next plan goes on."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from phalanx.node.lease import Demand, DemandKey, Lease
 from phalanx.node.queue_usage import QueueShares
-from phalanx.resources.instances import NodeResources
+from phalanx.scheduler.devices.instances import NodeResources
 
 MIN_HOLD_S = 0.01
 LONGEST_HOLD_S = 0.5

@@ -8,11 +8,11 @@ from phalanx.model.rows.explanation import Explanation
 from phalanx.node.demands import Demands
 from phalanx.node.lease import Demand
 from phalanx.node.no_other_nodes import Spills
-from phalanx.policies.explaining import explain_outcome, explain_waiting, plain_reason
-from phalanx.policies.outcome import GPU_TYPE_RESOURCE
 from phalanx.protocol.requests.node import ExplainTask
 from phalanx.protocol.requests.request import Asker
-from phalanx.resources.instances import NodeResources
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.placement.explaining import explain_outcome, explain_waiting, plain_reason
+from phalanx.scheduler.placement.outcome import GPU_TYPE_RESOURCE
 
 
 class WaitingTasks:

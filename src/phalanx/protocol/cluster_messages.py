@@ -17,9 +17,9 @@ from phalanx.observe.device_health import UnwellDevice
 from phalanx.observe.devices import DeviceSample
 from phalanx.observe.log_lines import LogPiece
 from phalanx.observe.state.query import StatePart, StateQuery
-from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundleInventory, BundleMessage
 from phalanx.protocol.wire_errors import WireError
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Via(msgspec.Struct, array_like=True, tag=70):

@@ -15,9 +15,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from phalanx.engines.program_metrics import PROGRAM
 from phalanx.observe.metrics.definitions import COUNTER, GAUGE, HISTOGRAM, Definition
 from phalanx.observe.metrics.program_numbers import MOST_CHARS
+from phalanx.runtime.engine.program_metrics import PROGRAM
 
 Tags = Mapping[str, str] | None
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")

@@ -9,12 +9,12 @@ from typing import Any
 from phalanx.api.decorator import remote
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import engine_or_start
-from phalanx.engines.interface import PendingReply
 from phalanx.model.ids import NodeID, PlacementGroupID
 from phalanx.model.options import warn_of_object_store_memory
 from phalanx.objects.reference import ObjectRef
-from phalanx.policies.labels import parse_selector
-from phalanx.scheduling.strategies import WHOLE_GROUP
+from phalanx.runtime.engine.interface import PendingReply
+from phalanx.scheduler.placement.labels import parse_selector
+from phalanx.scheduler.placement.strategies import WHOLE_GROUP
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 VALID_PLACEMENT_GROUP_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")

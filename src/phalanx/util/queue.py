@@ -156,13 +156,13 @@ class _QueueActor:
     async def put(self, item: Any, timeout_s: float | None) -> None:
         try:
             await asyncio.wait_for(self.queue.put(item), timeout_s)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise Full(f"still {self.maxsize} items after {timeout_s} s") from None
 
     async def get(self, timeout_s: float | None) -> Any:
         try:
             return await asyncio.wait_for(self.queue.get(), timeout_s)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise Empty(f"no item within {timeout_s} s") from None
 
     def put_nowait(self, item: Any) -> None:

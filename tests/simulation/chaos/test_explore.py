@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from phalanx.sim.chaos import explore
-from phalanx.sim.chaos.run import try_seed
+from phalanx_research.chaos import explore
+from phalanx_research.chaos.run import try_seed
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def trials(monkeypatch):
         return msgspec.structs.replace(result, seed=seed), world
 
     monkeypatch.setattr(explore, "try_seed", one)
-    monkeypatch.setattr("phalanx.sim.chaos.explore.time.monotonic", lambda: float(len(tried)))
+    monkeypatch.setattr("phalanx_research.chaos.explore.time.monotonic", lambda: float(len(tried)))
     return tried
 
 

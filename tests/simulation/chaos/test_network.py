@@ -7,11 +7,11 @@ import functools
 import pytest
 
 from phalanx.protocol.node_messages import Stop
-from phalanx.sim.chaos.broken import Broken
-from phalanx.sim.chaos.hosts import Host
-from phalanx.sim.chaos.kernel import Kernel
-from phalanx.sim.chaos.network import Network
-from phalanx.sim.chaos.options import NetworkOptions
+from phalanx_research.chaos.broken import Broken
+from phalanx_research.chaos.hosts import Host
+from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.chaos.network import Network
+from phalanx_research.chaos.options import NetworkOptions
 
 OPTIONS = NetworkOptions(latency_s=(0.01, 0.02), jitter_s=0.05, notice_s=0.1, give_up_s=1.0)
 

@@ -6,7 +6,6 @@ import contextlib
 
 import pytest
 
-from phalanx.batch.jobs import Job
 from phalanx.head.gangs import gang_scheduler, plan_applier
 from phalanx.head.gangs.member_lifecycle import Freed
 from phalanx.head.gangs.reservations import GangReservations
@@ -16,10 +15,11 @@ from phalanx.head.jobs.dependents import Dependents
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.membership import ClusterMembership
 from phalanx.owner.tasks.leases import TaskMachine
-from phalanx.resources.instances import Allocation
-from phalanx.sim.chaos.run import try_seed
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.devices.instances import Allocation
 from phalanx.storage import storage
 from phalanx.storage.errors import StorageFullError
+from phalanx_research.chaos.run import try_seed
 
 SEEDS = range(1, 11)
 

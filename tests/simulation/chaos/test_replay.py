@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from phalanx.cli.commands import app
 from phalanx.head.groups.table import GroupTable
-from phalanx.sim.chaos.command import Request, SeedsError, run, seeds_of
-from phalanx.sim.chaos.run import try_seed
+from phalanx_research.chaos.command import Request, SeedsError, run, seeds_of
+from phalanx_research.chaos.run import try_seed
 
 SEED = 8
 PROGRAM = """
 import json, sys
-from phalanx.sim.chaos.run import try_seed
+from phalanx_research.chaos.run import try_seed
 print(json.dumps([try_seed(int(seed))[0].digest for seed in sys.argv[1:]]))
 """
 

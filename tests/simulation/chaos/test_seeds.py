@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.sim.chaos.run import try_seed
+from phalanx_research.chaos.run import try_seed
 
 STORED = [
     int(line.split("#")[0])
@@ -23,9 +23,9 @@ def test_every_promise_holds(seed):
 
 def test_the_seeds_meet_all_kinds_of_trouble_and_work():
     """Swarm options leave much out of each seed; together they must leave nothing out."""
-    from phalanx.sim.chaos.faults import MESSAGE_FAULTS
-    from phalanx.sim.chaos.kernel import Kernel
-    from phalanx.sim.chaos.options import FAULTS, draw
+    from phalanx_research.chaos.faults import MESSAGE_FAULTS
+    from phalanx_research.chaos.kernel import Kernel
+    from phalanx_research.chaos.options import FAULTS, draw
 
     options = [draw(Kernel(str(seed))) for seed in range(1, 26)]
     assert {fault for one in options for fault in one.faults} == set(FAULTS)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from phalanx.model.attempts import Attempt
-from phalanx.sim.lab.command import rows, run, sentences
-from phalanx.sim.lab.giving_way import gave_way
-from phalanx.sim.lab.outcome import Outcome
-from phalanx.sim.lab.people import Size
+from phalanx_research.lab.command import rows, run, sentences
+from phalanx_research.lab.giving_way import gave_way
+from phalanx_research.lab.outcome import Outcome
+from phalanx_research.lab.people import Size
 
 SMALL = Size(users=6, nodes=4, hours=1.0)
 

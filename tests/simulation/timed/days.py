@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from phalanx.batch.specs import Shape
-from phalanx.sim.timed import Job, Part
-from phalanx.sim.timed.workload import GPU
+from phalanx.scheduler.cycle.specs import Shape
+from phalanx_research.timed import Job, Part
+from phalanx_research.timed.workload import GPU
 
 MODELS = {0: 4.0, 1: 7.0, 2: 10.0, 3: 38.0}
 

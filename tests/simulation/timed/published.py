@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.sim.timed import Job
-from phalanx.sim.timed.workload import GPU
+from phalanx_research.timed import Job
+from phalanx_research.timed.workload import GPU
 
 Outcome = dict[str, tuple[float, int]]
 """Job -> its finish, and how often it was stopped."""

@@ -11,13 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
-from tests.sim.timed.days import training_day
+from tests.simulation.timed.days import training_day
 
-from phalanx.batch.config import CHART_YAML, Configuration, parse_volcano
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import QueueSpec
-from phalanx.sim.timed import CLASSIC, Job, Result, Rules, classic, machine, simulate, synthetic
-from phalanx.sim.timed.benchmark import run
+from phalanx.scheduler.cycle.config import CHART_YAML, Configuration, parse_volcano
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import QueueSpec
+from phalanx_research.timed import (
+    CLASSIC,
+    Job,
+    Result,
+    Rules,
+    classic,
+    machine,
+    simulate,
+    synthetic,
+)
+from phalanx_research.timed.benchmark import run
 
 CHART = parse_volcano(CHART_YAML, known_plugins())
 EVICTING = parse_volcano(
@@ -39,9 +48,9 @@ tiers:
 )
 PROGRAM = """
 import sys, msgspec
-from phalanx.batch.config import CHART_YAML, parse_volcano
-from phalanx.batch.registry import known_plugins
-from phalanx.sim.timed import Rules, simulate, synthetic
+from phalanx.scheduler.cycle.config import CHART_YAML, parse_volcano
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx_research.timed import Rules, simulate, synthetic
 result = simulate(
     synthetic.jobs(600, 20, 7), synthetic.machines(20), queues=synthetic.queues(),
     config=parse_volcano(CHART_YAML, known_plugins()), rules=Rules(period_s=60),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from phalanx.errors import BatchFileError
-from phalanx.sim.timed import WorkloadError, classic, from_trace, read_queues, simulate
-from phalanx.sim.timed.workload import GPU
-from phalanx.sim.traces.records import TraceJob, TraceNode
+from phalanx_research.timed import WorkloadError, classic, from_trace, read_queues, simulate
+from phalanx_research.timed.workload import GPU
+from phalanx_research.traces.records import TraceJob, TraceNode
 
 NODES = [
     TraceNode(name="z", cpu_milli=8000, memory_mib=1024, gpus=8, model="A"),

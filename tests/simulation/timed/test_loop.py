@@ -6,13 +6,13 @@ import math
 
 import msgspec
 import pytest
-from tests.sim.timed.days import day
+from tests.simulation.timed.days import day
 
-from phalanx.batch.config import parse_volcano
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import QueueSpec
 from phalanx.head.gangs.cycles import Pace
-from phalanx.sim.timed import (
+from phalanx.scheduler.cycle.config import parse_volcano
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import QueueSpec
+from phalanx_research.timed import (
     Progress,
     Result,
     Rules,

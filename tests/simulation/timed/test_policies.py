@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.sim.timed import published
-from tests.sim.timed.days import day, training_day
+from tests.simulation.timed import published
+from tests.simulation.timed.days import day, training_day
 
-from phalanx.sim.timed import CLASSIC, PUBLISHED, Result, Rules, classic, machine, simulate
+from phalanx_research.timed import CLASSIC, PUBLISHED, Result, Rules, classic, machine, simulate
 
 AT_ONCE = Rules(period_s=0.0)
 ANEW = Rules(period_s=0.0, anew=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-from tests.sim.timed.days import day
+from tests.simulation.timed.days import day
 
-from phalanx.sim.timed import Job, Result, Training, WorkloadError, machine
-from phalanx.sim.timed.studied import STUDIED, simulate_studied
-from phalanx.sim.timed.studied.antman import GUEST_LOAD, HOST_LOAD
-from phalanx.sim.timed.studied.muri import SLOWER
-from phalanx.sim.timed.studied.rooms import Rooms
-from phalanx.sim.timed.studied.stages import guest_s, interleaved_s
-from phalanx.sim.timed.studied.themis import fair_parts
+from phalanx_research.timed import Job, Result, Training, WorkloadError, machine
+from phalanx_research.timed.studied import STUDIED, simulate_studied
+from phalanx_research.timed.studied.antman import GUEST_LOAD, HOST_LOAD
+from phalanx_research.timed.studied.muri import SLOWER
+from phalanx_research.timed.studied.rooms import Rooms
+from phalanx_research.timed.studied.stages import guest_s, interleaved_s
+from phalanx_research.timed.studied.themis import fair_parts
 
 ONE = [machine("n0", cpu=8, gpus=1)]
 TWO = [machine(f"n{i}", cpu=8, gpus=4) for i in range(2)]

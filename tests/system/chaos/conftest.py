@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.chaos.footprint import Footprint
+from tests.system.chaos.footprint import Footprint
 from tests.warm import cold_starts
 
 import phalanx

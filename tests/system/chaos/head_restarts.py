@@ -1,6 +1,6 @@
 """A cluster whose head is killed and started again under load; and what must be true after that.
 
-    python -m tests.chaos.head_restarts STORE RESTARTS SEED [DISK]
+    python -m tests.system.chaos.head_restarts STORE RESTARTS SEED [DISK]
 
 STORE is a path or a Redis directory (`redis:DIRECTORY`, whose server this program starts). With
 DISK, a small file system that holds the store, each restart happens while that is full; with Redis
@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import phalanx
-from phalanx.bench.redis_server import RedisServer
 from phalanx.cluster_utils import Cluster
-from phalanx.engines.embedded.daemon_files import daemons
-from phalanx.engines.embedded.visitor import ask_daemon
 from phalanx.errors import ControlStoreFullError, SystemFailureError
 from phalanx.model.rows.cluster import StatusInfo
 from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.runtime.daemons.daemon_files import daemons
+from phalanx.runtime.daemons.visitor import ask_daemon
+from phalanx_benchmarks.redis_server import RedisServer
 
 PATIENCE_S = 180.0
 QUIET_S = 4.0

@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 import pytest
-from tests.chaos.footprint import Footprint, is_running
 from tests.polling import eventually
 from tests.present import present
+from tests.system.chaos.footprint import Footprint, is_running
 
 import phalanx
 from phalanx import exceptions as errors

@@ -10,8 +10,8 @@ import struct
 import msgspec
 import pytest
 from msgspec import Raw
-from tests.chaos.footprint import is_running
 from tests.polling import eventually
+from tests.system.chaos.footprint import is_running
 
 from phalanx.protocol.frames import encode_frame
 from phalanx.protocol.messages import (
@@ -114,7 +114,7 @@ GARBAGE = {
 @pytest.fixture(scope="module")
 def session():
     """One session for all garbage: whatever it harms shows in the tests after it."""
-    from tests.chaos.footprint import Footprint
+    from tests.system.chaos.footprint import Footprint
 
     import phalanx
 

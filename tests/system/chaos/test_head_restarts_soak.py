@@ -19,13 +19,19 @@ FULL_RESTARTS = int(os.environ.get("PHALANX_FULL_RESTARTS", "20"))
 SEED = 15
 DISK_MIB = 160
 """More than the store's reserves, see `storage.sqlite`."""
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
 
 
 def _run(arguments: list[str], before: list[str] | None = None) -> dict[str, int]:
-    command = [*(before or []), sys.executable, "-m", "tests.chaos.head_restarts", *arguments]
+    command = [
+        *(before or []),
+        sys.executable,
+        "-m",
+        "tests.system.chaos.head_restarts",
+        *arguments,
+    ]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     print(ended.stdout)

@@ -12,10 +12,10 @@ from tests.polling import eventually
 from tests.present import present
 
 from phalanx import exceptions as errors
-from phalanx.engines.embedded import starting
-from phalanx.engines.embedded.own_node import StartOptions
-from phalanx.engines.interface import current
 from phalanx.protocol.requests.node import GetStoreCounts
+from phalanx.runtime.driver import starting
+from phalanx.runtime.driver.own_node import StartOptions
+from phalanx.runtime.engine.interface import current
 
 MIB = 1 << 20
 

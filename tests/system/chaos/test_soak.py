@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.chaos.workload import Soak
+from tests.system.chaos.workload import Soak
 
 ALLOWED = {
     "driver MiB": 40,

@@ -15,8 +15,8 @@ import time
 from typing import Any
 
 import numpy
-from tests.chaos.footprint import descriptors, resident_bytes
 from tests.polling import eventually
+from tests.system.chaos.footprint import descriptors, resident_bytes
 
 import phalanx
 

@@ -14,11 +14,11 @@ import pytest
 from tests.warm import popen_in_use
 
 from phalanx.cli.cluster_view import as_data
-from phalanx.engines.embedded.daemon_files import Announcement, daemons
-from phalanx.engines.embedded.visitor import ask_daemon
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import ListJobs
 from phalanx.protocol.requests.request import Request
+from phalanx.runtime.daemons.daemon_files import Announcement, daemons
+from phalanx.runtime.daemons.visitor import ask_daemon
 
 R = TypeVar("R")
 

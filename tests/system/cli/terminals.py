@@ -12,7 +12,7 @@ import sys
 import termios
 import time
 
-from tests.cli.conftest import COMMAND, PATIENCE_S, Machine
+from tests.system.cli.conftest import COMMAND, PATIENCE_S, Machine
 
 CHUNK = 1 << 16
 

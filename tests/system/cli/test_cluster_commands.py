@@ -16,8 +16,8 @@ from tests.polling import eventually
 from typer.testing import CliRunner
 
 from phalanx.cli.commands import app
-from phalanx.engines.processes.session import started_at
 from phalanx.protocol.handshake import HELLO_BYTES, NONCE_BYTES, Status, challenge
+from phalanx.runtime.os.session import started_at
 
 PATIENCE_S = 60
 

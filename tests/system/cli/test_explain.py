@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.batch.lines import cases
+from tests.unit.scheduler.cycle.lines import cases
 from typer.testing import CliRunner
 
-from phalanx.batch.explain import REASONS
-from phalanx.batch.remedies import REMEDIES
 from phalanx.cli.commands import app
+from phalanx.scheduler.cycle.explain import REASONS
+from phalanx.scheduler.cycle.remedies import REMEDIES
 
 TABLE = """
 use allocate | gang | capacity(on=[allocatable]), predicates, nodeorder

@@ -9,9 +9,9 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from tests.cli.conftest import COMMAND, Machine
-from tests.cli.terminals import Terminal
 from tests.polling import eventually
+from tests.system.cli.conftest import COMMAND, Machine
+from tests.system.cli.terminals import Terminal
 
 from phalanx.protocol.requests.jobs import GetJob
 

@@ -11,9 +11,9 @@ import sys
 import pytest
 from tests.polling import eventually
 
-from phalanx.engines.embedded import visitor
 from phalanx.errors import MessageTooLargeError
 from phalanx.protocol.requests.jobs import GetJob
+from phalanx.runtime.daemons import visitor
 
 
 @pytest.fixture

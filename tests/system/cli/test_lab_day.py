@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.cli.conftest import Machine
 from tests.polling import eventually
+from tests.system.cli.conftest import Machine
 
 import phalanx
 from phalanx.api.jobs import job_manifest, new_request

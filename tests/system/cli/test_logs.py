@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.cli.conftest import COMMAND
 from tests.polling import eventually
+from tests.system.cli.conftest import COMMAND
 
 from phalanx.cli.process_output import MAX_TAIL
 from phalanx.protocol.requests.cluster import GetStatus

@@ -36,7 +36,7 @@ def nobody_answers(monkeypatch):
         raise Asked(request)
 
     monkeypatch.setattr("phalanx.cli.reach._daemons", lambda *_: [(None, None)])
-    monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", answer)
+    monkeypatch.setattr("phalanx.runtime.daemons.visitor.ask_daemon", answer)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -87,7 +87,7 @@ def test_a_job_that_cannot_be_ended_does_not_keep_the_others(command, monkeypatc
         if request.name == "b":
             raise JobNotFoundError("there is no job 'b'")
 
-    monkeypatch.setattr("phalanx.engines.embedded.visitor.ask_daemon", answer)
+    monkeypatch.setattr("phalanx.runtime.daemons.visitor.ask_daemon", answer)
     done = CliRunner().invoke(commands.app, [command, "a", "b", "c"])
     assert (done.exit_code, asked) == (3, ["a", "b", "c"])
     assert done.stderr == "there is no job 'b'\n"

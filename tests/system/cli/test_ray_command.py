@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 import pytest
-from tests.cli.conftest import PATIENCE_S, Machine
 from tests.polling import eventually
+from tests.system.cli.conftest import PATIENCE_S, Machine
 
-RAY = "from phalanx.cli.ray_command import main; main()"
+RAY = "from phalanx.adapters.ray.command.main import main; main()"
 DRIVER = """
 import os, ray
 import steps
@@ -144,9 +144,9 @@ def test_the_cluster_is_shown_by_ray_s_commands(started):
 def test_a_server_ends_with_its_port_free_and_another_takes_over(started):
     began = started.python(
         "import sys\n"
-        "from phalanx.compat.jobs import files\n"
-        "from phalanx.compat.jobs.process import start_server, stop_servers\n"
-        "from phalanx.engines.processes.serving import servers\n"
+        "from phalanx.adapters.ray.jobs import files\n"
+        "from phalanx.adapters.ray.jobs.process import start_server, stop_servers\n"
+        "from phalanx.runtime.os.serving import servers\n"
         "(first,) = servers(files.directory())\n"
         "port = int(first.url.rpartition(':')[2])\n"
         "stop_servers()\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from phalanx.cli.ray_status import ray_status_text
+from phalanx.adapters.ray.command.status import ray_status_text
 from phalanx.model.lifecycle import ALIVE, DEAD
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import PATIENCE_S, Machine
 from tests.polling import eventually
+from tests.system.cli.conftest import PATIENCE_S, Machine
 
 SCRIPT = """\
 #!/bin/sh

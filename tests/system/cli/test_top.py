@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cli.terminals import Terminal
-from tests.dashboard.world import EVIL, NOW, gang, job, node, queue
+from tests.system.cli.terminals import Terminal
+from tests.unit.dashboard.world import EVIL, NOW, gang, job, node, queue
 
 from phalanx.cli.top_picture import TopPicture
 from phalanx.cli.top_view import ASCII, SECTIONS, screen

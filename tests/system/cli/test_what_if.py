@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.cli.test_plan import SNAPSHOT
+from tests.system.cli.test_plan import SNAPSHOT
 from typer.testing import CliRunner
 
 from phalanx.cli.commands import app

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from phalanx.engines.embedded.daemons import HeadOptions, NodeOptions, start_head, start_node
+from phalanx.runtime.daemons.starting import HeadOptions, NodeOptions, start_head, start_node
 
 
 def main():

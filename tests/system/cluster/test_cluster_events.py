@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from tests.cluster.conftest import PATIENCE_S
+from tests.system.cluster.conftest import PATIENCE_S
 
 import phalanx
 from phalanx.observe.cluster_events import EventRing, NodeJoined
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "figure7.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "figure7.py"
 
 
 @phalanx.remote

@@ -16,10 +16,10 @@ import msgspec
 import pytest
 from tests.polling import eventually
 
-from phalanx.engines.embedded.daemons import HeadOptions, NodeOptions, node_config, start_head
-from phalanx.engines.embedded.node.config import NodeConfig
-from phalanx.engines.embedded.node.process import as_another
-from phalanx.engines.processes import session as sessions
+from phalanx.runtime.daemons.starting import HeadOptions, NodeOptions, node_config, start_head
+from phalanx.runtime.node.config import NodeConfig
+from phalanx.runtime.node.process import as_another
+from phalanx.runtime.os import session as sessions
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_it_waits_for_a_head_that_it_does_not_find(folder, port):
     log = folder / "node.log"
     again = msgspec.structs.replace(again, log=str(log), parent_fd=ends)
     node = subprocess.Popen(
-        [sys.executable, "-m", "phalanx.engines.embedded.node.process", "-1"],
+        [sys.executable, "-m", "phalanx.runtime.node.process", "-1"],
         stdin=subprocess.PIPE,
         pass_fds=(ends,),
         start_new_session=True,

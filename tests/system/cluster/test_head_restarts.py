@@ -9,10 +9,10 @@ import pytest
 from tests.polling import eventually
 
 import phalanx
-from phalanx.bench.redis_server import RedisServer
 from phalanx.storage.opening import open_storage
 from phalanx.util import get_placement_group, placement_group, placement_group_table
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from phalanx_benchmarks.redis_server import RedisServer
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.cluster.conftest import PATIENCE_S
+from tests.system.cluster.conftest import PATIENCE_S
 
 import phalanx
 from phalanx.cluster_utils import Cluster

@@ -10,8 +10,8 @@ import pytest
 import phalanx
 from phalanx import errors
 from phalanx.cluster_utils import Cluster
-from phalanx.engines.embedded.gateway import gate
 from phalanx.protocol.handshake import Status
+from phalanx.runtime.gateway import gate
 
 PATIENCE_S = 120
 

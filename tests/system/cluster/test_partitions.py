@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.network import Network, why_no_hosts
+from tests.system.cluster.network import Network, why_no_hosts
 
 LIMITS = {"period_s": 0.5, "misses": 6}
 """A node is dead after 3 s."""

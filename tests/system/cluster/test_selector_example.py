@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.resources.ports import parse_ports
+from phalanx.scheduler.devices.ports import parse_ports
 
-FILE = Path(__file__).parents[2] / "examples" / "selector.py"
+FILE = Path(__file__).parents[3] / "examples" / "selector.py"
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,13 @@ import psutil
 import pytest
 
 import phalanx
-from phalanx.engines.embedded import cluster_token
 from phalanx.errors import AuthenticationError
+from phalanx.runtime.daemons import cluster_token
 
 GUARD = """
 import os, pickle, _pickle, sys
 
-DAEMONS = ("phalanx.engines.embedded.head.process", "phalanx.engines.embedded.node.process")
+DAEMONS = ("phalanx.runtime.head.process", "phalanx.runtime.node.process")
 ME = os.getpid()
 
 def guarded(call):
@@ -109,7 +109,7 @@ def test_another_token_opens_nothing(new_cluster, tmp_path):
     other = tmp_path / "token"
     tmp_path.chmod(0o700)
     cluster_token.ensure(str(other))
-    from phalanx.engines.embedded.daemons import NodeOptions, start_node
+    from phalanx.runtime.daemons.starting import NodeOptions, start_node
 
     with pytest.raises(AuthenticationError, match="token"):
         start_node(

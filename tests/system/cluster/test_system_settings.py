@@ -9,8 +9,8 @@ from tests.present import current_runtime, present
 import phalanx
 from phalanx import errors
 from phalanx.cluster_utils import Cluster
-from phalanx.engines.interface import current
 from phalanx.protocol.requests.node import GetStoreCounts
+from phalanx.runtime.engine.interface import current
 
 
 @phalanx.remote(num_cpus=0, resources={"there": 1})

@@ -11,8 +11,8 @@ from tests.present import present
 
 import phalanx
 from phalanx import errors
-from phalanx.engines.interface import current
 from phalanx.protocol.requests.node import GetStoreCounts
+from phalanx.runtime.engine.interface import current
 
 SIZE = 300_000
 

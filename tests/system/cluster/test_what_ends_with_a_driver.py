@@ -11,7 +11,7 @@ from tests.polling import PATIENCE_S, eventually
 
 import phalanx
 from phalanx.cluster_utils import Cluster
-from phalanx.engines.embedded.gateway.object_files import is_object_name
+from phalanx.runtime.gateway.object_files import is_object_name
 
 DRIVER = """
 import os, sys

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phalanx.demo import run
-from phalanx.demo.descent import Descent, Settings
-from phalanx.demo.digits import DataMissing, in_place_bytes, load
-from phalanx.demo.network import Shape, accuracy, gradient, initial, predict
-from phalanx.demo.search import sample_settings
+from phalanx_research.demo import run
+from phalanx_research.demo.descent import Descent, Settings
+from phalanx_research.demo.digits import DataMissing, in_place_bytes, load
+from phalanx_research.demo.network import Shape, accuracy, gradient, initial, predict
+from phalanx_research.demo.search import sample_settings
 
 SETTINGS = Settings(hidden=64, learning_rate=0.1, momentum=0.9, weight_decay=0.0, batch=16)
 

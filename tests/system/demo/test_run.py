@@ -7,7 +7,7 @@ import json
 import pytest
 
 import phalanx
-from phalanx.demo import command, run, training
+from phalanx_research.demo import command, run, training
 
 pytest.importorskip("sklearn")
 
@@ -61,7 +61,7 @@ def test_a_poor_accuracy_is_a_failure(monkeypatch, capsys):
 
 
 def test_a_failed_trial_is_told_and_the_rest_goes_on(monkeypatch, capsys):
-    from phalanx.demo import search
+    from phalanx_research.demo import search
 
     whole = search.try_settings
     first = search.sample_settings(2, command.SEED)[0]
@@ -79,7 +79,7 @@ def test_a_failed_trial_is_told_and_the_rest_goes_on(monkeypatch, capsys):
 
 
 def test_without_any_trial_there_is_nothing_to_train(monkeypatch, capsys):
-    from phalanx.demo import search
+    from phalanx_research.demo import search
 
     def fails(settings, data, seed):
         raise RuntimeError("no luck")

@@ -8,13 +8,13 @@ import subprocess
 import sys
 
 import pytest
-from tests.chaos.footprint import is_running
 from tests.polling import PATIENCE_S, eventually
 from tests.present import present
+from tests.system.chaos.footprint import is_running
 
 import phalanx
-from phalanx.engines.processes.memory_use import SessionMemory
-from phalanx.engines.processes.process_tree import subtrees
+from phalanx.runtime.os.memory_use import SessionMemory
+from phalanx.runtime.os.process_tree import subtrees
 
 from .conftest import none_left
 

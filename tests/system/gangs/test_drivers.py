@@ -12,7 +12,7 @@ from tests.present import present
 import phalanx
 from phalanx.errors import QueueUnavailableError
 from phalanx.node.queue_usage import QueueShares
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
 
 CPUS = 6
 TASKS = 300

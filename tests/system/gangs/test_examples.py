@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Machine
 from tests.polling import eventually
 from tests.present import present
+from tests.system.cli.conftest import Machine
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 FILES = sorted((EXAMPLES / "jobs").glob("*.yaml"))
 JOBS = {"two-groups", "data-parallel", "master-and-workers", "one-after-another"}
 STEPS = {"prepare-then-train-prepare", "prepare-then-train-train"}

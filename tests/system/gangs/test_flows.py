@@ -10,9 +10,9 @@ import pytest
 from tests.polling import eventually
 
 import phalanx
-from phalanx.engines.probing import ThreadProber
 from phalanx.head.jobs.probing import Probing, Watch
 from phalanx.model.jobs.spec import Probe
+from phalanx.runtime.os.probing import ThreadProber
 
 from .conftest import none_left
 from .flow_manifests import flow, state_of, states, template

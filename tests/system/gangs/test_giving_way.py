@@ -6,8 +6,8 @@ import os
 import time
 
 import pytest
-from tests.engine.leasing import Node
 from tests.polling import eventually
+from tests.unit.node.leasing import Node
 
 import phalanx
 from phalanx.node.turns import LONGEST_HOLD_S

@@ -8,8 +8,8 @@ import pytest
 from tests.polling import PATIENCE_S
 
 import phalanx
-from phalanx.engines.processes.commands import inherited
-from phalanx.engines.processes.environment import ADDED, child_environment
+from phalanx.runtime.os.commands import inherited
+from phalanx.runtime.os.environment import ADDED, child_environment
 
 
 def test_secrets_stay_with_the_node():

@@ -24,7 +24,7 @@ from phalanx.manifests.findings import ManifestError
 
 from .conftest import none_left
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "jobs"
 
 
 @pytest.fixture(autouse=True)

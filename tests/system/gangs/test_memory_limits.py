@@ -11,7 +11,7 @@ from tests.polling import PATIENCE_S, eventually
 from tests.present import present
 
 import phalanx
-from phalanx.engines.processes.memory_use import SessionMemory
+from phalanx.runtime.os.memory_use import SessionMemory
 
 from .conftest import none_left
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.polling import PATIENCE_S, eventually
@@ -80,7 +80,7 @@ def test_a_held_job_runs_when_it_is_released(machine, room):
 
 
 def test_a_job_waits_for_its_beginning(machine, room):
-    begin = datetime.now(timezone.utc) + timedelta(days=1)
+    begin = datetime.now(UTC) + timedelta(days=1)
     job = run(f"touch {room.path}/runs", begin=begin, deadline="now+3days")
     row = job.status()
     assert row.begins == pytest.approx(begin.timestamp(), abs=1)

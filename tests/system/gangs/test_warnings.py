@@ -10,7 +10,7 @@ import sys
 import pytest
 from tests.polling import eventually
 
-from phalanx.engines.processes.process_tree import signal_command
+from phalanx.runtime.os.process_tree import signal_command
 
 CHILD = "trap 'touch child; exit' USR1; touch ready; while :; do sleep 0.05; done"
 SHELL = f"trap 'touch shell' USR1; bash -c \"{CHILD}\" & wait; wait; touch over"

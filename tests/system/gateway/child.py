@@ -1,4 +1,4 @@
-"""A gateway in a process of its own: `-m tests.gateway.child DESCRIPTOR`, with JSON on stdin."""
+"""A gateway in a process of its own: `-m tests.system.gateway.child DESCRIPTOR`, JSON on stdin."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sys
 
 import msgspec
 
-from phalanx.engines.embedded.gateway.config import GatewayConfig
-from phalanx.engines.embedded.gateway.process import run
-from phalanx.engines.processes.session import Session
+from phalanx.runtime.gateway.config import GatewayConfig
+from phalanx.runtime.gateway.process import run
+from phalanx.runtime.os.session import Session
 
 
 class Start(msgspec.Struct):

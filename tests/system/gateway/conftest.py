@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 
 import pytest
-from tests.gateway.world import Node, new_token
+from tests.system.gateway.world import Node, new_token
 
 
 @pytest.fixture

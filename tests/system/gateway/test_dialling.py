@@ -7,12 +7,19 @@ import secrets
 import socket
 
 import pytest
-from tests.gateway.world import Node, new_token, readable, receive_exactly, take_handed, take_socket
+from tests.system.gateway.world import (
+    Node,
+    new_token,
+    readable,
+    receive_exactly,
+    take_handed,
+    take_socket,
+)
 
-from phalanx.engines.embedded.gateway.gate import DialError, request_dial
 from phalanx.errors import AuthenticationError
 from phalanx.protocol.gateway_messages import AddressBook, AuthFailed
 from phalanx.protocol.handshake import Status
+from phalanx.runtime.gateway.gate import DialError, request_dial
 
 MANY = os.urandom(1 << 20)
 

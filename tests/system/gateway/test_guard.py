@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.engines.embedded.gateway.guard import FAILURES, WINDOW_S, Guard, origin
+from phalanx.runtime.gateway.guard import FAILURES, WINDOW_S, Guard, origin
 
 
 def test_twenty_failures_a_minute_then_none():

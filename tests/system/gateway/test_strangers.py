@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.gateway.world import (
+from tests.system.gateway.world import (
     LIMIT_S,
     Node,
     new_token,
@@ -22,10 +22,6 @@ from tests.gateway.world import (
     take_handed,
 )
 
-from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded.gateway.chunks import CHUNK_BYTES, GET_BYTES, encode_get
-from phalanx.engines.embedded.gateway.gate import gate_of
-from phalanx.engines.embedded.gateway.guard import FAILURES
 from phalanx.errors import AuthenticationError
 from phalanx.protocol.frames import encode_frame
 from phalanx.protocol.gateway_messages import AuthFailed, Unable
@@ -37,6 +33,10 @@ from phalanx.protocol.handshake import (
     Status,
 )
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.runtime.daemons import cluster_token
+from phalanx.runtime.gateway.chunks import CHUNK_BYTES, GET_BYTES, encode_get
+from phalanx.runtime.gateway.gate import gate_of
+from phalanx.runtime.gateway.guard import FAILURES
 
 RANDOM = random.Random(7)
 GROWTH_BYTES = 50 << 20
@@ -220,7 +220,7 @@ def transfer_connection(node, token):
 
 
 def test_nodes_that_froze_while_they_fetched_keep_no_other_waiting(start):
-    from tests.gateway.test_transfer import pull, put
+    from tests.system.gateway.test_transfer import pull, put
 
     here, there = start()
     token = cluster_token.read(there.token_file)
@@ -234,7 +234,7 @@ def test_nodes_that_froze_while_they_fetched_keep_no_other_waiting(start):
 
 
 def test_links_among_objects_are_not_followed(start):
-    from tests.gateway.test_transfer import pull
+    from tests.system.gateway.test_transfer import pull
 
     here, there = start()
     name = f"{'0' * 32}-1"

@@ -10,16 +10,22 @@ import threading
 
 import psutil
 import pytest
-from tests.gateway.test_dialling import talk
-from tests.gateway.test_transfer import digest_of, pull, put
-from tests.gateway.world import LIMIT_S, readable, receive_exactly, resident_bytes, take_handed
+from tests.system.gateway.test_dialling import talk
+from tests.system.gateway.test_transfer import digest_of, pull, put
+from tests.system.gateway.world import (
+    LIMIT_S,
+    readable,
+    receive_exactly,
+    resident_bytes,
+    take_handed,
+)
 
-from phalanx.engines.embedded.gateway.gate import DialError
-from phalanx.engines.embedded.gateway.tls import Identity, dialling_context
-from phalanx.engines.processes import session as sessions
 from phalanx.errors import AuthenticationError, PhalanxError, ProtocolError
 from phalanx.protocol.gateway_messages import AddressBook, AuthFailed
 from phalanx.protocol.handshake import HELLO_BYTES
+from phalanx.runtime.gateway.gate import DialError
+from phalanx.runtime.gateway.tls import Identity, dialling_context
+from phalanx.runtime.os import session as sessions
 
 
 def _own_address():

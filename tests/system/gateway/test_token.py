@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from phalanx.engines.embedded import cluster_token
 from phalanx.errors import AuthenticationError
+from phalanx.runtime.daemons import cluster_token
 
 
 def test_a_new_token_is_private_and_stays(tmp_path):

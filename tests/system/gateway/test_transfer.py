@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.engines.embedded.gateway.chunks import CHUNK_BYTES, decode_get, encode_get
-from phalanx.engines.embedded.gateway.object_files import is_object_name
 from phalanx.errors import ProtocolError
 from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import CancelPull, LetGo, Pull, Pulled
+from phalanx.runtime.gateway.chunks import CHUNK_BYTES, decode_get, encode_get
+from phalanx.runtime.gateway.object_files import is_object_name
 
 _counts = itertools.count(1)
 

@@ -13,22 +13,22 @@ import time
 from pathlib import Path
 
 import msgspec
-from tests.gateway.child import Start
+from tests.system.gateway.child import Start
 from tests.warm import popen_in_use
 
-from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded.gateway.config import GatewayConfig
-from phalanx.engines.embedded.gateway.gate import ANSWER_BYTES, DialError, request_dial
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import Connection, listen
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.frames import FrameReader
 from phalanx.protocol.gateway_messages import AddressBook, Listening, decode_body
 from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import Handed
+from phalanx.runtime.daemons import cluster_token
+from phalanx.runtime.gateway.config import GatewayConfig
+from phalanx.runtime.gateway.gate import ANSWER_BYTES, DialError, request_dial
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.connection import Connection, listen
 
 LIMIT_S = 30.0
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def readable(sock, timeout_s=LIMIT_S):
@@ -69,7 +69,7 @@ class Node:
         )
         with theirs, open(self.errors_path, "wb") as errors:
             self.process = popen_in_use()(
-                [sys.executable, "-m", "tests.gateway.child", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.system.gateway.child", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.PIPE,
                 stderr=errors,

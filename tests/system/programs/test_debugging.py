@@ -12,7 +12,7 @@ import pytest
 from tests.polling import PATIENCE_S, eventually
 
 import phalanx
-from phalanx.engines.processes.debugging import attach, waiting
+from phalanx.runtime.os.debugging import attach, waiting
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from phalanx.node.leases import LeaseMachine
 from phalanx.node.turns import LONGEST_HOLD_S
 from phalanx.node.workers import WorkerPool
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
 
 ONE = ResourceSet.from_mapping({"CPU": 1.0})
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 import phalanx
-from phalanx.engines.processes import session as sessions
+from phalanx.runtime.os import session as sessions
 
 PROGRAM = """
     import phalanx

@@ -49,7 +49,7 @@ import os
 import sys
 
 import phalanx
-from phalanx.compat.ray_modules.worker import global_worker
+from phalanx.adapters.ray.modules.worker import global_worker
 
 began = os.getcwd()
 phalanx.init(address="local", num_cpus=1)
@@ -65,7 +65,7 @@ import os
 import shutil
 import sys
 
-from phalanx.engines.embedded.own_node import _is_below
+from phalanx.runtime.driver.own_node import _is_below
 
 os.makedirs("session/mine")
 session = os.path.abspath("session")

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tests.regressions.typed_program import Counter, Meter, add, both, count, halve, read, scaled
+from tests.system.regressions.typed_program import (
+    Counter,
+    Meter,
+    add,
+    both,
+    count,
+    halve,
+    read,
+    scaled,
+)
 
 import phalanx
 from phalanx import ObjectRef

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.integrations.cells import LAST, cell_source, run_cell, sent_names
+from phalanx.adapters.cells import LAST, cell_source, run_cell, sent_names
 
 
 def ran(cell, notebook, wanted=()):

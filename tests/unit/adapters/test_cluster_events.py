@@ -6,7 +6,7 @@ import pytest
 from tests.polling import eventually
 
 import phalanx
-from phalanx.compat.ray_modules.state_api import list_cluster_events
+from phalanx.adapters.ray.modules.state_api import list_cluster_events
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,8 @@ from dask.utils_test import GetFunctionTestMixin
 from tests.polling import eventually
 
 import phalanx
-from phalanx.integrations.dask import Cluster, enable, get
-from phalanx.integrations.dask.hooks import Hooks
+from phalanx.adapters.dask import Cluster, enable, get
+from phalanx.adapters.dask.hooks import Hooks
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "integrations"
 

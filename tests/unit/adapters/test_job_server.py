@@ -15,14 +15,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.compat.test_job_translation import PLACE, row
+from tests.unit.adapters.test_job_translation import PLACE, row
 
-from phalanx.compat.jobs import files
-from phalanx.compat.jobs.client import JobSubmissionClient, server_url
-from phalanx.compat.jobs.packing import pack
-from phalanx.compat.jobs.routes import BODY_BYTES, PACKAGE_BYTES, JobRoutes
-from phalanx.compat.jobs.server import JobServer, frame
-from phalanx.engines.processes import serving
+from phalanx.adapters.ray.jobs import files
+from phalanx.adapters.ray.jobs.client import JobSubmissionClient, server_url
+from phalanx.adapters.ray.jobs.packing import pack
+from phalanx.adapters.ray.jobs.routes import BODY_BYTES, PACKAGE_BYTES, JobRoutes
+from phalanx.adapters.ray.jobs.server import JobServer, frame
 from phalanx.errors import AuthenticationError, JobCommandError, JobNotFoundError
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import JobDescription, LogFile, MemberInfo
@@ -35,6 +34,7 @@ from phalanx.protocol.requests.jobs import (
     LogPart,
     ReadJobLog,
 )
+from phalanx.runtime.os import serving
 
 
 class RememberingHead:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from phalanx.compat.jobs.details import JobStatus, read_details
-from phalanx.compat.jobs.translation import (
+from phalanx.adapters.ray.jobs.details import JobStatus, read_details
+from phalanx.adapters.ray.jobs.translation import (
     SUBMISSION,
     JobSubmitRequest,
     Place,

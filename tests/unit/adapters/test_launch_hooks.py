@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import phalanx
-from phalanx.compat.ray_modules import actor as ray_actor
-from phalanx.compat.ray_modules import remote_function
+from phalanx.adapters.ray.modules import actor as ray_actor
+from phalanx.adapters.ray.modules import remote_function
 from phalanx.util.placement_group import placement_group, remove_placement_group
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 

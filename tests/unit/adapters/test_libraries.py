@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.compat import ray as compat
-from phalanx.compat.libraries import (
+from phalanx.adapters.ray import alias as compat
+from phalanx.adapters.ray.libraries import (
     CHECKED,
     LIBRARIES,
     InstalledRay,
     LibrariesUnavailableError,
     find_installed,
 )
+from phalanx.runtime.engine import dialect
 
 NEWEST = ".".join(map(str, CHECKED[1]))
 
@@ -141,7 +142,7 @@ def names(monkeypatch):
     for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    monkeypatch.setenv(compat.MARKER, "0")
+    monkeypatch.setenv(dialect.VARIABLE, "")
     monkeypatch.setenv(compat.LIBRARIES_MARKER, "0")
     yield
     compat.uninstall()
@@ -189,7 +190,7 @@ def test_where_they_cannot_be_had_nothing_is_installed(names, tmp_path, monkeypa
     monkeypatch.setattr(sys, "path", [str(make_distribution(tmp_path, "2.9.3"))])
     with pytest.raises(LibrariesUnavailableError):
         compat.install(libraries=True)
-    assert os.environ[compat.MARKER] == "0"
+    assert os.environ[dialect.VARIABLE] == ""
 
 
 PROGRAM = """

@@ -14,20 +14,20 @@ from tests.polling import eventually
 
 import phalanx
 from phalanx.actor import ActorHandle
-from phalanx.api import session
-from phalanx.compat import ray as compat
-from phalanx.compat.ray_modules import debug, internal_kv, log
-from phalanx.compat.ray_modules.autoscaling import request_resources
-from phalanx.compat.ray_modules.constants import NUMBERS
-from phalanx.compat.ray_modules.locations import get_local_object_locations, get_object_locations
-from phalanx.compat.ray_modules.memory_info import (
+from phalanx.adapters.ray import alias as compat
+from phalanx.adapters.ray.modules import debug, internal_kv, log
+from phalanx.adapters.ray.modules.autoscaling import request_resources
+from phalanx.adapters.ray.modules.constants import NUMBERS
+from phalanx.adapters.ray.modules.locations import get_local_object_locations, get_object_locations
+from phalanx.adapters.ray.modules.memory_info import (
     get_memory_info_reply,
     get_state_from_address,
 )
-from phalanx.compat.ray_modules.pickling import dumps_debug
-from phalanx.compat.ray_modules.state import state
-from phalanx.compat.ray_modules.usage import TagKey, usage_stats_enabled
-from phalanx.compat.ray_modules.worker import global_worker
+from phalanx.adapters.ray.modules.pickling import dumps_debug
+from phalanx.adapters.ray.modules.state import state
+from phalanx.adapters.ray.modules.usage import TagKey, usage_stats_enabled
+from phalanx.adapters.ray.modules.worker import global_worker
+from phalanx.api import session
 from phalanx.errors import ActorDiedError, RpcError
 from phalanx.util.placement_group import _valid_resource_shape
 from phalanx.util.state import list_workers

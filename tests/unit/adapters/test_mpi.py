@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.integrations.mpi import Slot, command, plan
-from phalanx.integrations.mpi_agent import member_of, read_call
+from phalanx.adapters.mpi import Slot, command, plan
+from phalanx.adapters.mpi_agent import member_of, read_call
 
 
 def slots(text: str) -> list[Slot]:

@@ -14,9 +14,10 @@ import cloudpickle
 import pytest
 
 import phalanx
-from phalanx.api.addresses import without_client
-from phalanx.compat import names, ray_modules
-from phalanx.compat import ray as compat
+from phalanx.adapters.ray import alias as compat
+from phalanx.adapters.ray import modules as ray_modules
+from phalanx.adapters.ray import names
+from phalanx.adapters.ray.dialect import DIALECT
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def test_an_attribute_that_is_not_there_says_so(installed):
 def test_what_is_ours_alone_is_not_under_ray_s_name(installed):
     import ray
 
-    import phalanx.engines  # noqa: F401  # an attribute of phalanx from now on
+    import phalanx.runtime  # noqa: F401  # an attribute of phalanx from now on
 
     assert not hasattr(ray, "engines")
 
@@ -232,22 +233,20 @@ def test_the_ray_engine_is_refused_under_rays_names(installed):
         (None, {"RAY_ADDRESS": "ray://localhost:10001"}, "auto"),
         (None, {}, None),
         ("10.0.0.1:6380", {"RAY_ADDRESS": "ray://localhost:10001"}, "10.0.0.1:6380"),
-        ("ray://localhost:10001", {"PHALANX_COMPAT_RAY": "0"}, "ray://localhost:10001"),
     ],
 )
 def test_a_client_server_here_is_the_cluster_that_runs_here(
     monkeypatch, address, environment, found
 ):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    for name, value in {"PHALANX_COMPAT_RAY": "1", **environment}.items():
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert without_client(address) == found
+    assert DIALECT.without_client(address) == found
 
 
-def test_a_client_server_elsewhere_is_refused(monkeypatch):
-    monkeypatch.setenv("PHALANX_COMPAT_RAY", "1")
+def test_a_client_server_elsewhere_is_refused():
     with pytest.raises(ConnectionError, match=r"ray://far:10001 .* a driver needs a node"):
-        without_client("ray://far:10001")
+        DIALECT.without_client("ray://far:10001")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from phalanx.compat.ray_modules import network
+from phalanx.adapters.ray.modules import network
 
 
 @pytest.fixture

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 from tests.present import present
 
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.fork_client import ForkClient
-from phalanx.engines.processes.polling import wait_for
-from phalanx.engines.ray.scheduler.command_server import start_command_server
-from phalanx.engines.ray.scheduler.node_machines import NodeMachines
+from phalanx.adapters.ray.scheduler.command_server import start_command_server
+from phalanx.adapters.ray.scheduler.node_machines import NodeMachines
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     Command,
@@ -27,7 +24,10 @@ from phalanx.protocol.bundle_messages import (
 )
 from phalanx.protocol.cluster_messages import NodeReport, Reported
 from phalanx.protocol.frames import decode_body
-from phalanx.resources.instances import NodeResources
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.fork_client import ForkClient
+from phalanx.runtime.os.polling import wait_for
+from phalanx.scheduler.devices.instances import NodeResources
 
 NODE = "ab" * 28
 GROUP = b"g" * 18

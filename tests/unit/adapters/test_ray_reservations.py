@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.engines.ray.scheduler.reservation import Amounts, Key, Reservations, Row, Whole
+from phalanx.adapters.ray.scheduler.reservation import Amounts, Key, Reservations, Row, Whole
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.engines.ray.scheduler.options import SchedulerOptions
-from phalanx.engines.ray.scheduler.view import Naming, merged
+from phalanx.adapters.ray.scheduler.options import SchedulerOptions
+from phalanx.adapters.ray.scheduler.view import Naming, merged
 from phalanx.protocol.cluster_messages import NodeReport
 
 SHOWN = {

@@ -5,14 +5,20 @@ from __future__ import annotations
 import pytest
 import typer
 
-from phalanx.cli.slurm.hostlists import expanded
-from phalanx.cli.slurm.reservations import pairs_of, reservation_fields
-from phalanx.compat.slurm import formats, options
-from phalanx.compat.slurm.columns import SACCT_FIELDS, SQUEUE_LETTERS
-from phalanx.compat.slurm.options import OptionError, read_options
-from phalanx.compat.slurm.request import LEAST_LIMIT_BYTES, MAX_TASKS, exported, job_spec, shape_of
-from phalanx.compat.slurm.script import MAX_SCRIPT_BYTES, checked, directives, file_name
-from phalanx.compat.slurm.states import JOB, elapsed, states_named
+from phalanx.adapters.slurm import formats, options
+from phalanx.adapters.slurm.columns import SACCT_FIELDS, SQUEUE_LETTERS
+from phalanx.adapters.slurm.commands.hostlists import expanded
+from phalanx.adapters.slurm.commands.reservations import pairs_of, reservation_fields
+from phalanx.adapters.slurm.options import OptionError, read_options
+from phalanx.adapters.slurm.request import (
+    LEAST_LIMIT_BYTES,
+    MAX_TASKS,
+    exported,
+    job_spec,
+    shape_of,
+)
+from phalanx.adapters.slurm.script import MAX_SCRIPT_BYTES, checked, directives, file_name
+from phalanx.adapters.slurm.states import JOB, elapsed, states_named
 from phalanx.head.jobs.slurm import run_lengths, slurm_variables, tasks_of_member
 from phalanx.manifests.arrays import read_array
 from phalanx.manifests.dependencies import read_dependencies

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import phalanx
-from phalanx.integrations.tensorflow import tf_config
+from phalanx.adapters.tensorflow import tf_config
 
 
 @pytest.fixture(scope="module", autouse=True)

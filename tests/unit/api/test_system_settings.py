@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.policies.language import cluster, resources
+from tests.unit.scheduler.placement.language import cluster, resources
 
 from phalanx.model.system_settings import SystemSettings, read_system_settings
-from phalanx.policies.entry import pick_node, placement_strategy
-from phalanx.policies.hybrid import Hybrid
-from phalanx.policies.outcome import Placed
-from phalanx.policies.placement_policy import PlacementPolicy, read_placement_policy
-from phalanx.policies.request_class import Request
-from phalanx.policies.seeded import Seeded
-from phalanx.policies.strategy import Asking
-from phalanx.policies.waiting_time import LeastWaiting
+from phalanx.scheduler.placement.entry import pick_node, placement_strategy
+from phalanx.scheduler.placement.hybrid import Hybrid
+from phalanx.scheduler.placement.outcome import Placed
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy, read_placement_policy
+from phalanx.scheduler.placement.request_class import Request
+from phalanx.scheduler.placement.seeded import Seeded
+from phalanx.scheduler.placement.strategy import Asking
+from phalanx.scheduler.placement.waiting_time import LeastWaiting
 
 
 @pytest.mark.parametrize(

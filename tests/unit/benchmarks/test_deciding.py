@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from phalanx.bench import deciding
+from phalanx_benchmarks import deciding
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from phalanx.bench import gangs
+from phalanx_benchmarks import gangs
 
 
 def test_every_row_has_its_figures():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from phalanx.bench import job_stream
+from phalanx_benchmarks import job_stream
 
 
 def test_a_stream_of_jobs_is_submitted_and_ends():

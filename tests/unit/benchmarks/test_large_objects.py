@@ -7,7 +7,7 @@ import time
 import pytest
 
 import phalanx
-from phalanx.bench import large_objects, many_processes
+from phalanx_benchmarks import large_objects, many_processes
 
 
 @pytest.fixture(autouse=True)

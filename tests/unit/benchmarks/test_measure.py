@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.bench.measure import Effort, rates, seconds
+from phalanx_benchmarks.measure import Effort, rates, seconds
 
 
 class Clock:

@@ -7,10 +7,10 @@ from types import ModuleType
 import pytest
 
 import phalanx
-from phalanx.bench import command
-from phalanx.bench.measure import EFFORTS
-from phalanx.bench.row import RELEASE, start
-from phalanx.bench.rows import ROWS, clusters, limits, stress
+from phalanx_benchmarks import command
+from phalanx_benchmarks.measure import EFFORTS
+from phalanx_benchmarks.row import RELEASE, start
+from phalanx_benchmarks.rows import ROWS, clusters, limits, stress
 
 QUICK = EFFORTS["quick"]
 

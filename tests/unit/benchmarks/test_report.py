@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from phalanx.bench import means, report
-from phalanx.bench.command import run
-from phalanx.bench.measure import EFFORTS
-from phalanx.bench.pools.makers import maker_of
-from phalanx.bench.row import Row
-from phalanx.bench.rows import MICROBENCHMARK, ROWS
-from phalanx.bench.rows import pools as pool_rows
-from phalanx.bench.runner import Outcome, Ratio, Result, compare, measure
-from phalanx.bench.sides import PEER_PYTHON, PEERS, PeerMissing, Side, peer_side
+from phalanx_benchmarks import means, report
+from phalanx_benchmarks.command import run
+from phalanx_benchmarks.measure import EFFORTS
+from phalanx_benchmarks.pools.makers import maker_of
+from phalanx_benchmarks.row import Row
+from phalanx_benchmarks.rows import MICROBENCHMARK, ROWS
+from phalanx_benchmarks.rows import pools as pool_rows
+from phalanx_benchmarks.runner import Outcome, Ratio, Result, compare, measure
+from phalanx_benchmarks.sides import PEER_PYTHON, PEERS, PeerMissing, Side, peer_side
 
 OURS = Side(name="phalanx", version="1", command=())
 RAY = Side(name="ray", version="2", command=())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.bench import scale
-from phalanx.bench.fed_head import FedHead, gpu_job
 from phalanx.model.jobs.states import PENDING, RUNNING
 from phalanx.protocol.requests.jobs import ApplyManifests, ListJobs, Manifest
+from phalanx_benchmarks import scale
+from phalanx_benchmarks.fed_head import FedHead, gpu_job
 
 
 def test_each_size_has_its_rows() -> None:

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from phalanx.bench import spilling
+from phalanx_benchmarks import spilling
 
 
 def figures(name="default", threshold=0, load=0.9, tasks=400):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from phalanx.bench import store
+from phalanx_benchmarks import store
 
 
 def test_each_storage_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,12 +16,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tests.cli.conftest import COMMAND, Machine
 from tests.polling import eventually
+from tests.system.cli.conftest import COMMAND, Machine
 
 from phalanx.dashboard import wire
 from phalanx.dashboard.views import NAV
-from phalanx.engines.processes.session import started_at
+from phalanx.runtime.os.session import started_at
 
 
 class Browser:

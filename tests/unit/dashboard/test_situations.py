@@ -7,9 +7,9 @@ import html
 
 import pytest
 from tests.asking import ask
-from tests.gangs.nodes_world import World
-from tests.gangs.test_rules import PROMISING
-from tests.gangs.test_what_people_see import settle
+from tests.unit.head.gangs.nodes_world import World
+from tests.unit.head.gangs.test_rules import PROMISING
+from tests.unit.head.gangs.test_what_people_see import settle
 
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Moment, Timing

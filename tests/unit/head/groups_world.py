@@ -13,8 +13,8 @@ from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.model.lifecycle import DEAD, REMOVED
 from phalanx.node.bundle_table import BundleTable
 from phalanx.protocol.cluster_messages import NodeReport
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
 
 LIMITS = HealthLimits(period_s=1.0, misses=5)
 amounts = ResourceSet.from_mapping

@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.head.groups_world import World, amounts
+from tests.unit.head.groups_world import World, amounts
 
 from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.table import CONFIRMATION_S, ActorRecord, ActorTable
 from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
-from phalanx.policies.explaining import explain_outcome
-from phalanx.policies.placement_policy import PlacementPolicy, read_placement_policy
-from phalanx.policies.seeded import Seeded
-from phalanx.policies.selector.tried import IN_VAIN_AFTER_S
 from phalanx.protocol.cluster_messages import ActorHere, NodeReport
+from phalanx.scheduler.placement.explaining import explain_outcome
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy, read_placement_policy
+from phalanx.scheduler.placement.seeded import Seeded
+from phalanx.scheduler.placement.selector.tried import IN_VAIN_AFTER_S
 
 ONE = {"CPU": 1.0}
 

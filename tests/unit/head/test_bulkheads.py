@@ -11,10 +11,7 @@ import msgspec
 import pytest
 from tests.fuzz.world import NODES, TOTAL, World, bystander
 
-from phalanx.batch.plugins.binpack import Binpack
 from phalanx.cli.cluster_view import as_data, status_text
-from phalanx.engines.processes.connection import Connection, listen
-from phalanx.engines.processes.connection_loop import ConnectionLoop
 from phalanx.model.jobs import states
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, Step
 from phalanx.protocol.bundle_messages import MemberNews
@@ -24,6 +21,9 @@ from phalanx.protocol.requests.actors import ActorSpec, ListActors, RegisterActo
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import ApplyManifests, ListJobs, Manifest
 from phalanx.protocol.requests.request import read_result
+from phalanx.runtime.os.connection import Connection, listen
+from phalanx.runtime.os.connection_loop import ConnectionLoop
+from phalanx.scheduler.plugins.binpack import Binpack
 
 A = b"node-a"
 

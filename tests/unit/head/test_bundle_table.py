@@ -6,8 +6,8 @@ import pytest
 from tests.present import present
 
 from phalanx.node.bundle_table import REMEMBERED, UNCONFIRMED_S, BundleTable
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
 
 amounts = ResourceSet.from_mapping
 ONE, TWO = amounts({"CPU": 1}), amounts({"CPU": 2})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.head.making import make_control
+from tests.unit.head.making import make_control
 
 from phalanx.head import drivers as drivers_module
 from phalanx.head.actors.table import ActorRecord

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.gangs.nodes_world import StoredWorld, World
-from tests.gangs.test_what_people_see import settle
+from tests.unit.head.gangs.nodes_world import StoredWorld, World
+from tests.unit.head.gangs.test_what_people_see import settle
 
 from phalanx.errors import JobCommandError
 from phalanx.head.events import book as books

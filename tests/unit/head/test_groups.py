@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.head.groups_world import World, amounts
 from tests.present import present
+from tests.unit.head.groups_world import World, amounts
 
 from phalanx.head.groups.record import GroupRow, facts, restored
 from phalanx.head.groups.table import KEEP_REMOVED

@@ -12,7 +12,7 @@ from hypothesis.stateful import (
     rule,
 )
 from tests.effort import examples
-from tests.head.groups_world import World, amounts
+from tests.unit.head.groups_world import World, amounts
 
 from phalanx.model.lifecycle import CREATED, REMOVED
 

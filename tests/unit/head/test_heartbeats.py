@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from phalanx.bench import heartbeats
+from phalanx_benchmarks import heartbeats
 
 
 def test_every_round_is_timed_and_told():

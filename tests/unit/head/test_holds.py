@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.fuzz.world import NODES, World
-from tests.gangs.head_world import World as OneNode
 from tests.present import present
+from tests.unit.head.gangs.head_world import World as OneNode
 
 from phalanx.head.draining import GRACE_S
 from phalanx.model.holds import CHECK, CORDON, DRAIN, HEALTH, Hold, cordoned_text, holds_text

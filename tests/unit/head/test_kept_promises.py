@@ -6,13 +6,13 @@ import random
 
 import msgspec
 import pytest
-from tests.plan.drawn import drawn_snapshot
+from tests.unit.scheduler.forecast.drawn import drawn_snapshot
 
-from phalanx.batch.cycle import decide
-from phalanx.batch.session import Session
 from phalanx.head.gangs.kept_promises import TABLE, KeptPromises
-from phalanx.plan.planner import Planner
-from phalanx.plan.promised import PromiseRow
+from phalanx.scheduler.cycle.cycle import decide
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.forecast.planner import Planner
+from phalanx.scheduler.forecast.promised import PromiseRow
 
 
 class Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.head.making import TestClock
+from tests.unit.head.making import TestClock
 
 from phalanx.head.gangs.kept_reasons import PAUSE, SHORT_S, KeptReasons
 

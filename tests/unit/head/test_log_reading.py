@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.head.making import make_control
+from tests.unit.head.making import make_control
 
 from phalanx.errors import StateQueryError
 from phalanx.head.log_reading import MAX_READING

@@ -8,10 +8,10 @@ from phalanx.errors import StaleNodeError
 from phalanx.head.nodes import KEEP_DEAD, HealthLimits, NodeDirectory, NodeRecord
 from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
-from phalanx.policies.request_class import Request
 from phalanx.protocol.cluster_messages import NodeReport
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
+from phalanx.scheduler.placement.request_class import Request
 
 LIMITS = HealthLimits(period_s=1.0, misses=3, joining_s=2.0, restored_s=10.0)
 CPU = Request(resources=ResourceSet.from_mapping({"CPU": 1}))

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.asking import ask
 from tests.fuzz.world import World as StoredWorld
-from tests.gangs.head_world import World
 from tests.present import present
+from tests.unit.head.gangs.head_world import World
 
 from phalanx.api.jobs import job_manifest
-from phalanx.batch.specs import PodGroupSpec, ReservationSpec, Shape, Snapshot, TaskSpec
 from phalanx.errors import JobCommandError
 from phalanx.head.gangs.cycles import configuration
 from phalanx.head.nodes import NodeRecord
@@ -37,6 +36,7 @@ from phalanx.protocol.requests.reservations import (
     Reserve,
     SetLicense,
 )
+from phalanx.scheduler.cycle.specs import PodGroupSpec, ReservationSpec, Shape, Snapshot, TaskSpec
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -8,17 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
-from tests.gangs.nodes_world import StoredWorld, World
-from tests.gangs.test_what_people_see import settle
+from tests.unit.head.gangs.nodes_world import StoredWorld, World
+from tests.unit.head.gangs.test_what_people_see import settle
 
-from phalanx.batch.cycle import decide
-from phalanx.batch.plugin_parts.billing import Terms
-from phalanx.batch.plugin_parts.past_use import accrued
-from phalanx.batch.plugin_parts.users import Users
-from phalanx.batch.reading import read_snapshots
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import UserShare
-from phalanx.batch.waiting import waiting_groups
 from phalanx.errors import JobCommandError
 from phalanx.head.shares import books as keeping
 from phalanx.head.shares.book import Book, Running
@@ -29,6 +21,14 @@ from phalanx.protocol.requests.gangs import Explain, SetRules, TakeSnapshot
 from phalanx.protocol.requests.jobs import ListJobs
 from phalanx.protocol.requests.queues import CreateQueue, DeleteQueue, QueueFields
 from phalanx.protocol.requests.shares import GetShares, SetShares
+from phalanx.scheduler.cycle.cycle import decide
+from phalanx.scheduler.cycle.reading import read_snapshots
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import UserShare
+from phalanx.scheduler.cycle.waiting import waiting_groups
+from phalanx.scheduler.plugin_parts.billing import Terms
+from phalanx.scheduler.plugin_parts.past_use import accrued
+from phalanx.scheduler.plugin_parts.users import Users
 
 TERMS = Terms(half_life_s=3600.0, penalty_s=300.0, billing={"cpu": 1.0})
 HOUR_S = 3600.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.asking import ask
-from tests.head.making import make_control
+from tests.unit.head.making import make_control
 
 from phalanx.errors import StateQueryError
 from phalanx.head.state_queries import MAX_ROUNDS

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.head.making import make_control
+from tests.unit.head.making import make_control
 
 from phalanx.head.actors.table import ActorRecord
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION
 from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.actors.clients import ASK_AGAIN_S, ActorClients
-from phalanx.policies.bundles.room import Room
-from phalanx.policies.node_table import NodeState
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import (
     ActorLost,
@@ -27,7 +25,9 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.frames import encode_body
 from phalanx.protocol.node_messages import ActorReady
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.bundles.room import Room
+from phalanx.scheduler.placement.node_table import NodeState
 
 amounts = ResourceSet.from_mapping
 

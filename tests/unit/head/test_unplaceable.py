@@ -8,7 +8,7 @@ from phalanx.head.events.unplaceable import Unplaceable
 from phalanx.head.state_store import StateStore
 from phalanx.observe.events import EventQuery
 from phalanx.protocol.cluster_messages import ViewRow
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 from .making import TestClock
 

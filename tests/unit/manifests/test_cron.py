@@ -3,7 +3,7 @@ fields, and where clocks are changed."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from phalanx.manifests.cron import parse_schedule
 
 
 def at(text: str) -> float:
-    return datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp()
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
 def following(schedule: str, after: str, count: int, zone: str = "") -> list[str]:
@@ -27,7 +27,7 @@ def following(schedule: str, after: str, count: int, zone: str = "") -> list[str
         found.append(
             "never"
             if moment is None
-            else datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%d %H:%M")
+            else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M")
         )
     return found
 
@@ -129,7 +129,7 @@ def test_the_next_time_is_the_first_minute_that_matches(given_fields, start) -> 
     both = words[2] == "*" or words[4] == "*"
 
     def matches(minute: int) -> bool:
-        t = datetime.fromtimestamp(minute * 60, timezone.utc)
+        t = datetime.fromtimestamp(minute * 60, UTC)
         day, weekday = t.day in days, t.isoweekday() % 7 in weekdays
         return (
             t.minute in minutes

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 import phalanx
 from phalanx import Job
-from phalanx.batch.specs import QueueSpec
 from phalanx.cli import commands
 from phalanx.manifests.names import label_fault, object_fault, qualified_fault, subdomain_fault
 from phalanx.manifests.queue_rules import QueueTree, queue_faults
 from phalanx.manifests.reading import read_manifests
+from phalanx.scheduler.cycle.specs import QueueSpec
 
 HOSTILE = {
     "empty": "",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.batch.arguments import quantity as amount
-from phalanx.batch.arguments import seconds
 from phalanx.manifests.hypernodes import HyperNode, Member, resolve
 from phalanx.manifests.patterns import MAX_PATTERN, compiled, matches
 from phalanx.manifests.quantities import quantity
 from phalanx.manifests.reading import read_manifests
 from phalanx.model.nearest import nearest
-from phalanx.policies.labels import parse_condition
+from phalanx.scheduler.cycle.arguments import quantity as amount
+from phalanx.scheduler.cycle.arguments import seconds
+from phalanx.scheduler.placement.labels import parse_condition
 
 LONG = 1_000_000
 

@@ -22,7 +22,7 @@ from phalanx.manifests.writing import as_data
 from phalanx.model.jobs.spec import JobSpec, Policy, Port
 
 HEAD = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j}\n"
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "jobs").glob("*.yaml"))
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "jobs").glob("*.yaml"))
 
 FULL = (
     HEAD

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.manifests.samples import differences
+from tests.unit.manifests.samples import differences
 
 OURS = Path(__file__).parent / "tables" / "validation.yaml"
 GIVEN = os.environ.get("PHALANX_MANIFEST_CASES", "")

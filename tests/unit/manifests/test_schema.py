@@ -9,19 +9,19 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from tests.batch.test_config import DEFAULT_YAML
-from tests.manifests.samples import manifest
-from tests.manifests.test_samples import CASES
+from tests.unit.manifests.samples import manifest
+from tests.unit.manifests.test_samples import CASES
+from tests.unit.scheduler.cycle.test_config import DEFAULT_YAML
 
-from phalanx.batch.config import CHART_YAML
-from phalanx.batch.registry import BUILT_IN, known_plugins
-from phalanx.batch.schema import configuration_schema
 from phalanx.head.gangs.cycles import CONFIGURATION
 from phalanx.manifests.findings import Report
 from phalanx.manifests.reading import GROUPS, read_manifests
 from phalanx.manifests.schema import manifest_schema
+from phalanx.scheduler.cycle.config import CHART_YAML
+from phalanx.scheduler.cycle.registry import BUILT_IN, known_plugins
+from phalanx.scheduler.cycle.schema import configuration_schema
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples" / "jobs").glob("*.yaml"))
 MANIFESTS = jsonschema.Draft7Validator(manifest_schema())
 RULES = jsonschema.Draft7Validator(configuration_schema(known_plugins()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -70,7 +70,7 @@ def test_so_is_one_with_parts_of_seconds(seconds):
     assert read_length(length_text(seconds)) == pytest.approx(seconds)
 
 
-NOON = datetime(2026, 11, 23, 12, tzinfo=timezone.utc).timestamp()
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
 MOMENTS = {
     "now": Moment(after_s=0),
     "now+1h": Moment(after_s=HOUR),

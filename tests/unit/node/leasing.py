@@ -10,8 +10,8 @@ from phalanx.node.leases import (
 )
 from phalanx.node.workers import WorkerPool
 from phalanx.protocol.bundle_messages import GroupKnown
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
 
 
 def owner(name):

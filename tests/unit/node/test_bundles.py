@@ -12,9 +12,9 @@ from tests.present import present
 
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.workers import IDLE_S, WorkerPool
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.quantities import SCALE
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.quantities import SCALE
+from phalanx.scheduler.devices.sets import ResourceSet
 
 amounts = ResourceSet.from_mapping
 

@@ -11,7 +11,7 @@ from phalanx.node.devices import AGAIN_AFTER_S, HANGS_AFTER_S, LOOK_EVERY_S, Dev
 from phalanx.observe.device_health import BAD
 from phalanx.observe.devices import DeviceProcess, DeviceSample
 from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
-from phalanx.resources.instances import NodeResources
+from phalanx.scheduler.devices.instances import NodeResources
 
 
 class World:

@@ -9,10 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.effort import examples
-from tests.engine.leasing import Node, owner
+from tests.unit.node.leasing import Node, owner
 
 from phalanx.node.workers import MIN_STARTING
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
 
 
 class AnyOrder(RuleBasedStateMachine):

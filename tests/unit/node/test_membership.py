@@ -8,9 +8,9 @@ from phalanx.model.lifecycle import ALIVE
 from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.membership import ClusterMembership, MembershipOptions
-from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import Acked, Expelled, Join, Joined, ViewRow
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 MINUTE, DAY = 60.0, 86_400.0
 

@@ -30,7 +30,7 @@ from phalanx.protocol.cluster_messages import (
 from phalanx.protocol.node_messages import ActorReady
 from phalanx.protocol.requests.node import RegisterDriver
 from phalanx.protocol.wire_errors import code_of
-from phalanx.resources.instances import NodeResources
+from phalanx.scheduler.devices.instances import NodeResources
 
 JOB = b"\0\0\0\1"
 ACTOR = b"actor".ljust(16)

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.engine.leasing import GONE, Node, make_group, owner
+from tests.unit.node.leasing import GONE, Node, make_group, owner
 
 from phalanx.model.lifecycle import CREATED, PREPARED, RESCHEDULING
 from phalanx.node.refusals import UNAVAILABLE_AFTER_S
 from phalanx.node.turns import LONGEST_HOLD_S, MIN_HOLD_S
 from phalanx.protocol.bundle_messages import GroupKnown
 from phalanx.protocol.node_messages import OVER
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.strategies import WHOLE_GROUP
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.strategies import WHOLE_GROUP
 
 
 def test_grants_as_many_as_fit_and_the_rest_when_something_comes_back():

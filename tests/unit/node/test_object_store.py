@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from phalanx.engines.embedded.node.object_files import SessionFiles, ThreadedSpill
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.loop import Loop
 from phalanx.errors import ObjectStoreFullError, OutOfDiskError
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.known_jobs import KnownJobs
@@ -21,6 +18,9 @@ from phalanx.node.peers import Peers
 from phalanx.objects.names import spare_file
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.node_messages import GivenBack, Spilled
+from phalanx.runtime.node.object_files import SessionFiles, ThreadedSpill
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.loop import Loop
 
 MIB = 1 << 20
 CAPACITY = 256 * MIB

@@ -13,12 +13,12 @@ from phalanx.node.lease import Demand
 from phalanx.node.options import SpillOptions
 from phalanx.node.spilling import MAX_BLIND, Spilling
 from phalanx.node.waiting_tasks import WaitingTasks
-from phalanx.policies.placement_policy import read_placement_policy
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.requests.node import ExplainTask
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import EMPTY, ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
+from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
 
 def row(name, free=0.0, total=4.0, state="ALIVE", labels=None):

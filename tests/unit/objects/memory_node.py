@@ -6,8 +6,8 @@ import os
 import pickle
 from typing import Any
 
-from phalanx.engines.processes.shared_memory import SharedStore
 from phalanx.errors import ObjectStoreFullError
+from phalanx.runtime.os.shared_memory import SharedStore
 
 MIB = 1 << 20
 

@@ -12,10 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.engine.memory_node import MIB, Node
+from tests.unit.objects.memory_node import MIB, Node
 
-from phalanx.engines.embedded.client.values import Values
-from phalanx.engines.processes import shared_memory
 from phalanx.errors import (
     LocalNodeDiedError,
     ObjectLostError,
@@ -24,6 +22,8 @@ from phalanx.errors import (
 )
 from phalanx.objects.names import spare_file
 from phalanx.objects.reference import make_ref
+from phalanx.runtime.driver.values import Values
+from phalanx.runtime.os import shared_memory
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_a_file_that_loses_its_name_while_it_is_opened_is_not_read(tmp_path, mon
             os.rename(path, os.path.join(node.shared, spare_file(name)))
         return fd
 
-    monkeypatch.setattr("phalanx.engines.processes.shared_memory.os.open", open_late)
+    monkeypatch.setattr("phalanx.runtime.os.shared_memory.os.open", open_late)
     with pytest.raises(ObjectLostError):
         node.store.open(name)
 

@@ -11,11 +11,11 @@ import sys
 from typing import Any
 
 import pytest
-from tests.engine.memory_node import MIB, Node
+from tests.unit.objects.memory_node import MIB, Node
 
-from phalanx.engines.processes import shared_memory
-from phalanx.engines.processes.file_leases import mark_sent
-from phalanx.engines.processes.shared_memory import _KEEP_FILES
+from phalanx.runtime.os import shared_memory
+from phalanx.runtime.os.file_leases import mark_sent
+from phalanx.runtime.os.shared_memory import _KEEP_FILES
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_who_opens_a_file_while_it_is_asked_about_ends_nobody(tmp_path):
     """The kernel tells the holder of a lease by a signal, which ends a process by default."""
     program = """
 import fcntl, os, sys
-from phalanx.engines.processes import file_leases
+from phalanx.runtime.os import file_leases
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
 really = fcntl.fcntl
 def asked(fd, command, value=0):
@@ -322,10 +322,10 @@ def test_what_is_opened_in_the_last_moment_is_not_written_over(node, monkeypatch
 
     def rename_late(path, to):
         readers.append(node.read(name)[1])
-        monkeypatch.setattr("phalanx.engines.processes.shared_memory.os.rename", really_rename)
+        monkeypatch.setattr("phalanx.runtime.os.shared_memory.os.rename", really_rename)
         really_rename(path, to)
 
-    monkeypatch.setattr("phalanx.engines.processes.shared_memory.os.rename", rename_late)
+    monkeypatch.setattr("phalanx.runtime.os.shared_memory.os.rename", rename_late)
     other, _kept = node.write(2)
     assert [bytes(view[:3]) for view in readers] == [b"\1\1\1"]
     assert node.files() == [other]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.asking import ask
-from tests.dashboard.world import EVENTS, EVIL, NOW, NUMBERS
-from tests.gangs.nodes_world import World
+from tests.unit.dashboard.world import EVENTS, EVIL, NOW, NUMBERS
+from tests.unit.head.gangs.nodes_world import World
 
 from phalanx.cli.health import health_text
 from phalanx.model.rows.cluster import DefectInfo, StatusInfo

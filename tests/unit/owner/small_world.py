@@ -43,8 +43,8 @@ from phalanx.protocol.node_messages import (
     Settled,
     WorkerDied,
 )
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
 
 END = object()
 """Stands in a queue for the end of its connection."""

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.engine.small_world import template
 from tests.present import present
+from tests.unit.owner.small_world import template
 
 from phalanx.owner.tasks.leased_workers import LeasedWorkers
 from phalanx.owner.tasks.leases import TaskMachine

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.engine.small_world import World, template
+from tests.unit.owner.small_world import World, template
 
 from phalanx.objects import failures
 from phalanx.protocol.messages import FAILED, INLINE, SHARED, Done, Failed, Recall, Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.engine.small_world import World, template
+from tests.unit.owner.small_world import World, template
 
 from phalanx.protocol.messages import Done, Failed
 from phalanx.protocol.node_messages import Ask, Reply

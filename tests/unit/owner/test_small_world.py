@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.engine.small_world import World, template
+from tests.unit.owner.small_world import World, template
 
 
 def names(world):

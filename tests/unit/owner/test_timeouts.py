@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.engine.small_world import template
-from tests.engine.test_leased_workers import HERE, Owner
 from tests.present import present
+from tests.unit.owner.small_world import template
+from tests.unit.owner.test_leased_workers import HERE, Owner
 
 from phalanx import errors
 from phalanx.owner.tasks.failures import error_of

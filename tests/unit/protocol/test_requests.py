@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.head.making import make_control
+from tests.unit.head.making import make_control
 
 import phalanx
 import phalanx.protocol.requests as room
@@ -100,7 +100,7 @@ def test_a_node_answers_what_is_asked_of_it() -> None:
 
 def test_the_scheduler_on_ray_answers_what_is_asked_of_it() -> None:
     asked = [one.__name__ for one in TYPES if module_of(one) == "ray"]
-    paths = ("engines/ray/scheduler/batch_requests.py", "engines/ray/scheduler/requests.py")
+    paths = ("adapters/ray/scheduler/batch_requests.py", "adapters/ray/scheduler/requests.py")
     answered = [name for path in paths for name in entries(path)]
     assert sorted(answered) == sorted([*asked, "Explain"]), "it knows more of why something waits"
 

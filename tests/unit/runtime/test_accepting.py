@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.engines.embedded.client.reactor import Reactor
-from phalanx.engines.processes.connection_loop import ConnectionLoop
+from phalanx.runtime.driver.reactor import Reactor
+from phalanx.runtime.os.connection_loop import ConnectionLoop
 
 
 class FullListener:

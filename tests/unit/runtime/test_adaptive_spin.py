@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from phalanx.engines.processes.adaptive_spin import MOST_SKIPPED, SPIN_S, AdaptiveSpin
+from phalanx.runtime.os.adaptive_spin import MOST_SKIPPED, SPIN_S, AdaptiveSpin
 
 LOOK_S = 1e-6
 WAKE_S = 30e-6

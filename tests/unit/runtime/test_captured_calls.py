@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.definitions import FunctionDefinition
-from phalanx.engines.embedded.client.functions import Submitter
 from phalanx.objects.reference import make_ref
+from phalanx.runtime.driver.functions import Submitter
+from phalanx.runtime.engine.definitions import FunctionDefinition
 from phalanx.worker.context import LeaseInfo, TaskContext, current
 
 ME = b"node--" + b"worker----"

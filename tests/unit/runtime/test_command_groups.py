@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.engines.processes.command_groups import Cgroup, NoGroups, find_command_groups
+from phalanx.runtime.os.command_groups import Cgroup, NoGroups, find_command_groups
 
 ESCAPES = """
 import os, sys, time

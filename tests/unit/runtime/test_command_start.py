@@ -10,16 +10,16 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from tests.chaos.footprint import is_running
 from tests.command_starting import start_command
 from tests.polling import eventually
 from tests.present import present
+from tests.system.chaos.footprint import is_running
 
-from phalanx.engines.processes import child_calls
-from phalanx.engines.processes.child_calls import ChildCalls, function
-from phalanx.engines.processes.command_groups import NoGroups, find_command_groups
-from phalanx.engines.processes.command_start import CommandStart
-from phalanx.engines.processes.process_tree import tie_to_parent
+from phalanx.runtime.os import child_calls
+from phalanx.runtime.os.child_calls import ChildCalls, function
+from phalanx.runtime.os.command_groups import NoGroups, find_command_groups
+from phalanx.runtime.os.command_start import CommandStart
+from phalanx.runtime.os.process_tree import tie_to_parent
 
 
 @pytest.fixture(params=["calls of C", "Python"])

@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
-from phalanx.engines.processes.command_starters import LONG_S, CommandStarters, Starting
-from phalanx.engines.processes.polling import wait_for
 from phalanx.protocol.fork_messages import RunCommand
+from phalanx.runtime.os.command_starters import LONG_S, CommandStarters, Starting
+from phalanx.runtime.os.polling import wait_for
 
 
 class SlowGroup:

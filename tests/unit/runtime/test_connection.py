@@ -7,7 +7,7 @@ import tracemalloc
 
 import msgspec
 
-from phalanx.engines.processes.connection import Connection
+from phalanx.runtime.os.connection import Connection
 
 
 def test_a_small_message_takes_little_memory():

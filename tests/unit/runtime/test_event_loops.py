@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from phalanx.engines.embedded.worker.event_loops import new_loop
-from phalanx.engines.embedded.worker.spinning_selector import SpinningSelector
+from phalanx.runtime.worker.event_loops import new_loop
+from phalanx.runtime.worker.spinning_selector import SpinningSelector
 
 
 def test_a_loop_runs_what_is_to_run_and_waits_for_what_comes():

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from phalanx.engines.embedded.client import waiting as module
-from phalanx.engines.embedded.client.waiting import Waiting
 from phalanx.objects.reference import make_ref
+from phalanx.runtime.driver import waiting as module
+from phalanx.runtime.driver.waiting import Waiting
 
 ME, OTHER = b"node--worker----", b"node--driver----"
 

@@ -10,13 +10,12 @@ import sys
 
 import pytest
 
-from phalanx.engines import daemon_log
-from phalanx.engines.daemon_log import DaemonLog, plain
-from phalanx.engines.embedded.node import logs as node_logs
-from phalanx.engines.embedded.node.logs import NodeLogFiles
-from phalanx.engines.processes import log_files
 from phalanx.observe.log_lines import ERROR, LogPiece
 from phalanx.protocol.node_messages import LogLine
+from phalanx.runtime.node import logs as node_logs
+from phalanx.runtime.node.logs import NodeLogFiles
+from phalanx.runtime.os import daemon_log, log_files
+from phalanx.runtime.os.daemon_log import DaemonLog, plain
 
 
 def line(number, width=0):
@@ -77,7 +76,7 @@ def test_a_line_that_is_longer_than_a_part_comes_in_pieces(tmp_path):
 def test_several_processes_turn_a_log_over_without_losing_the_newest_lines(tmp_path):
     path = str(tmp_path / "log")
     code = (
-        "import sys; from phalanx.engines.processes import log_files\n"
+        "import sys; from phalanx.runtime.os import log_files\n"
         "for n in range(300):\n"
         '    text = b\'{"time":"2026-11-23T10:00:00.%s%04dZ"}\\n\' % (sys.argv[2].encode(), n)\n'
         "    log_files.append(sys.argv[1], text, 4000)\n"
@@ -152,7 +151,7 @@ def test_what_the_interpreter_prints_follows_the_log(tmp_path):
     """A crash after the log was turned over is in the file that is written to."""
     path = str(tmp_path / "log")
     code = (
-        "import os, sys; from phalanx.engines import daemon_log\n"
+        "import os, sys; from phalanx.runtime import daemon_log\n"
         "daemon_log.DAEMON_LOG_BYTES = 2000\n"
         "daemon_log.LOG.keep(sys.argv[1], 'head')\n"
         "for n in range(30): daemon_log.LOG.write('x' * 100)\n"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.leasing import Node
+from tests.unit.node.leasing import Node
 
-from phalanx.engines.embedded.node.memory import MemoryMonitor
-from phalanx.engines.processes.memory_room import MemoryRoom, fullest_memory
+from phalanx.runtime.node.memory import MemoryMonitor
+from phalanx.runtime.os.memory_room import MemoryRoom, fullest_memory
 
 MIB, GIB = 1 << 20, 1 << 30
 GROUPS = "sys/fs/cgroup"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.engines.embedded.worker.fork_server import last_state
+from phalanx.runtime.worker.fork_server import last_state
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.present import present
 
-from phalanx.engines.embedded.client.reactor import Reactor, Waiter
-from phalanx.engines.processes.connection import Connection
 from phalanx.protocol import frames
 from phalanx.protocol.messages import Fetch, Function
+from phalanx.runtime.driver.reactor import Reactor, Waiter
+from phalanx.runtime.os.connection import Connection
 
 DEADLINE_S = 30
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.engines.processes import session as sessions
+from phalanx.runtime.os import session as sessions
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from phalanx.engines.embedded.node.composition import EmbeddedNode
-from phalanx.engines.embedded.node.config import NodeConfig
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import listen
 from phalanx.model.ids import JobID, node_process_id
 from phalanx.protocol.cluster_messages import JobKnown, ProcessEnded
 from phalanx.protocol.requests.cluster import GetClusterResources, GetStatus, NewDriverJob
 from phalanx.protocol.requests.request import encode_request, read_result
+from phalanx.runtime.node.composition import EmbeddedNode
+from phalanx.runtime.node.config import NodeConfig
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.connection import listen
 
 SLOW = ("numpy", "asyncio", "ssl", "psutil", "pynvml", "importlib.metadata", "yaml", "rich")
 
@@ -28,13 +28,13 @@ SLOW = ("numpy", "asyncio", "ssl", "psutil", "pynvml", "importlib.metadata", "ya
     ("module", "also"),
     [
         ("phalanx", ("msgspec", "phalanx.api")),
-        ("phalanx.engines.embedded.starting", ("phalanx.protocol.frames",)),
-        ("phalanx.engines.embedded.worker.actor_host", ("concurrent.futures",)),
-        ("phalanx.engines.embedded.worker.process", ("subprocess",)),
-        ("phalanx.engines.embedded.node.process", ()),
+        ("phalanx.runtime.driver.starting", ("phalanx.protocol.frames",)),
+        ("phalanx.runtime.worker.actor_host", ("concurrent.futures",)),
+        ("phalanx.runtime.worker.process", ("subprocess",)),
+        ("phalanx.runtime.node.process", ()),
         (
-            "phalanx.engines.embedded.node.composition",
-            ("phalanx.head.groups.table", "phalanx.batch"),
+            "phalanx.runtime.node.composition",
+            ("phalanx.head.groups.table", "phalanx.scheduler.cycle"),
         ),
     ],
 )
@@ -61,7 +61,7 @@ def node(monkeypatch):
         )
         ours, server = socket.socketpair()
         listener = listen(session.socket_of(b"node"))
-        composition = "phalanx.engines.embedded.node.composition"
+        composition = "phalanx.runtime.node.composition"
         monkeypatch.setattr(f"{composition}.listen", lambda path: listener)
         monkeypatch.setattr(f"{composition}.time.monotonic", lambda: 0.0)
         yield EmbeddedNode(config, ours).node

@@ -8,8 +8,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from phalanx.engines.tracing import CARRIED, Tracing
-from phalanx.engines.tracing_setup import wanted
+from phalanx.runtime.engine.tracing import CARRIED, Tracing
+from phalanx.runtime.engine.tracing_setup import wanted
 
 
 def test_what_runs_stands_beneath_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:

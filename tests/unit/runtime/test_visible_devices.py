@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from phalanx.engines.embedded.worker.devices import DeviceEnvironment
-from phalanx.engines.processes.visible_devices import CUDA, of_command
-from phalanx.engines.runtime_context import visible_ids
+from phalanx.runtime.engine.runtime_context import visible_ids
+from phalanx.runtime.os.visible_devices import CUDA, of_command
+from phalanx.runtime.worker.devices import DeviceEnvironment
 
 
 @pytest.mark.parametrize(

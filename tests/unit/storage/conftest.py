@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.bench.redis_server import RedisServer
-from phalanx.engines.ray.scheduler.kv_shard import KvShard
+from phalanx.adapters.ray.scheduler.kv_shard import KvShard
 from phalanx.storage.memory import MemoryDisk, MemoryShard
 from phalanx.storage.opening import open_storage
 from phalanx.storage.storage import Storage
+from phalanx_benchmarks.redis_server import RedisServer
 
 BY_KEY = {"lineage": 4, "objects": 4}
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"

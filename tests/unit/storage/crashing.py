@@ -14,7 +14,7 @@ from phalanx.storage.shard import Batch
 from .conftest import BY_KEY
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["phalanx.storage.redis_shard", "tests.storage.crashing"])
+PROCESSES.set_forkserver_preload(["phalanx.storage.redis_shard", "tests.unit.storage.crashing"])
 
 TABLES = ("nodes", "actors", "names")
 ROWS = 20

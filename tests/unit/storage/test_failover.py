@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.bench.redis_server import RedisServer
 from phalanx.storage.errors import StorageUnreachableError, WritesLostError
 from phalanx.storage.journal import Journal
 from phalanx.storage.opening import open_storage
 from phalanx.storage.storage import Storage
+from phalanx_benchmarks.redis_server import RedisServer
 
 from .crashing import PROCESSES, numbered, read_number, write_numbered
 

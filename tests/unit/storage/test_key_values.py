@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.engines.ray.scheduler import kv_shard
-from phalanx.engines.ray.scheduler.kv_shard import KvShard
+from phalanx.adapters.ray.scheduler import kv_shard
+from phalanx.adapters.ray.scheduler.kv_shard import KvShard
 from phalanx.storage.errors import StaleEpochError, StorageUnreachableError
 from phalanx.storage.shard import Head
 from phalanx.storage.storage import Storage

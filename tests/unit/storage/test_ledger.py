@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.observe.attempts import attempt, used
+from tests.unit.observe.attempts import attempt, used
 
 from phalanx.model.attempts import AttemptRow, UsedRow
 from phalanx.model.steps import Step, StepRow

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.observe.attempts import attempt
+from tests.unit.observe.attempts import attempt
 
-from phalanx.engines.embedded.head import ledger_thread
-from phalanx.engines.embedded.head.ledger_thread import LedgerThread
 from phalanx.errors import HistoryUnavailableError
 from phalanx.model.attempts import AttemptRow
 from phalanx.observe.accounting.questions import AttemptPage, AttemptQuery
+from phalanx.runtime.head import ledger_thread
+from phalanx.runtime.head.ledger_thread import LedgerThread
 from phalanx.storage.ledger import HistoryLimits
 
 PATIENCE_S = 60

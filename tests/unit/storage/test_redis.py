@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.bench.redis_server import RedisServer
 from phalanx.storage.errors import (
     StorageError,
     StorageFullError,
@@ -22,6 +21,7 @@ from phalanx.storage.errors import (
 )
 from phalanx.storage.opening import open_storage
 from phalanx.storage.storage import Storage
+from phalanx_benchmarks.redis_server import RedisServer
 
 HEAD_KEY = "phalanx:{default}:head"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.warm import PRELOADED, WarmPopen
 
-from phalanx.engines.processes.environment import child_environment
+from phalanx.runtime.os.environment import child_environment
 
 
 def test_what_is_imported_beforehand_is_there() -> None:
@@ -16,7 +16,7 @@ def test_what_is_imported_beforehand_is_there() -> None:
 
 
 def test_the_environment_of_daemons_is_one_that_the_parent_serves() -> None:
-    assert WarmPopen.serves(["-m", "phalanx.engines.embedded.node.process"], child_environment())
+    assert WarmPopen.serves(["-m", "phalanx.runtime.node.process"], child_environment())
 
 
 def test_other_settings_of_the_interpreter_need_one_of_its_own() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.polling import eventually
 
+from phalanx.adapters.ray.modules import metrics as ray_metrics
 from phalanx.api.session import running_engine
-from phalanx.compat.ray_modules import metrics as ray_metrics
-from phalanx.engines.program_metrics import PROGRAM
 from phalanx.observe.metrics.definitions import decode_numbers
 from phalanx.protocol.requests.metrics import GetMetrics, MetricsSince
+from phalanx.runtime.engine.program_metrics import PROGRAM
 from phalanx.util.metrics import Counter, Gauge, Histogram
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.compat.ray_modules.multiprocessing import pool as ray_pool
+from phalanx.adapters.ray.modules.multiprocessing import pool as ray_pool
 from phalanx.errors import ActorError
 from phalanx.util.multiprocessing import Pool, TimeoutError
 from phalanx.util.multiprocessing.batch import UnsentResultError

@@ -13,7 +13,7 @@ import warnings
 import ray
 import typer.main
 
-from phalanx.cli.ray_command import app
+from phalanx.adapters.ray.command.main import app
 
 
 def conf_cluster():

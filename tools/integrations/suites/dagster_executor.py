@@ -25,7 +25,7 @@ from dagster import (
 )
 from steps import LICENCE, check_place, find_place, on_a_machine, succeed_third
 
-from phalanx.integrations.dagster import TAG, phalanx_executor
+from phalanx.adapters.dagster import TAG, phalanx_executor
 
 _machine = pytest.fixture(autouse=True, scope="module")(on_a_machine)
 

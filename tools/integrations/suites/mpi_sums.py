@@ -32,7 +32,7 @@ def test_four_ranks_on_two_nodes(two_nodes, tmp_path, kind):
         pytest.skip(f"{mpirun} is missing: on Debian, apt-get install openmpi-bin mpich")
     env = OPEN_MPI if kind == "openmpi" else mpich(tmp_path)
     words = [word for name, value in env.items() for word in ("-e", f"{name}={value}")]
-    through = [sys.executable, "-m", "phalanx.integrations.mpi", "--mpirun", mpirun]
+    through = [sys.executable, "-m", "phalanx.adapters.mpi", "--mpirun", mpirun]
     found = lines(*GANG, "4", *words, "--", *through, sys.executable, SCRIPT, of="hello")
     form = r"hello from rank (\d) of 4 on node (\w+): the sum is 10"
     matched = [re.fullmatch(form, line) for line in found]

@@ -2,7 +2,7 @@
 
 from parsl.config import Config
 
-from phalanx.integrations.parsl import PhalanxExecutor
+from phalanx.adapters.parsl import PhalanxExecutor
 
 
 def fresh_config():

@@ -15,7 +15,7 @@ from prefect.futures import as_completed, wait
 from prefect.testing.utilities import prefect_test_harness
 from steps import LICENCE, check_place, find_place, on_a_machine, succeed_third
 
-from phalanx.integrations.prefect import PhalanxTaskRunner, remote_options
+from phalanx.adapters.prefect import PhalanxTaskRunner, remote_options
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -5,7 +5,7 @@ from submitit.conftest import weird_tmp_path  # noqa: F401
 from submitit.local import local
 from submitit.local import test_local as theirs
 
-from phalanx.integrations.submitit import PhalanxExecutor, PhalanxJob
+from phalanx.adapters.submitit import PhalanxExecutor, PhalanxJob
 
 OF_PROCESSES = {"test_killed", "test_make_subprocess", "test_cancel", "test_long_running_job"}
 """Of Popen objects and process ids of the local controller, which a cluster has not; or slow."""

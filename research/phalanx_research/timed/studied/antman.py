@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.sim.timed.studied.live import Decision, Live, Terms, needs_stages
-from phalanx.sim.timed.studied.stages import guest_s
-from phalanx.sim.timed.workload import Job
+from phalanx_research.timed.studied.live import Decision, Live, Terms, needs_stages
+from phalanx_research.timed.studied.stages import guest_s
+from phalanx_research.timed.workload import Job
 
 HOST_LOAD = 0.1
 STARTED = 0.01

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from phalanx.sim.timed.studied.antman import AntMan
-from phalanx.sim.timed.studied.live import Policy
-from phalanx.sim.timed.studied.muri import Muri, Rank, least_attained, least_left
-from phalanx.sim.timed.studied.themis import Themis
-from phalanx.sim.timed.workload import Job
+from phalanx_research.timed.studied.antman import AntMan
+from phalanx_research.timed.studied.live import Policy
+from phalanx_research.timed.studied.muri import Muri, Rank, least_attained, least_left
+from phalanx_research.timed.studied.themis import Themis
+from phalanx_research.timed.workload import Job
 
 Made = Callable[[str, Sequence[int], Sequence[Job]], Policy]
 """From its name, the GPUs of each machine and the jobs to come."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from phalanx.sim.timed.progress import Work
-from phalanx.sim.timed.workload import GPU, Job, Training, WorkloadError
+from phalanx_research.timed.progress import Work
+from phalanx_research.timed.workload import GPU, Job, Training, WorkloadError
 
 
 @dataclass(frozen=True, slots=True)

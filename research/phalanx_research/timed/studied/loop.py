@@ -9,18 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.specs import NodeSpec, QueueSpec, Snapshot
-from phalanx.sim.timed.fragmentation import Fragmentation, typical
-from phalanx.sim.timed.loop import Clock, Progress
-from phalanx.sim.timed.policies import classic
-from phalanx.sim.timed.progress import Work
-from phalanx.sim.timed.recorder import Recorder
-from phalanx.sim.timed.result import Result
-from phalanx.sim.timed.studied.catalogue import studied
-from phalanx.sim.timed.studied.live import Decision, Live
-from phalanx.sim.timed.summary import summarise
-from phalanx.sim.timed.workload import GPU, Job, WorkloadError, check, requested
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.specs import NodeSpec, QueueSpec, Snapshot
+from phalanx_research.timed.fragmentation import Fragmentation, typical
+from phalanx_research.timed.loop import Clock, Progress
+from phalanx_research.timed.policies import classic
+from phalanx_research.timed.progress import Work
+from phalanx_research.timed.recorder import Recorder
+from phalanx_research.timed.result import Result
+from phalanx_research.timed.studied.catalogue import studied
+from phalanx_research.timed.studied.live import Decision, Live
+from phalanx_research.timed.summary import summarise
+from phalanx_research.timed.workload import GPU, Job, WorkloadError, check, requested
 
 TOGETHER = 1e-9
 """Finishes that differ by no more, relatively, are one event, as in Muri's simulator: else rounding
@@ -42,7 +42,7 @@ def simulate_studied(
     """Run the jobs under a policy of STUDIED until all that can has finished.
 
     Where GPUs are shared, `utilisation_pct` may be above 100: it counts the time that work would
-    have taken alone. `clock` and `progress` are those of `phalanx.sim.timed.simulate`. Raises
+    have taken alone. `clock` and `progress` are those of `phalanx_research.timed.simulate`. Raises
     KeyError for a name not in STUDIED, and WorkloadError for what cannot be simulated.
     """
     check(jobs, nodes, queues)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from phalanx.sim.timed.workload import WorkloadError
+from phalanx_research.timed.workload import WorkloadError
 
 Kind: TypeAlias = tuple[tuple[float, ...], ...]
 Weight: TypeAlias = Callable[[Kind, Kind], float]

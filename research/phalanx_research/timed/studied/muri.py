@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from phalanx.sim.timed.studied.live import Decision, Live, Terms, needs_stages
-from phalanx.sim.timed.studied.matching import Kind, matched
-from phalanx.sim.timed.studied.rooms import Rooms
-from phalanx.sim.timed.studied.stages import SLOTS, Stages, interleaved_s
-from phalanx.sim.timed.workload import Job
+from phalanx_research.timed.studied.live import Decision, Live, Terms, needs_stages
+from phalanx_research.timed.studied.matching import Kind, matched
+from phalanx_research.timed.studied.rooms import Rooms
+from phalanx_research.timed.studied.stages import SLOTS, Stages, interleaved_s
+from phalanx_research.timed.workload import Job
 
 MOST = SLOTS
 """Jobs in a group, and rounds of merging."""

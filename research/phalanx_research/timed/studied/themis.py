@@ -18,9 +18,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from phalanx.sim.timed.studied.live import Decision, Live, Terms
-from phalanx.sim.timed.studied.rooms import Rooms
-from phalanx.sim.timed.workload import Job
+from phalanx_research.timed.studied.live import Decision, Live, Terms
+from phalanx_research.timed.studied.rooms import Rooms
+from phalanx_research.timed.workload import Job
 
 Vector = npt.NDArray[np.float64]
 STEPS = 100

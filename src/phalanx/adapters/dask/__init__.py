@@ -1,6 +1,6 @@
 """Dask on Phalanx: collections whose pieces stay in the object store, and Dask itself as a gang.
 
-    import phalanx.integrations.dask            # Dask knows the scheduler "phalanx" from now on
+    import phalanx.adapters.dask            # Dask knows the scheduler "phalanx" from now on
     total = array.sum().compute(scheduler="phalanx")
 
 `enable()` makes it the default. `Cluster` starts Dask's own scheduler and workers as a gang.
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from dask.base import named_schedulers
 
-from phalanx.integrations.dask.graph import enable, get
+from phalanx.adapters.dask.graph import enable, get
 
 if TYPE_CHECKING:
-    from phalanx.integrations.dask.cluster import Cluster
+    from phalanx.adapters.dask.cluster import Cluster
 
 __all__ = ["Cluster", "enable", "get"]
 
@@ -25,7 +25,7 @@ named_schedulers["phalanx"] = get
 def __getattr__(name: str) -> Any:
     """`Cluster` needs the package distributed; what computes graphs does not."""
     if name == "Cluster":
-        from phalanx.integrations.dask.cluster import Cluster
+        from phalanx.adapters.dask.cluster import Cluster
 
         return Cluster
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,7 @@ from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface, SpecCluster
 
 import phalanx
-from phalanx.integrations.dask.member import run_member, run_worker
+from phalanx.adapters.dask.member import run_member, run_worker
 from phalanx.util.queue import Queue
 
 PORTS = 2

@@ -19,7 +19,7 @@ from dask.sizeof import sizeof
 
 import phalanx
 from phalanx import ObjectRef
-from phalanx.integrations.dask.hooks import Hooks
+from phalanx.adapters.dask.hooks import Hooks
 
 SHARED_FROM_BYTES = 100_000
 """A piece that the graph holds itself and of this size or more is put in the store once."""

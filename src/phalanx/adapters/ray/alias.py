@@ -19,11 +19,9 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from phalanx.compat.libraries import InstalledRay, find_installed, is_of_library
-from phalanx.compat.names import REFUSED, SAME_MODULE, SOME_NAMES
-
-MARKER = "PHALANX_COMPAT_RAY"
-"""Set to 1 in the environment by `install`; workers that find it install the names too."""
+from phalanx.adapters.ray.libraries import InstalledRay, find_installed, is_of_library
+from phalanx.adapters.ray.names import REFUSED, SAME_MODULE, SOME_NAMES
+from phalanx.runtime.engine import dialect
 
 LIBRARIES_MARKER = "PHALANX_COMPAT_RAY_LIBRARIES"
 """Set to 1 in the environment: `install` takes Ray's libraries too where it is not told."""
@@ -59,7 +57,7 @@ def install(*, libraries: bool | None = None) -> None:
         finder.libraries = None
     elif finder.libraries is None:
         finder.libraries = find_installed()
-    os.environ[MARKER] = "1"
+    os.environ[dialect.VARIABLE] = "ray"
     os.environ[LIBRARIES_MARKER] = "1" if libraries else "0"
     if finder not in sys.meta_path:
         sys.meta_path.insert(0, finder)
@@ -72,12 +70,12 @@ def installation() -> Callable[[], None]:
 
 def preloaded() -> tuple[str, ...]:
     """What the workers of a runtime that this program starts find imported."""
-    return () if _libraries() is None else ("phalanx.compat.ray_workers",)
+    return () if _libraries() is None else ("phalanx.adapters.ray.worker_preload",)
 
 
 def uninstall() -> None:
     """Take the names back; modules that are imported already keep what they have."""
-    os.environ.pop(MARKER, None)
+    os.environ.pop(dialect.VARIABLE, None)
     os.environ.pop(LIBRARIES_MARKER, None)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
     for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
@@ -215,7 +213,7 @@ class _Gathering(Loader):
             libraries = _libraries()
             module.__dict__["__version__"] = libraries.version if libraries else RAY_VERSION
             if libraries is not None:
-                importlib.import_module("phalanx.compat.ray_modules.log").configure()
+                importlib.import_module("phalanx.adapters.ray.modules.log").configure()
             module.__dict__["__commit__"] = RAY_COMMIT
 
 
@@ -245,23 +243,11 @@ def run_script(path: str, arguments: Sequence[str], *, libraries: bool | None = 
     main = types.ModuleType("__main__")
     main.__file__ = path
     os.environ[PROGRAM] = str(Path(path).resolve())
-    main.__spec__ = ModuleSpec("phalanx.compat.ray_main", None)  # what spawned processes import
+    main.__spec__ = ModuleSpec(
+        "phalanx.adapters.ray.spawned_main", None
+    )  # what spawned processes import
     sys.modules["__main__"] = main
     sys.argv = [path, *arguments]
     sys.path.insert(0, str(Path(path).resolve().parent))
     code = compile(Path(path).read_bytes(), path, "exec")
     exec(code, main.__dict__)
-
-
-if __name__ == "__main__":
-    given = sys.argv[1:]
-    wants_libraries = given[:1] == ["--libraries"]
-    given = given[1:] if wants_libraries else given
-    if not given:
-        raise SystemExit("usage: python -m phalanx.compat.ray [--libraries] script.py [arguments]")
-    if not Path(given[0]).is_file():
-        raise SystemExit(f"python -m phalanx.compat.ray: there is no file {given[0]!r}")
-    # Through the module's own name: run as __main__, its classes would exist twice.
-    from phalanx.compat.ray import run_script as run
-
-    run(given[0], given[1:], libraries=wants_libraries or None)

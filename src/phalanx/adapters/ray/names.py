@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-_OURS = "phalanx.compat.ray_modules"
-_CLIENT = "phalanx.compat.jobs.client"
-_DETAILS = "phalanx.compat.jobs.details"
+_OURS = "phalanx.adapters.ray.modules"
+_CLIENT = "phalanx.adapters.ray.jobs.client"
+_DETAILS = "phalanx.adapters.ray.jobs.details"
 
 SAME_MODULE = {
     "ray._private.auto_init_hook": f"{_OURS}.auto_init_hook",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from phalanx.compat.ray import PROGRAM, install
+from phalanx.adapters.ray.alias import PROGRAM, install
 
 if __name__ == "__mp_main__":
     install()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from importlib import import_module
 
-from phalanx.compat.ray import install
+from phalanx.adapters.ray.alias import install
 
 install()
 for _library in ("ray.tune", "ray.train", "ray.data"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from phalanx.compat.slurm.options import OptionError
+from phalanx.adapters.slurm.options import OptionError
 
 _SINGLETON = re.compile(r"(^|[,?])singleton(?=$|[,?])")
 

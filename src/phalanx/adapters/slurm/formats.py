@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from phalanx.compat.slurm.options import OptionError
+from phalanx.adapters.slurm.options import OptionError
 from phalanx.model.nearest import nearest
 
 _LETTER = re.compile(r"%(\.?)([0-9]{0,4})([A-Za-z%])")

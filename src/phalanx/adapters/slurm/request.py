@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from phalanx.adapters.slurm.arrays import after_of, array_of, array_variables
+from phalanx.adapters.slurm.options import OptionError
 from phalanx.api.job import Job
-from phalanx.compat.slurm.arrays import after_of, array_of, array_variables
-from phalanx.compat.slurm.options import OptionError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec, Policy, TaskGroup
 

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from phalanx.compat.slurm.options import OptionError
+from phalanx.adapters.slurm.options import OptionError
 
 MAX_SCRIPT_BYTES = 1 << 20
 _PATTERN = re.compile(r"%(\d*)([AabjJNnstux%])")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from phalanx.model import attempts as at
 from phalanx.model.jobs import states as st
 
@@ -65,8 +63,3 @@ def elapsed(seconds: float | None, unknown: str = "UNLIMITED") -> str:
     if days:
         return f"{days}-{hours:02d}:{minutes:02d}:{rest:02d}"
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def clock(at: float | None, unknown: str = "Unknown") -> str:
-    """A time of day as Slurm writes it, of the local zone."""
-    return unknown if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))

@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.dashboard.watch import Picture
 from phalanx.head.jobs.supposing import Supposition
-from phalanx.plan.what_if import Comparison, change_words, start_words
+from phalanx.scheduler.forecast.what_if import Comparison, change_words, start_words
 
 SHOWN = 200
 MAX_MANIFEST = 8_000

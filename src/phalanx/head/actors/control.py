@@ -20,8 +20,6 @@ from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, DEAD, DEPENDENCIES_UNREADY, RESTARTING
 from phalanx.model.rows.explanation import Explanation
 from phalanx.observe.metrics.meter import Meter
-from phalanx.policies.explaining import explain_outcome, explain_waiting, plain_reason
-from phalanx.policies.outcome import Outcome
 from phalanx.protocol.cluster_messages import (
     ActorHere,
     ActorLost,
@@ -34,6 +32,8 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.node_messages import ActorReady, ActorUpdate, Refused
 from phalanx.protocol.wire_errors import code_of
+from phalanx.scheduler.placement.explaining import explain_outcome, explain_waiting, plain_reason
+from phalanx.scheduler.placement.outcome import Outcome
 
 
 class ActorControl:

@@ -15,23 +15,23 @@ from typing import Any
 from phalanx.errors import ActorUnschedulableError
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.table import GroupTable
-from phalanx.policies.affinity import NodeAffinity
-from phalanx.policies.bundles.slots import PlacedBundle, pick_bundle
-from phalanx.policies.entry import pick_node, placement_strategy
-from phalanx.policies.labels import ANY_NODE, LabelCondition, LabelSelector
-from phalanx.policies.outcome import Outcome, Placed, Rejection
-from phalanx.policies.placement_policy import PlacementPolicy
-from phalanx.policies.request_class import Request
-from phalanx.policies.selector.tried import TriedPlaces
-from phalanx.policies.spread import Spread
-from phalanx.policies.strategy import Asking, Strategy
 from phalanx.protocol.wire_errors import code_of
-from phalanx.resources.ports import RandomSource
-from phalanx.resources.quantities import from_units
-from phalanx.resources.sets import EMPTY, ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
-from phalanx.scheduling.strategies import selectors_of
-from phalanx.scheduling.terms import affinity_of
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.devices.quantities import from_units
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
+from phalanx.scheduler.placement.affinity import NodeAffinity
+from phalanx.scheduler.placement.bundles.slots import PlacedBundle, pick_bundle
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
+from phalanx.scheduler.placement.entry import pick_node, placement_strategy
+from phalanx.scheduler.placement.labels import ANY_NODE, LabelCondition, LabelSelector
+from phalanx.scheduler.placement.outcome import Outcome, Placed, Rejection
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
+from phalanx.scheduler.placement.request_class import Request
+from phalanx.scheduler.placement.selector.tried import TriedPlaces
+from phalanx.scheduler.placement.spread import Spread
+from phalanx.scheduler.placement.strategies import selectors_of
+from phalanx.scheduler.placement.strategy import Asking, Strategy
+from phalanx.scheduler.placement.terms import affinity_of
 
 NODE_ID = "ray.io/node-id"
 """The label that names a node."""

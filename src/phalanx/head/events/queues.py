@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from phalanx.batch.specs import QueueSpec
 from phalanx.head.events.book import EventBook
 from phalanx.head.queues.table import QueueRecord
 from phalanx.head.reservations.record import ReservationRecord
 from phalanx.model.reservations import Reservation
+from phalanx.scheduler.cycle.specs import QueueSpec
 
 _UNSAID = frozenset({"name", "state", "created"})
 """What is no change of a queue's quotas."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from phalanx.head.events.book import EventBook
 from phalanx.head.gangs.feasibility import said
-from phalanx.resources.quantities import from_units
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.devices.quantities import from_units
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 _KNOWN = 1_000
 """So many amounts are remembered; what was asked for longest ago would be noted again."""

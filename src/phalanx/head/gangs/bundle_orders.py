@@ -13,8 +13,8 @@ from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
 from phalanx.protocol.bundle_messages import CommitBundles, GiveBackBundles, PrepareBundles
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 class GangGroup:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from phalanx.batch.explain import sentence
-from phalanx.batch.plan import Plan, Rejection
 from phalanx.errors import JobNotFoundError
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
 from phalanx.model.rows.cycles import CycleInfo, EvictedInfo, PlacedInfo, RefusedInfo
+from phalanx.scheduler.cycle.explain import sentence
+from phalanx.scheduler.cycle.plan import Plan, Rejection
 
 KEEP_CYCLES = 200
 """So many are kept; those on end that come to nothing count as one."""

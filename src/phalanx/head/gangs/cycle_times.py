@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from phalanx.batch.plan import Plan
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.cycle_log import CycleLog
 from phalanx.head.gangs.gang import Gang
 from phalanx.observe.metrics.meter import Meter
+from phalanx.scheduler.cycle.plan import Plan
 
 HOOKS_EVERY_S = 10.0
 """One cycle in this time has each hook of each plugin timed, which makes it slower."""

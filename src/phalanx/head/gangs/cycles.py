@@ -11,9 +11,6 @@ from typing import Protocol
 
 import msgspec
 
-from phalanx.batch.config import Configuration, parse_volcano
-from phalanx.batch.plan import Plan
-from phalanx.batch.registry import known_plugins
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.cycle_times import CycleTimes
 from phalanx.head.gangs.gang import Gang
@@ -22,7 +19,10 @@ from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import GOING, HELD, ON_THE_WAY, PLACELESS, WAITING
 from phalanx.head.gangs.minimums import GangSpecs
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
-from phalanx.policies.placement_policy import PlacementPolicy
+from phalanx.scheduler.cycle.config import Configuration, parse_volcano
+from phalanx.scheduler.cycle.plan import Plan
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 CONFIGURATION = """\
 actions: "allocate, preempt, reclaim, backfill"

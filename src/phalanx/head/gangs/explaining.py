@@ -9,9 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from phalanx.batch.explain import main_reasons, sentence
-from phalanx.batch.specs import Snapshot
-from phalanx.batch.writing import as_data
 from phalanx.errors import JobNotFoundError
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.closed_devices import (
@@ -37,13 +34,16 @@ from phalanx.head.gangs.set_aside import SetAside
 from phalanx.model.nearest import nearest
 from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import TimePlan
-from phalanx.plan.inquiry import (
+from phalanx.scheduler.cycle.explain import main_reasons, sentence
+from phalanx.scheduler.cycle.specs import Snapshot
+from phalanx.scheduler.cycle.writing import as_data
+from phalanx.scheduler.forecast.inquiry import (
     decide_and_expect,
     explain_group,
     explain_snapshot,
     plan_snapshot,
 )
-from phalanx.plan.run_times import LearntRunTimes, with_past_runs
+from phalanx.scheduler.forecast.run_times import LearntRunTimes, with_past_runs
 
 PLANNED = 500
 """Of so many that wait, the first in order, people are told when they start."""

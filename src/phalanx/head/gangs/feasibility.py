@@ -9,7 +9,7 @@ from phalanx.head.gangs.gang import Gang, Member
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.options import check_amounts
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
 
 Amounts = Mapping[str, float]
 _BYTES = ("memory", "object_store_memory")

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import msgspec
 
-from phalanx.batch.specs import Labels
 from phalanx.head.gangs.member_states import ENDED, HELD, PLACELESS, WAITING
 from phalanx.model.jobs.topology import NetworkTopology
+from phalanx.scheduler.cycle.specs import Labels
 
 ROLE = "worker"
 NAMESPACE = "default"

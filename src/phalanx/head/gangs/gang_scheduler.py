@@ -12,10 +12,6 @@ from typing import Any
 
 import msgspec
 
-from phalanx.batch.plan import Plan
-from phalanx.batch.plugin_parts.users import BOOKS
-from phalanx.batch.plugins.reservation import Reservation
-from phalanx.batch.specs import Snapshot
 from phalanx.errors import JobCommandError
 from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.accounting.requests import AccountingRequests
@@ -81,8 +77,6 @@ from phalanx.model.jobs.spec import JobSpec, PriorityClass
 from phalanx.model.jobs.states import TERMINATE_JOB
 from phalanx.observe.cluster_events import Event
 from phalanx.observe.metrics.meter import Meter
-from phalanx.plan.planner import Planner, lent
-from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
@@ -101,7 +95,13 @@ from phalanx.protocol.requests.news import GetNews
 from phalanx.protocol.requests.request import Entry, RequestHandlers
 from phalanx.protocol.requests.series import GetSeries
 from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep, SignalJob
-from phalanx.resources.ports import RandomSource
+from phalanx.scheduler.cycle.plan import Plan
+from phalanx.scheduler.cycle.specs import Snapshot
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.forecast.planner import Planner, lent
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
+from phalanx.scheduler.plugin_parts.users import BOOKS
+from phalanx.scheduler.plugins.reservation import Reservation
 
 REPORTS_PAUSE_S = 0.02
 """When only nodes' reports have changed, cycles are this far apart."""

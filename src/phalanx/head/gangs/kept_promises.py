@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from phalanx.plan.planner import Planner
-from phalanx.plan.promised import Kept, PromiseRow
+from phalanx.scheduler.forecast.planner import Planner
+from phalanx.scheduler.forecast.promised import Kept, PromiseRow
 
 TABLE = "promises"
 

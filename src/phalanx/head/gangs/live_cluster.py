@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from phalanx.batch.specs import Amounts, HyperNodeSpec, NodeSpec, QueueSpec
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.gangs.offered_ports import ports_of
@@ -15,6 +14,7 @@ from phalanx.head.queues.control import Queues
 from phalanx.head.reservations.control import CalendarControl
 from phalanx.manifests.quantities import batch_amounts
 from phalanx.model.lifecycle import ALIVE
+from phalanx.scheduler.cycle.specs import Amounts, HyperNodeSpec, NodeSpec, QueueSpec
 
 PODS = 1e6
 """No node limits how many members it has."""

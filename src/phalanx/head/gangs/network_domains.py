@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from phalanx.batch.hypernodes import HyperNodes
-from phalanx.batch.jobs import is_bound
-from phalanx.batch.specs import HyperNodeSpec
 from phalanx.head.nodes import NodeRecord
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.hypernodes import HyperNode, resolve
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.rows.cluster import HyperNodeInfo
+from phalanx.scheduler.cycle.hypernodes import HyperNodes
+from phalanx.scheduler.cycle.jobs import is_bound
+from phalanx.scheduler.cycle.specs import HyperNodeSpec
 
 RACK = "rack"
 """The label of nodes that names their rack, and the tier of racks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from phalanx.head.nodes import NodeDirectory
-from phalanx.resources.ports import Ports, common_ports, parse_ports
+from phalanx.scheduler.devices.ports import Ports, common_ports, parse_ports
 
 USUAL = Ports(((20_000, 32_000),))
 """Below the ports that systems hand out to clients (from 32,768 on Linux)."""

@@ -5,13 +5,13 @@ Nodes report late: what a gang has just got may not be taken yet by their accoun
 
 from __future__ import annotations
 
-from phalanx.batch.specs import Amounts
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import PLACELESS
 from phalanx.head.nodes import NodeDirectory
 from phalanx.manifests.quantities import batch_amounts
-from phalanx.resources.quantities import from_units, to_units
+from phalanx.scheduler.cycle.specs import Amounts
+from phalanx.scheduler.devices.quantities import from_units, to_units
 
 
 class OutsideWork:

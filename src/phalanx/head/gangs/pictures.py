@@ -6,17 +6,17 @@ from collections.abc import Iterable
 
 import msgspec
 
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.kept import KeptCluster
-from phalanx.batch.plugin_parts.users import BOOKS
-from phalanx.batch.specs import Shape, Snapshot, TaskSpec
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.gangs.scheduler_cache import NOT_RESTING, SchedulerCache
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.shares.books import Books
-from phalanx.plan.holders import OTHERS
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.kept import KeptCluster
+from phalanx.scheduler.cycle.specs import Shape, Snapshot, TaskSpec
+from phalanx.scheduler.forecast.holders import OTHERS
+from phalanx.scheduler.plugin_parts.users import BOOKS
 
 
 class Pictures:

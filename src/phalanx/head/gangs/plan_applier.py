@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from phalanx.batch.plan import Plan
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_lifecycle import Evicted
@@ -17,6 +16,7 @@ from phalanx.head.gangs.member_states import HELD, PLACING, WAITING
 from phalanx.head.gangs.minimums import GangSpecs, has_minimum
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.observe.metrics.meter import Meter
+from phalanx.scheduler.cycle.plan import Plan
 
 
 class PlanEffects(Protocol):

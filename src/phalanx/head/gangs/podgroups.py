@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from phalanx.batch.specs import Amounts, Labels, PodGroupSpec, Shape, TaskSpec
 from phalanx.head.gangs.gang import NAMESPACE, ROLE, Gang, ended_count
 from phalanx.head.jobs.podgroup import min_member_of, podgroup_of
 from phalanx.manifests.quantities import batch_amounts
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.cycle.specs import Amounts, Labels, PodGroupSpec, Shape, TaskSpec
+from phalanx.scheduler.devices.sets import ResourceSet
 
 RecordOf = Callable[[str], JobRecord | None]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
-from phalanx.policies.selector.tried import TriedPlaces
-from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
+from phalanx.scheduler.placement.selector.tried import TriedPlaces
 
 
 class Refusals:

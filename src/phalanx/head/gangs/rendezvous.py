@@ -16,7 +16,7 @@ from phalanx.head.jobs.environment import DEVICES, member_setup
 from phalanx.head.jobs.places import MemberPlace, PlacedGang
 from phalanx.model.jobs.gang_view import GangMember, GangView
 from phalanx.model.jobs.spec import JobSpec, TaskGroup, Template
-from phalanx.resources.ports import RandomSource, settle_ports
+from phalanx.scheduler.devices.ports import RandomSource, settle_ports
 
 KEEP_BUSY = 1_000
 

@@ -12,9 +12,6 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.specs import Snapshot
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.outside_work import OutsideWork
@@ -22,7 +19,10 @@ from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.manifests.quantities import batch_amounts
 from phalanx.protocol.bundle_messages import ClaimRoom
-from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.specs import Snapshot
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 LOOK_EVERY_S, PAUSE = 0.25, 10.0
 """Between two looks lies at least the first, and so many times what the last one took."""

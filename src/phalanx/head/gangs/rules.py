@@ -11,10 +11,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from phalanx.batch.config import Configuration, PluginOption, parse_volcano
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import Snapshot
 from phalanx.errors import BatchFileError, JobCommandError
 from phalanx.head.defects import Defects
 from phalanx.head.events.book import EventBook
@@ -22,10 +18,14 @@ from phalanx.head.gangs.cycles import configuration, default_text
 from phalanx.head.state_store import StateStore
 from phalanx.model.rows.work import RulesInfo
 from phalanx.observe.metrics.meter import Meter
-from phalanx.plan.planner import lent
-from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.requests.gangs import GetRules, SetRules
 from phalanx.protocol.requests.request import Entry
+from phalanx.scheduler.cycle.config import Configuration, PluginOption, parse_volcano
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import Snapshot
+from phalanx.scheduler.forecast.planner import lent
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 MAX_BYTES = 64 << 10
 """So long a configuration may be."""

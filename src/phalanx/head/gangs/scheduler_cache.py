@@ -12,13 +12,18 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.batch import jobs as j
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.config import Configuration
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.kept import OUT, KeptCluster, NotPatchableError, Standing
-from phalanx.batch.plan import Plan
-from phalanx.batch.specs import (
+from phalanx.head.gangs.cycle_times import CycleTimes
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.member_lifecycle import Move
+from phalanx.head.gangs.member_states import GOING, HELD, PLACING, WAITING
+from phalanx.head.gangs.set_aside import SetAside, culprit
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.config import Configuration
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.kept import OUT, KeptCluster, NotPatchableError, Standing
+from phalanx.scheduler.cycle.plan import Plan
+from phalanx.scheduler.cycle.specs import (
     Amounts,
     HyperNodeSpec,
     LicenseSpec,
@@ -29,11 +34,6 @@ from phalanx.batch.specs import (
     Snapshot,
     TaskSpec,
 )
-from phalanx.head.gangs.cycle_times import CycleTimes
-from phalanx.head.gangs.gang import Gang
-from phalanx.head.gangs.member_lifecycle import Move
-from phalanx.head.gangs.member_states import GOING, HELD, PLACING, WAITING
-from phalanx.head.gangs.set_aside import SetAside, culprit
 
 EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle", "consolidate"})
 """Actions that take places away: they cost most of a long cycle, and seldom find anything."""

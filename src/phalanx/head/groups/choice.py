@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from phalanx.policies.bundles.domain import pick_bundles
-from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
-from phalanx.resources.quantities import from_units
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.devices.quantities import from_units
+from phalanx.scheduler.placement.bundles.domain import pick_bundles
+from phalanx.scheduler.placement.bundles.request import (
+    BundleRejection,
+    BundleRequest,
+    BundlesPlaced,
+)
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 def pick_nodes(cluster: ClusterNodes, request: BundleRequest) -> BundlesPlaced | BundleRejection:

@@ -17,8 +17,8 @@ from phalanx.protocol.bundle_messages import (
     PrepareBundles,
 )
 from phalanx.protocol.requests.request import LATER, Asker, Later
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 class GroupWatchers:

@@ -9,10 +9,10 @@ import msgspec
 
 from phalanx.head.groups.attempts import Attempt
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
-from phalanx.policies.bundles.request import BundleRequest, BundleStrategy
-from phalanx.policies.labels import parse_selector
 from phalanx.protocol.wire_errors import code_of
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.bundles.request import BundleRequest, BundleStrategy
+from phalanx.scheduler.placement.labels import parse_selector
 
 FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.1, 1.5, 1.0
 

@@ -26,10 +26,14 @@ from phalanx.head.groups.record import (
     settling_order,
 )
 from phalanx.model.lifecycle import CREATED, GROUP, PREPARED, REMOVED, RESCHEDULING, move
-from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
 from phalanx.protocol.wire_errors import code_of
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.bundles.request import (
+    BundleRejection,
+    BundleRequest,
+    BundlesPlaced,
+)
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 KEEP_REMOVED = 1_000
 

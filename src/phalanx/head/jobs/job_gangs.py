@@ -48,7 +48,7 @@ from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import WarningSignal
 from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.bundle_messages import ForgetJob, MemberNews, MemberUsed, StepEnded
-from phalanx.resources.ports import RandomSource
+from phalanx.scheduler.devices.ports import RandomSource
 
 
 class JobRow(msgspec.Struct, kw_only=True, eq=False):

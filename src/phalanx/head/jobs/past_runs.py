@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from phalanx.batch.specs import PodGroupSpec
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.plan.run_times import LearntRunTimes
+from phalanx.scheduler.cycle.specs import PodGroupSpec
+from phalanx.scheduler.forecast.run_times import LearntRunTimes
 
 _KEPT = 20_000
 _encode = msgspec.msgpack.Encoder(order="sorted").encode

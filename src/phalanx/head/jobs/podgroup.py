@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from phalanx.batch.specs import PodGroupSpec, SubgroupPolicy
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.member_states import ABSENT, WAITING
 from phalanx.head.jobs.environment import ports_needed
@@ -15,6 +14,7 @@ from phalanx.manifests.shapes import GROUP_LABEL, PARTITION_LABEL
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec, TaskGroup
+from phalanx.scheduler.cycle.specs import PodGroupSpec, SubgroupPolicy
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 

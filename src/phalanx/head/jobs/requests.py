@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from phalanx.batch.specs import QueueSpec
 from phalanx.errors import JobCommandError, JobNotFoundError
 from phalanx.head.clock import Clock
 from phalanx.head.defects import Defects
@@ -66,6 +65,7 @@ from phalanx.protocol.requests.jobs import (
 )
 from phalanx.protocol.requests.news import ListWaiting, WaitInfo, with_wait
 from phalanx.protocol.requests.request import Asker, Entry
+from phalanx.scheduler.cycle.specs import QueueSpec
 
 KINDS: dict[str, Any] = {
     "Job": JobSpec,

@@ -19,7 +19,7 @@ from phalanx.model.steps import Step
 from phalanx.protocol.bundle_messages import StartStep, StepStarted, Streams
 from phalanx.protocol.requests.request import LATER, Asker, Later
 from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep
-from phalanx.resources.ports import RandomSource
+from phalanx.scheduler.devices.ports import RandomSource
 
 KEEP_ASKED = 1_000
 MAX_TASKS = 100_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.batch.specs import Snapshot, TaskSpec
 from phalanx.head.jobs.podgroup import podgroup_of
 from phalanx.manifests.findings import ManifestError
 from phalanx.manifests.quantities import batch_amounts, quantity
@@ -12,7 +11,8 @@ from phalanx.manifests.reading import read_checked
 from phalanx.manifests.shapes import shape_of
 from phalanx.model.jobs.records import new_job
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.plan.what_if import (
+from phalanx.scheduler.cycle.specs import Snapshot, TaskSpec
+from phalanx.scheduler.forecast.what_if import (
     Comparison,
     Submission,
     compare,

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from phalanx.batch.specs import Amounts, QueueSpec
 from phalanx.errors import JobCommandError, QueueUnavailableError
 from phalanx.head.queues.deserved import with_deserved
 from phalanx.head.queues.table import QueueRecord, QueueTable
@@ -17,6 +16,7 @@ from phalanx.manifests.quantities import HOUSE, batch_amounts
 from phalanx.manifests.queue_rules import ROOT, no_queue
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.queues import QueueFields
+from phalanx.scheduler.cycle.specs import Amounts, QueueSpec
 
 _AMOUNTS = ("capability", "deserved", "guarantee")
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from phalanx.batch.plugin_parts.hierarchy import weight_of
-from phalanx.batch.specs import Amounts, QueueSpec
 from phalanx.manifests.queue_rules import ROOT
+from phalanx.scheduler.cycle.specs import Amounts, QueueSpec
+from phalanx.scheduler.plugin_parts.hierarchy import weight_of
 
 
 class _Level:

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import msgspec
 
-from phalanx.batch.specs import QueueSpec
 from phalanx.manifests.queue_rules import (
     DEFAULT,
     ROOT,
@@ -22,6 +21,7 @@ from phalanx.manifests.queue_rules import (
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobCommandError, Transition, note
 from phalanx.model.lifecycle import move
+from phalanx.scheduler.cycle.specs import QueueSpec
 
 LIVE_PHASES = ("pending", "inqueue", "running", "unknown")
 """Podgroups in these phases keep a closing queue from being closed."""

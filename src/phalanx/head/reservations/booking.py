@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from phalanx.batch.moments import moment
-from phalanx.batch.specs import PodGroupSpec, ReservationSpec, Snapshot
 from phalanx.errors import JobCommandError
 from phalanx.head.nodes import NodeRecord
 from phalanx.head.reservations.record import Window
@@ -21,6 +19,8 @@ from phalanx.manifests.quantities import batch_amounts, batch_name
 from phalanx.model.lifecycle import ALIVE
 from phalanx.model.nearest import nearest
 from phalanx.model.reservations import Reservation
+from phalanx.scheduler.cycle.moments import moment
+from phalanx.scheduler.cycle.specs import PodGroupSpec, ReservationSpec, Snapshot
 
 Places = dict[str, dict[str, float]]
 _REASONS = 5

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.batch.calendar import may_name, owners
-from phalanx.batch.specs import LicenseSpec, ReservationSpec, Snapshot
 from phalanx.errors import JobCommandError
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
@@ -40,6 +38,8 @@ from phalanx.protocol.requests.reservations import (
     Reserve,
     SetLicense,
 )
+from phalanx.scheduler.cycle.calendar import may_name, owners
+from phalanx.scheduler.cycle.specs import LicenseSpec, ReservationSpec, Snapshot
 
 PLACES = frozenset({"nodes", "labels", "node_count", "amounts"})
 ENDS = frozenset({"end", "length_s"})

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from phalanx.batch.specs import LicenseSpec
 from phalanx.errors import JobCommandError
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.licenses import license_fault
 from phalanx.manifests.names import shown
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.nearest import nearest
+from phalanx.scheduler.cycle.specs import LicenseSpec
 
 MAX_LICENSES = 1_000
 """So many kinds there are at a time."""

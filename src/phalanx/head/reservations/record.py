@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.batch.specs import ReservationSpec
 from phalanx.manifests.cron import parse_schedule
 from phalanx.model.reservations import Reservation
+from phalanx.scheduler.cycle.specs import ReservationSpec
 
 WINDOWS = 16
 """So many windows of one that recurs are looked at; behind them it is taken to be kept without

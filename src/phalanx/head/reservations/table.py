@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from phalanx.batch.specs import ReservationSpec
 from phalanx.errors import JobCommandError
 from phalanx.head.reservations.booking import Book
 from phalanx.head.reservations.record import (
@@ -25,6 +24,7 @@ from phalanx.manifests.times import length_text
 from phalanx.model.ids import NodeID
 from phalanx.model.nearest import nearest
 from phalanx.model.reservations import MAX_RESERVATIONS, Reservation
+from phalanx.scheduler.cycle.specs import ReservationSpec
 
 _HEX = frozenset("0123456789abcdef")
 SLACK_S = 60.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from phalanx.batch.plugin_parts.billing import Terms
-from phalanx.batch.plugin_parts.past_use import Use, accrued
+from phalanx.scheduler.plugin_parts.billing import Terms
+from phalanx.scheduler.plugin_parts.past_use import Use, accrued
 
 Key = tuple[bytes, int]
 """A member: the group of its gang, and its index."""

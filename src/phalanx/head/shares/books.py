@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from phalanx.batch.config import Configuration
-from phalanx.batch.plugin_parts.billing import terms_in
-from phalanx.batch.specs import Shape, UserShare
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import HELD, PLACING
 from phalanx.head.shares.book import Book, Key, Running
+from phalanx.scheduler.cycle.config import Configuration
+from phalanx.scheduler.cycle.specs import Shape, UserShare
+from phalanx.scheduler.plugin_parts.billing import terms_in
 
 TABLE = "shares"
 MAX_BOOKS = 10_000

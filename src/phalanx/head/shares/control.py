@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from phalanx.batch.plugin_parts.fair_tree import Member, standings
 from phalanx.errors import JobCommandError
 from phalanx.head.clock import Clock
 from phalanx.head.shares.books import Books
@@ -14,6 +13,7 @@ from phalanx.model.nearest import nearest
 from phalanx.model.rows.shares import ShareInfo
 from phalanx.protocol.requests.request import Entry
 from phalanx.protocol.requests.shares import GetShares, SetShares
+from phalanx.scheduler.plugin_parts.fair_tree import Member, standings
 
 MAX_SHARES = 1_000_000
 """So many a user has at most."""

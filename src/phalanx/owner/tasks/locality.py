@@ -23,8 +23,8 @@ from phalanx.observe.cluster_events import (
     ReaderWaits,
 )
 from phalanx.owner.tasks.records import ClassKey, PendingTask
-from phalanx.policies.locality import best_holder
 from phalanx.protocol.messages import SHARED, Value
+from phalanx.scheduler.placement.locality import best_holder
 
 COPIES_KNOWN = 4096
 """Values of which it is known where copies lie; for one more the oldest is forgotten."""

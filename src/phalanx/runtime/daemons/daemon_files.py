@@ -8,7 +8,7 @@ import os
 
 import msgspec
 
-from phalanx.engines.processes.session import Session, owner_of, read_session, started_at
+from phalanx.runtime.os.session import Session, owner_of, read_session, started_at
 
 _NAME = "daemon"
 OF_PROGRAM = "pid:"

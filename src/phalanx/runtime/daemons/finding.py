@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-from phalanx.engines.embedded.daemon_files import OF_PROGRAM, Announcement
-from phalanx.engines.embedded.daemons import local_daemons, numeric_address
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.session import Session
 from phalanx.protocol.requests.request import Request
+from phalanx.runtime.daemons.daemon_files import OF_PROGRAM, Announcement
+from phalanx.runtime.daemons.starting import local_daemons, numeric_address
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.session import Session
 
 R = TypeVar("R")
 ANSWER_S = 10.0
@@ -89,7 +89,7 @@ def ask_cluster(address: str | None, request: Request[R], timeout_s: float) -> R
     `find_daemons` raises, ConnectionError when no daemon answers, TimeoutError, and the error that
     the request is answered with."""
     # Not at the top: who only looks, as a driver before it starts its node, speaks with nobody.
-    from phalanx.engines.embedded.visitor import ask_daemon
+    from phalanx.runtime.daemons.visitor import ask_daemon
 
     troubles = []
     for session, daemon in find_daemons(address, with_programs=True):

@@ -6,11 +6,11 @@ import os
 import select
 import time
 
-from phalanx.engines.embedded.finding import find_daemons
-from phalanx.engines.embedded.gateway.gate import request_dial
-from phalanx.engines.processes.connection import Connection, connect
-from phalanx.engines.processes.polling import wait_for
 from phalanx.protocol.stream_messages import decode_body
+from phalanx.runtime.daemons.finding import find_daemons
+from phalanx.runtime.gateway.gate import request_dial
+from phalanx.runtime.os.connection import Connection, connect
+from phalanx.runtime.os.polling import wait_for
 
 _REACH_S = 20.0
 

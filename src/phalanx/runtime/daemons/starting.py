@@ -15,22 +15,22 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.daemon_log import plain
-from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded.daemon_files import Announcement, Failure, daemons
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.environment import child_environment, existing_directory
-from phalanx.engines.processes.process_tree import is_group_alive
-from phalanx.engines.processes.session import Session
 from phalanx.errors import AuthenticationError, SystemFailureError
 from phalanx.model.options import ACCELERATORS
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.checks import CheckRules
 from phalanx.node.options import PATIENCE_S
-from phalanx.policies.labels import NODE_LABEL, is_value
-from phalanx.policies.memory_pressure import MEMORY_LIMIT
-from phalanx.policies.placement_policy import PlacementPolicy
-from phalanx.resources.ports import parse_ports
+from phalanx.runtime.daemons import cluster_token
+from phalanx.runtime.daemons.daemon_files import Announcement, Failure, daemons
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.daemon_log import plain
+from phalanx.runtime.os.environment import child_environment, existing_directory
+from phalanx.runtime.os.process_tree import is_group_alive
+from phalanx.runtime.os.session import Session
+from phalanx.scheduler.devices.ports import parse_ports
+from phalanx.scheduler.placement.labels import NODE_LABEL, is_value
+from phalanx.scheduler.placement.memory_pressure import MEMORY_LIMIT
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
@@ -140,7 +140,7 @@ def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
         "settings": msgspec.to_builtins(options.settings),
         "is_private": options.is_private,
     }
-    return _start("phalanx.engines.embedded.head.process", [], config, session, parent_fd)
+    return _start("phalanx.runtime.head.process", [], config, session, parent_fd)
 
 
 def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
@@ -150,7 +150,7 @@ def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
     """
     session = sessions.create(options.temp_dir)
     config = node_config(options, session)
-    module = "phalanx.engines.embedded.node.process"
+    module = "phalanx.runtime.node.process"
     return _start(module, ["-1"], config, session, parent_fd, options.env_vars)
 
 

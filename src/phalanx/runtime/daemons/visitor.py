@@ -7,15 +7,15 @@ import select
 import time
 from typing import TypeVar
 
-from phalanx.engines.accounts import user_name
-from phalanx.engines.embedded.daemon_files import Announcement
-from phalanx.engines.processes.connection import connect, same_user
-from phalanx.engines.processes.polling import wait_for
-from phalanx.engines.processes.session import Session
 from phalanx.errors import MessageTooLargeError
 from phalanx.protocol.frames import STRANGERS_FRAME_BYTES
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.request import Request, encode_request, read_result
+from phalanx.runtime.daemons.daemon_files import Announcement
+from phalanx.runtime.os.accounts import user_name
+from phalanx.runtime.os.connection import connect, same_user
+from phalanx.runtime.os.polling import wait_for
+from phalanx.runtime.os.session import Session
 
 R = TypeVar("R")
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from phalanx.engines.devices.process import Look
-from phalanx.engines.processes.connection_loop import ConnectionLoop
-from phalanx.engines.processes.environment import child_environment
 from phalanx.node.devices import LOOK_EVERY_S
 from phalanx.observe.devices import DeviceSample
+from phalanx.runtime.devices.process import Look
+from phalanx.runtime.os.connection_loop import ConnectionLoop
+from phalanx.runtime.os.environment import child_environment
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _CHUNK = 1 << 16
@@ -44,7 +44,7 @@ class DeviceProcess:
         """See DeviceReading."""
         if not (self._source or _DRIVER.exists()) or self._is_alive():
             return False
-        module = "phalanx.engines.devices.process"
+        module = "phalanx.runtime.devices.process"
         self._process = process = subprocess.Popen(
             [sys.executable, "-m", module, self._source, str(LOOK_EVERY_S)],
             stdin=subprocess.DEVNULL,

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from phalanx.engines.detection import gpu_model, visible_numbers
-from phalanx.engines.devices.ancestry import ancestors
-from phalanx.engines.devices.reader import NoDevicesError
 from phalanx.observe.devices import MAX_PROCESSES, DeviceProcess, DeviceSample
+from phalanx.runtime.devices.ancestry import ancestors
+from phalanx.runtime.devices.reader import NoDevicesError
+from phalanx.runtime.os.detection import gpu_model, visible_numbers
 
 T = TypeVar("T")
 _LOST = 15

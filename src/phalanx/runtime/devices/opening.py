@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.engines.devices.reader import DeviceReader
+from phalanx.runtime.devices.reader import DeviceReader
 
 
 def open_reader(source: str) -> DeviceReader:
@@ -11,9 +11,9 @@ def open_reader(source: str) -> DeviceReader:
     Raises NoDevicesError.
     """
     if source:
-        from phalanx.engines.devices.recorded import RecordedReader
+        from phalanx.runtime.devices.recorded import RecordedReader
 
         return RecordedReader(source)
-    from phalanx.engines.devices.nvml import NvmlReader
+    from phalanx.runtime.devices.nvml import NvmlReader
 
     return NvmlReader()

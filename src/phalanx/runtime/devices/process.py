@@ -11,10 +11,10 @@ import sys
 
 import msgspec
 
-from phalanx.engines.devices.opening import open_reader
-from phalanx.engines.devices.reader import NoDevicesError
-from phalanx.engines.processes.process_tree import end_with_parent
 from phalanx.observe.devices import DeviceSample
+from phalanx.runtime.devices.opening import open_reader
+from phalanx.runtime.devices.reader import NoDevicesError
+from phalanx.runtime.os.process_tree import end_with_parent
 
 
 class Look(msgspec.Struct, frozen=True):

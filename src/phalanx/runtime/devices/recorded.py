@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.devices.ancestry import ancestors
-from phalanx.engines.devices.reader import NoDevicesError
 from phalanx.observe.devices import MAX_PROCESSES, DeviceProcess, DeviceSample
+from phalanx.runtime.devices.ancestry import ancestors
+from phalanx.runtime.devices.reader import NoDevicesError
 
 _LOOK_EVERY_S = 0.05
 

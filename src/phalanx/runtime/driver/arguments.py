@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.engines import tracing
-from phalanx.engines.embedded.client.values import Packed as PackedValue
 from phalanx.errors import NotPicklableError, PhalanxError
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import blame
 from phalanx.protocol.messages import Payload
+from phalanx.runtime.driver.values import Packed as PackedValue
+from phalanx.runtime.engine import tracing
 
 Packed = tuple[Payload, list[ObjectRef[Any]] | None, list[Any] | None]
 """(payload, top-level references, what must live until the call ends)."""

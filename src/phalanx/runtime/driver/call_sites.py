@@ -19,7 +19,7 @@ VARIABLES = (
 """Set to 1, or to anything but 0 and nothing, they ask for it. Ray's names count, too."""
 FRAMES = 3
 """So many of the program's frames are noted, the innermost first."""
-_OURS = str(Path(__file__).resolve().parents[3]) + os.sep
+_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 """The files of this package: frames in them are not the program's."""
 
 

@@ -10,19 +10,6 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.definitions import ActorDefinition
-from phalanx.engines.embedded.client.arguments import pack_arguments
-from phalanx.engines.embedded.client.call_sites import are_recorded, place_of
-from phalanx.engines.embedded.client.handles import Caller, EmbeddedHandle
-from phalanx.engines.embedded.client.job_settings import JobSettings
-from phalanx.engines.embedded.client.requests import NodeRequests
-from phalanx.engines.embedded.client.strategies import (
-    capturing_group,
-    environment_of,
-    strategy_of,
-)
-from phalanx.engines.embedded.client.values import Packed
-from phalanx.engines.embedded.client.waiting import Waiting
 from phalanx.model.options import required_resources
 from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef
@@ -31,6 +18,19 @@ from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.actors.registration import Registration
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.requests.actors import ActorSpec, GetActor
+from phalanx.runtime.driver.arguments import pack_arguments
+from phalanx.runtime.driver.call_sites import are_recorded, place_of
+from phalanx.runtime.driver.handles import Caller, EmbeddedHandle
+from phalanx.runtime.driver.job_settings import JobSettings
+from phalanx.runtime.driver.requests import NodeRequests
+from phalanx.runtime.driver.strategies import (
+    capturing_group,
+    environment_of,
+    strategy_of,
+)
+from phalanx.runtime.driver.values import Packed
+from phalanx.runtime.driver.waiting import Waiting
+from phalanx.runtime.engine.definitions import ActorDefinition
 from phalanx.worker import launch_hooks
 
 

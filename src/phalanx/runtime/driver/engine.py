@@ -10,24 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 
-from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.embedded.client import interrupts
-from phalanx.engines.embedded.client.creation import ActorMaker, InBundle
-from phalanx.engines.embedded.client.functions import BoundFunction, Submitter, in_gang
-from phalanx.engines.embedded.client.handles import EmbeddedHandle
-from phalanx.engines.embedded.client.job_settings import JobSettings
-from phalanx.engines.embedded.client.records import (
-    executed_elsewhere,
-    node_row,
-    trace_event,
-)
-from phalanx.engines.embedded.client.requests import Asked
-from phalanx.engines.embedded.client.runtime import Runtime
-from phalanx.engines.embedded.daemon_files import address_of
-from phalanx.engines.interface import Output, current, set_current
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import Connection
-from phalanx.engines.runtime_context import HostedActor, RuntimeContext, visible_ids
 from phalanx.errors import LocalNodeDiedError, PhalanxError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.rows.explanation import Explanation
@@ -60,11 +42,29 @@ from phalanx.protocol.requests.groups import (
 from phalanx.protocol.requests.node import DrainOutput, GetNodeId, GetNodeLabels, ListRuns
 from phalanx.protocol.requests.request import Request
 from phalanx.protocol.requests.state import QueryState
+from phalanx.runtime.daemons.daemon_files import address_of
+from phalanx.runtime.driver import interrupts
+from phalanx.runtime.driver.creation import ActorMaker, InBundle
+from phalanx.runtime.driver.functions import BoundFunction, Submitter, in_gang
+from phalanx.runtime.driver.handles import EmbeddedHandle
+from phalanx.runtime.driver.job_settings import JobSettings
+from phalanx.runtime.driver.records import (
+    executed_elsewhere,
+    node_row,
+    trace_event,
+)
+from phalanx.runtime.driver.requests import Asked
+from phalanx.runtime.driver.runtime import Runtime
+from phalanx.runtime.engine.definitions import ActorDefinition, FunctionDefinition
+from phalanx.runtime.engine.interface import Output, current, set_current
+from phalanx.runtime.engine.runtime_context import HostedActor, RuntimeContext, visible_ids
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.connection import Connection
 from phalanx.worker.context import current_lease
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.introduction import JobOptions
-    from phalanx.engines.embedded.own_node import OwnNode
+    from phalanx.runtime.driver.introduction import JobOptions
+    from phalanx.runtime.driver.own_node import OwnNode
 
 R = TypeVar("R")
 
@@ -167,7 +167,7 @@ class EmbeddedEngine:
         """A driver's engine on the node at the other end of `node`; `own`: the one that ends with
         this driver. Raises SystemFailureError."""
         # Not at the top: a worker has an engine, too, and is warm sooner without a driver's part.
-        from phalanx.engines.embedded.introduction import introduce
+        from phalanx.runtime.driver.introduction import introduce
 
         introduced = introduce(node, job)
         runtime = Runtime(

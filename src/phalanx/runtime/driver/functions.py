@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
 
-from phalanx.engines.definitions import FunctionDefinition
-from phalanx.engines.embedded.client.arguments import pack_arguments
-from phalanx.engines.embedded.client.job_settings import JobSettings
-from phalanx.engines.embedded.client.reference_hooks import ReferenceHooks
-from phalanx.engines.embedded.client.strategies import (
-    encode_strategy,
-    environment_of,
-    strategy_of,
-)
-from phalanx.engines.embedded.client.values import Packed
 from phalanx.model.ids import INDEX_BITS
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.rows.explanation import Explanation
@@ -35,7 +24,18 @@ from phalanx.owner.tasks.submission import Submission
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.node import ExplainTask
 from phalanx.protocol.requests.request import Request
-from phalanx.scheduling.strategies import WHOLE_GROUP
+from phalanx.runtime.driver.arguments import pack_arguments
+from phalanx.runtime.driver.job_settings import JobSettings
+from phalanx.runtime.driver.reference_hooks import ReferenceHooks
+from phalanx.runtime.driver.strategies import (
+    encode_strategy,
+    environment_of,
+    strategy_of,
+)
+from phalanx.runtime.driver.values import Packed
+from phalanx.runtime.engine import dialect
+from phalanx.runtime.engine.definitions import FunctionDefinition
+from phalanx.scheduler.placement.strategies import WHOLE_GROUP
 from phalanx.worker import launch_hooks
 from phalanx.worker.context import current, of_process
 
@@ -235,7 +235,7 @@ def _record(definition: FunctionDefinition, options: Mapping[str, Any]) -> Funct
 
 
 def _default_retries() -> int:
-    """Of tasks that say nothing: under Ray's names its variable decides, as on Ray."""
-    named = os.environ.get("PHALANX_COMPAT_RAY") == "1"
-    text = os.environ.get("RAY_TASK_MAX_RETRIES", "") if named else ""
-    return int(text) if text.lstrip("-").isdigit() else DEFAULT_RETRIES
+    """Retries of a task that says nothing about them: the program's dialect may decide."""
+    spoken = dialect.current()
+    retries = None if spoken is None else spoken.max_retries()
+    return DEFAULT_RETRIES if retries is None else retries

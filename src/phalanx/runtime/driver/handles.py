@@ -9,9 +9,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.engines.embedded.client.arguments import pack_arguments
-from phalanx.engines.embedded.client.reference_hooks import ReferenceHooks
-from phalanx.engines.embedded.client.values import Packed
 from phalanx.errors import ActorHandleNotFoundError, PendingCallsLimitExceeded
 from phalanx.model.ids import ActorID
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
@@ -22,6 +19,9 @@ from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import ObjectRefGenerator, Stream
 from phalanx.owner.actors.calls import Calls
 from phalanx.owner.actors.client import ActorClient
+from phalanx.runtime.driver.arguments import pack_arguments
+from phalanx.runtime.driver.reference_hooks import ReferenceHooks
+from phalanx.runtime.driver.values import Packed
 from phalanx.worker.context import current
 
 T = TypeVar("T")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from phalanx.engines.processes.connection import Connection
 from phalanx.errors import ProtocolError
 from phalanx.owner.core import OwnerCore
 from phalanx.protocol.cluster_messages import NodeDied
@@ -29,6 +28,7 @@ from phalanx.protocol.node_messages import (
     Terminate,
     WorkerDied,
 )
+from phalanx.runtime.os.connection import Connection
 
 _NODE_ONLY = frozenset(
     {

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OURS = (
-    *(f"phalanx.{part}." for part in ("api", "engines", "objects", "owner", "protocol")),
+    *(f"phalanx.{part}." for part in ("api", "runtime", "objects", "owner", "protocol")),
     *(f"phalanx.worker.{part}" for part in ("actor_calls", "assigned", "core", "references")),
 )
 """So begin the names of modules that an exception may leave half done."""

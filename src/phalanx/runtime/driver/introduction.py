@@ -11,13 +11,13 @@ from multiprocessing.process import current_process
 
 import msgspec
 
-from phalanx.engines.processes.connection import Connection
-from phalanx.engines.processes.environment import existing_directory, python_version
-from phalanx.engines.processes.polling import wait_for
 from phalanx.errors import SystemFailureError
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.node import Introduction, RegisterDriver
 from phalanx.protocol.requests.request import encode_request, read_result
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.environment import existing_directory, python_version
+from phalanx.runtime.os.polling import wait_for
 
 ANSWER_TIMEOUT_S = 60.0
 ENTRYPOINT_CHARACTERS = 1_000

@@ -13,13 +13,13 @@ import time
 
 import msgspec
 
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.environment import child_environment, existing_directory
 from phalanx.model.options import ACCELERATORS
 from phalanx.model.system_settings import SystemSettings
-from phalanx.policies.labels import NODE_LABEL
-from phalanx.policies.memory_pressure import MEMORY_LIMIT
-from phalanx.policies.placement_policy import PlacementPolicy
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.environment import child_environment, existing_directory
+from phalanx.scheduler.placement.labels import NODE_LABEL
+from phalanx.scheduler.placement.memory_pressure import MEMORY_LIMIT
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 END_TIMEOUT_S = 10.0
 CLEANED_TIMEOUT_S = 5.0
@@ -108,7 +108,7 @@ def _is_below(directory: str) -> bool:
 
 
 def _spawn(driver_fd: int, variables: dict[str, str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "phalanx.engines.embedded.node.process", str(driver_fd)]
+    command = [sys.executable, "-m", "phalanx.runtime.node.process", str(driver_fd)]
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

@@ -18,11 +18,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from phalanx.engines.embedded.client.interrupts import interruptible
-from phalanx.engines.processes.adaptive_spin import AdaptiveSpin
-from phalanx.engines.processes.connection import Connection
 from phalanx.errors import ProtocolError
 from phalanx.protocol.frames import Unsendable
+from phalanx.runtime.driver.interrupts import interruptible
+from phalanx.runtime.os.adaptive_spin import AdaptiveSpin
+from phalanx.runtime.os.connection import Connection
 
 if TYPE_CHECKING:
     import asyncio

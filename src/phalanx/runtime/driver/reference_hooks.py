@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
-from phalanx.engines.embedded.client.values import Values
-from phalanx.engines.embedded.client.waiting import Waiting
 from phalanx.errors import OutOfBandSerializationError
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
 from phalanx.owner.objects.references import References
 from phalanx.owner.objects.table import Callback, ObjectTable
+from phalanx.runtime.driver.values import Values
+from phalanx.runtime.driver.waiting import Waiting
 
 ALLOW_OUT_OF_BAND = "RAY_allow_out_of_band_object_ref_serialization"
 """Ray's environment variable: 0 forbids to pickle references by hand."""

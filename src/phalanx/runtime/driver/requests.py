@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from phalanx.engines.embedded.client.reactor import Reactor, Waiter
-from phalanx.engines.embedded.client.transport import NodeConnection
 from phalanx.errors import GetTimeoutError, LocalNodeDiedError
 from phalanx.owner.requests import Requests
 from phalanx.protocol.requests.request import Request
+from phalanx.runtime.driver.reactor import Reactor, Waiter
+from phalanx.runtime.driver.transport import NodeConnection
 
 R = TypeVar("R")
 

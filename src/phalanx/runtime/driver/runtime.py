@@ -14,20 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from phalanx.engines.accounts import user_name
-from phalanx.engines.embedded.client import call_sites, handles
-from phalanx.engines.embedded.client.incoming import Executor, Incoming
-from phalanx.engines.embedded.client.reactor import Reactor
-from phalanx.engines.embedded.client.reference_hooks import ReferenceHooks
-from phalanx.engines.embedded.client.requests import NodeRequests
-from phalanx.engines.embedded.client.transport import NodeConnection, SocketTransport
-from phalanx.engines.embedded.client.values import Packer, Values
-from phalanx.engines.embedded.client.waiting import Waiting, WaitingTask
-from phalanx.engines.processes.connection import Connection, listen, same_user
-from phalanx.engines.processes.session import Session
-from phalanx.engines.processes.shared_memory import SharedStore
-from phalanx.engines.processes.stacks import thread_stacks
-from phalanx.engines.program_metrics import PROGRAM
 from phalanx.errors import AuthenticationError
 from phalanx.model.system_settings import SystemSettings
 from phalanx.objects import reference
@@ -39,6 +25,20 @@ from phalanx.protocol.frames import Unsendable
 from phalanx.protocol.messages import Message
 from phalanx.protocol.node_messages import Dropped, GivenBack, Kept, LogLine, Sealed, Spilled
 from phalanx.protocol.requests.node import ReserveMemory
+from phalanx.runtime.driver import call_sites, handles
+from phalanx.runtime.driver.incoming import Executor, Incoming
+from phalanx.runtime.driver.reactor import Reactor
+from phalanx.runtime.driver.reference_hooks import ReferenceHooks
+from phalanx.runtime.driver.requests import NodeRequests
+from phalanx.runtime.driver.transport import NodeConnection, SocketTransport
+from phalanx.runtime.driver.values import Packer, Values
+from phalanx.runtime.driver.waiting import Waiting, WaitingTask
+from phalanx.runtime.engine.program_metrics import PROGRAM
+from phalanx.runtime.os.accounts import user_name
+from phalanx.runtime.os.connection import Connection, listen, same_user
+from phalanx.runtime.os.session import Session
+from phalanx.runtime.os.shared_memory import SharedStore
+from phalanx.runtime.os.stacks import thread_stacks
 
 
 class LocalExecutor(Executor, LocalWork, WaitingTask, Protocol):

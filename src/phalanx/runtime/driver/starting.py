@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import socket
@@ -13,25 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from phalanx.engines.embedded.daemon_files import OF_PROGRAM
-from phalanx.engines.embedded.daemons import (
+from phalanx.errors import RuntimeEnvSetupError
+from phalanx.model.system_settings import SystemSettings, read_system_settings
+from phalanx.runtime.daemons.daemon_files import OF_PROGRAM
+from phalanx.runtime.daemons.finding import program_of, programs
+from phalanx.runtime.daemons.starting import (
     PRIVATE_ADDRESS,
     local_nodes,
     numeric_address,
     split_address,
 )
-from phalanx.engines.embedded.finding import program_of, programs
-from phalanx.engines.embedded.own_node import OwnNode, StartOptions
-from phalanx.engines.interface import Engine, EngineOptions, Output
-from phalanx.engines.node_amounts import node_amounts
-from phalanx.engines.processes.session import Session
-from phalanx.errors import RuntimeEnvSetupError
-from phalanx.model.system_settings import SystemSettings, read_system_settings
-from phalanx.policies.memory_pressure import MEMORY_LIMIT
-from phalanx.policies.placement_policy import PlacementPolicy
+from phalanx.runtime.driver.own_node import OwnNode, StartOptions
+from phalanx.runtime.engine import dialect
+from phalanx.runtime.engine.interface import Engine, EngineOptions, Output
+from phalanx.runtime.os.node_amounts import node_amounts
+from phalanx.runtime.os.session import Session
+from phalanx.scheduler.placement.memory_pressure import MEMORY_LIMIT
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 if TYPE_CHECKING:
-    from phalanx.engines.processes.connection import Connection
+    from phalanx.runtime.os.connection import Connection
 
 _PROBE_S = 2.0
 _MAX_PRESTARTED = 8
@@ -39,7 +39,7 @@ _FILES = 65536
 
 
 def start(options: EngineOptions, output: Output) -> Engine:
-    """See `phalanx.engines.starting`."""
+    """See `phalanx.runtime.engine.starting`."""
     found = find_node(options.address, options.more.get("_temp_dir"))
     hook = b"" if options.hook is None else _exported(options.hook)
     _allow_files()
@@ -48,7 +48,7 @@ def start(options: EngineOptions, output: Output) -> Engine:
         return _join(found, _connect(found), None, options, hook, output)
     own = OwnNode(_start_options(options))
     # Only now: a node of its own starts while this process imports what speaks with it.
-    from phalanx.engines.processes.connection import Connection
+    from phalanx.runtime.os.connection import Connection
 
     try:
         return _join(own.session, Connection(own.socket), own, options, hook, output)
@@ -65,8 +65,8 @@ def _join(
     hook: bytes,
     output: Output,
 ) -> Engine:
-    from phalanx.engines.embedded.engine import EmbeddedEngine
-    from phalanx.engines.embedded.introduction import JobOptions
+    from phalanx.runtime.driver.engine import EmbeddedEngine
+    from phalanx.runtime.driver.introduction import JobOptions
 
     job = JobOptions(
         namespace=options.namespace or str(uuid.uuid4()),
@@ -79,7 +79,7 @@ def _join(
 
 
 def _connect(session: Session) -> Connection:
-    from phalanx.engines.processes.connection import connect
+    from phalanx.runtime.os.connection import connect
 
     try:
         return connect(session.socket_of(b"node"))
@@ -91,7 +91,7 @@ def _connect(session: Session) -> Connection:
 
 def _start_options(options: EngineOptions) -> StartOptions:
     settings = system_settings(options.more.get("_system_config"))
-    resources = {**(options.resources or {}), **_overrides("RAY_OVERRIDE_RESOURCES")}
+    resources = {**(options.resources or {}), **_overrides("resources")}
     here = node_amounts(
         resources.pop("CPU", options.num_cpus),
         resources.pop("GPU", options.num_gpus),
@@ -102,11 +102,12 @@ def _start_options(options: EngineOptions) -> StartOptions:
         is_first=True,
     )
     own_labels = here.labels
-    if _has_rays_names():  # Ray's nodes have no labels of their system
-        own_labels = {k: v for k, v in own_labels.items() if not k.startswith("kubernetes.io/")}
+    if (spoken := dialect.current()) is not None:
+        left_out = spoken.labels_of_system
+        own_labels = {k: v for k, v in own_labels.items() if not k.startswith(left_out)}
     return StartOptions(
         resources=here.resources,
-        labels={**own_labels, **(options.labels or {}), **_overrides("RAY_OVERRIDE_LABELS")},
+        labels={**own_labels, **(options.labels or {}), **_overrides("labels")},
         object_store_bytes=here.object_store_bytes,
         prestart=min(int(here.resources.get("CPU", 0)), _MAX_PRESTARTED),
         temp_dir=options.more.get("_temp_dir"),
@@ -120,48 +121,41 @@ def _start_options(options: EngineOptions) -> StartOptions:
 
 
 def _settings_of_libraries(runtime_env: dict[str, Any] | None) -> dict[str, str]:
-    """The variables of the program's workers that Ray's libraries read as they are imported, which
-    its node does once for all of them."""
+    """The variables of the program's workers that the libraries of its dialect read when they are
+    imported: its node imports them once for all workers."""
+    spoken = dialect.current()
     given = (runtime_env or {}).get("env_vars") or {}
-    return {name: value for name, value in given.items() if name.startswith("RAY_")}
+    return {} if spoken is None else spoken.settings_of(given)
 
 
 def system_settings(given: dict[str, Any] | None) -> SystemSettings:
-    """The settings of a cluster that begins; under Ray's names the environment's are among them.
+    """The settings of a cluster that begins; under a dialect those of the environment, too.
     Raises ValueError."""
-    return read_system_settings(given, os.environ if _has_rays_names() else None)
+    spoken = dialect.current()
+    return read_system_settings(given, None if spoken is None else spoken.settings())
 
 
-def _has_rays_names() -> bool:
-    return os.environ.get("PHALANX_COMPAT_RAY") == "1"
-
-
-def _overrides(variable: str) -> dict[str, Any]:
-    """What stands above the program's own words, as on Ray: under its names alone."""
-    text = os.environ.get(variable) if _has_rays_names() else None
-    try:
-        given = json.loads(text or "{}")
-    except ValueError:
-        given = None
-    if not isinstance(given, dict):
-        raise ValueError(f"{variable} must be a mapping in JSON, not {text!r}.")
-    return given
+def _overrides(what: str) -> dict[str, Any]:
+    """Resources or labels that stand above what the program says: a dialect may have some."""
+    spoken = dialect.current()
+    return {} if spoken is None else spoken.overrides(what)
 
 
 def find_node(address: str | None, temp_dir: str | None) -> Session | None:
     """The node on this machine that a driver is to use; None: it starts one of its own.
 
-    As Ray looks for RAY_ADDRESS: a concrete address is meant as it is; None and "auto" take
-    PHALANX_ADDRESS, under Ray's names RAY_ADDRESS, else the cluster that was started last on this
-    machine; without any, "auto" raises ConnectionError, or under Ray's names takes the program that
-    has started a runtime last. So does an address of which no node runs
-    here. `pid:PID` is the runtime that the program with this process id has started for itself,
-    and that ends with it. "local" starts one. Raises ValueError for what is no address.
+    A concrete address is taken as it is. None and "auto" take PHALANX_ADDRESS, then the address
+    that the program's dialect finds in the environment, then the cluster that was started last on
+    this machine. Without any of these, None starts a runtime; "auto" raises ConnectionError, or
+    under a dialect takes the program that has started a runtime last. An address of which no node
+    runs here raises ConnectionError, too. `pid:PID` is the runtime that the program with this
+    process id has started for itself, and that ends with it. "local" starts a runtime. Raises
+    ValueError for what is no address.
     """
-    has_rays_names = _has_rays_names()
+    spoken = dialect.current()
     if address in (None, "", "auto"):
-        rays = os.environ.get("RAY_ADDRESS") if has_rays_names else None
-        named = os.environ.get("PHALANX_ADDRESS") or rays or "auto"
+        of_dialect = None if spoken is None else spoken.address()
+        named = os.environ.get("PHALANX_ADDRESS") or of_dialect or "auto"
         address = named if named not in ("auto", "local") else address
         if named == "local" and address != "auto":
             return None
@@ -172,7 +166,7 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
             return program_of(str(address), temp_dir)[0][0]
         return _node_of(numeric_address(str(address)), temp_dir)
     private = os.environ.get(PRIVATE_ADDRESS)
-    if private and has_rays_names:  # a Cluster of this program: Ray takes it without an address
+    if private and spoken is not None:  # a Cluster of this program: taken without an address
         return _node_of(private, temp_dir)
     nodes = local_nodes(None, temp_dir)
     if nodes:
@@ -182,8 +176,8 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
         return None
     if private:
         return _node_of(private, temp_dir)
-    own = programs(temp_dir) if has_rays_names else ()
-    if own:  # Ray's "auto" finds what another program has started for itself, too
+    own = programs(temp_dir) if spoken is not None else ()
+    if own:  # as in Ray: "auto" also finds what another program has started for itself
         return max(own, key=lambda found: int(found[1].started or 0))[0]
     raise ConnectionError(
         "No running Phalanx was found on this machine. Start one with `phalanx start --head`, name "

@@ -7,10 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from phalanx.engines.embedded.client.job_settings import JobSettings, with_absolute_paths
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.options import named_strategy
-from phalanx.policies.labels import NODE_LABEL, parse_selector
+from phalanx.runtime.driver.job_settings import JobSettings, with_absolute_paths
+from phalanx.scheduler.placement.labels import NODE_LABEL, parse_selector
 from phalanx.worker.context import placing_lease
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from phalanx.engines.embedded.client.reactor import Reactor
-from phalanx.engines.processes.connection import Connection, connect
-from phalanx.engines.processes.session import Session
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.owner import transport
 from phalanx.protocol.messages import Message
+from phalanx.runtime.driver.reactor import Reactor
+from phalanx.runtime.os.connection import Connection, connect
+from phalanx.runtime.os.session import Session
 
 
 class SocketTransport:
@@ -27,7 +27,7 @@ class SocketTransport:
             if process[:PREFIX_BYTES] == self._prefix:
                 return connect(self._session.socket_of(process))
             # Not at the top: most sessions have one node, and need no gateway.
-            from phalanx.engines.embedded.gateway.gate import request_dial
+            from phalanx.runtime.gateway.gate import request_dial
 
             return Connection(request_dial(self._session, process), is_dialling=True)
         except OSError:

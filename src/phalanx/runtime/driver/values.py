@@ -8,10 +8,6 @@ from contextlib import AbstractContextManager
 from mmap import mmap
 from typing import Any
 
-from phalanx.engines.embedded.client.alignment import aligned
-from phalanx.engines.embedded.client.requests import NodeRequests
-from phalanx.engines.embedded.client.transport import NodeConnection
-from phalanx.engines.processes.shared_memory import SharedStore
 from phalanx.errors import GetTimeoutError, ObjectLostError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.system_settings import INLINE_BYTES
@@ -24,6 +20,10 @@ from phalanx.owner.objects.table import ObjectTable
 from phalanx.protocol.messages import FAILED, INLINE, SHARED, Payload, Value
 from phalanx.protocol.node_messages import Unwanted, Used
 from phalanx.protocol.requests.node import PullObject
+from phalanx.runtime.driver.alignment import aligned
+from phalanx.runtime.driver.requests import NodeRequests
+from phalanx.runtime.driver.transport import NodeConnection
+from phalanx.runtime.os.shared_memory import SharedStore
 
 Packed = tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]
 """(payload, hold on its file, references inside)."""

@@ -9,9 +9,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
-from phalanx.engines.embedded.client import interrupts
-from phalanx.engines.embedded.client.reactor import Reactor, Waiter
-from phalanx.engines.embedded.client.values import Values
 from phalanx.errors import GetTimeoutError
 from phalanx.objects.reference import ObjectRef, Vanished, ended_processes
 from phalanx.objects.serialization import deserialize
@@ -20,6 +17,9 @@ from phalanx.owner.objects.references import References
 from phalanx.owner.objects.table import ObjectTable
 from phalanx.owner.tasks.submission import Submission
 from phalanx.protocol.messages import FAILED, Value
+from phalanx.runtime.driver import interrupts
+from phalanx.runtime.driver.reactor import Reactor, Waiter
+from phalanx.runtime.driver.values import Values
 
 _PATIENCE_S = 0.002
 """A task that waits longer than this lends its CPUs to others."""

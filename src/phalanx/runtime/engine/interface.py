@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 
 if TYPE_CHECKING:
-    from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
     from phalanx.model.rows.explanation import Explanation
     from phalanx.observe.state.query import StateAnswer, StateQuery
-    from phalanx.policies.placement_policy import PlacementPolicy
     from phalanx.protocol.node_messages import LogLine
     from phalanx.protocol.requests.request import Request
+    from phalanx.runtime.engine.definitions import ActorDefinition, FunctionDefinition
+    from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 R = TypeVar("R")
@@ -36,7 +36,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What `init` was given, checked: see there. What is None is left to the engine."""
 
     engine: str
-    """One of `phalanx.engines.starting.NAMES`."""
+    """One of `phalanx.runtime.engine.starting.names()`."""
     address: str | None
     """As the engine reads addresses."""
     num_cpus: float | None

@@ -6,7 +6,6 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 from phalanx.model.ids import (
@@ -21,6 +20,7 @@ from phalanx.model.ids import (
 from phalanx.model.jobs.gang_view import GangView
 from phalanx.model.options import ACCELERATORS
 from phalanx.objects.handle import ActorHandle
+from phalanx.runtime.engine import dialect
 from phalanx.worker.context import TaskContext, current, current_lease, placing_lease
 
 VISIBLE = {
@@ -129,8 +129,12 @@ class RuntimeContext:
 
     @property
     def worker(self) -> Any:
-        """What Ray calls the global worker: its libraries ask the context for it."""
-        return import_module("phalanx.compat.ray_modules.worker").global_worker  # a room above
+        """The global worker of the program's dialect: Ray's libraries ask the context for it.
+        Raises AttributeError for a program without a dialect."""
+        spoken = dialect.current()
+        if spoken is None:
+            raise AttributeError("only a program under Ray's names has a global worker")
+        return spoken.global_worker()
 
     def get_job_id(self) -> str:
         """The job's id."""

@@ -1,55 +1,98 @@
-"""Which engines there are, and how a process gets one. Each is imported when it is first wanted."""
+"""How a process gets its engine: our own runtime, or one that an adapter offers.
+
+An adapter offers an engine by the entry point group `phalanx.engines`: a module with what
+`EngineEntry` says. No engine is imported before a program asks for it.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from collections.abc import Callable
+from typing import Protocol, TypeVar
 
-from phalanx.engines.interface import Engine, EngineOptions, Output
+from phalanx.protocol.requests.request import Request
+from phalanx.runtime.engine import entry_points
+from phalanx.runtime.engine.interface import Engine, EngineOptions, Output
 
+R = TypeVar("R")
 
-def _start_embedded(options: EngineOptions, output: Output) -> Engine:
-    from phalanx.engines.embedded.starting import start
-
-    return start(options, output)
-
-
-def _start_ray(options: EngineOptions, output: Output) -> Engine:
-    if importlib.util.find_spec("ray") is None:
-        raise ImportError("The Ray engine needs Ray, which is not here: pip install 'phalanx[ray]'")
-    from phalanx.engines.ray.connecting import connect
-
-    return connect(options, output)
+EMBEDDED = "embedded"
+"""The name of our own engine."""
+HOSTS = ("ray",)
+"""Systems whose workers may run a part of a program. Such a worker has imported the module of this
+name, which is also the name of the engine that attaches to it."""
+GROUP = "phalanx.engines"
 
 
-_STARTS: dict[str, Callable[[EngineOptions, Output], Engine]] = {
-    "embedded": _start_embedded,
-    "ray": _start_ray,
-}
-NAMES = tuple(_STARTS)
-"""Of the engines that there are."""
+class EngineEntry(Protocol):
+    """What the module of an engine's entry point has."""
+
+    def connect(self, options: EngineOptions, output: Output) -> Engine:
+        """Use a cluster, or start one: see `start`."""
+        ...
+
+    def attach(self) -> Engine | None:
+        """The engine of a worker that the host system has started; None anywhere else."""
+        ...
+
+    def ask(self, address: str, request: Request[R], timeout_s: float) -> R:
+        """The answer of the scheduler on that cluster. Raises ConnectionError."""
+        ...
+
+    def start_scheduler(self, address: str, options: dict[str, object]) -> str:
+        """Start the scheduler on that cluster; the sentence that says what became of it."""
+        ...
+
+    def stop_scheduler(self, address: str) -> str:
+        """End the scheduler on that cluster; the sentence that says what became of it."""
+        ...
+
+
+def names() -> tuple[str, ...]:
+    """The names of all engines that are offered here."""
+    offered = [*entry_points.own(GROUP), *entry_points.others(GROUP)]
+    return (EMBEDDED, *(entry.name for entry in offered))
+
+
+def engine_of(address: str) -> str | None:
+    """The engine whose clusters an address like `ray:auto` names; None for our own addresses."""
+    scheme, colon, _ = address.partition(":")
+    return scheme if colon and entry_points.find(GROUP, scheme) is not None else None
+
+
+def entry_of(name: str) -> EngineEntry:
+    """The engine's entry. Raises ValueError for a name that nothing offers."""
+    found = entry_points.find(GROUP, name)
+    if found is None:
+        raise ValueError(f"There is no engine {name!r}: there are {', '.join(names())}.")
+    entry: EngineEntry = found.load()
+    return entry
 
 
 def start(options: EngineOptions, output: Output) -> Engine:
     """Use a cluster, or start one.
 
     Raises ConnectionError and AuthenticationError when that is not possible, SystemFailureError,
-    ImportError for an engine that is not installed, and ValueError for options that do not go
-    together.
+    ImportError for an engine whose packages are not installed, and ValueError for options that do
+    not go together.
     """
-    return _STARTS[options.engine](options, output)
+    if options.engine == EMBEDDED:
+        from phalanx.runtime.driver import starting
+
+        return starting.start(options, output)
+    return entry_of(options.engine).connect(options, output)
+
+
+def is_hosted() -> str | None:
+    """The system in whose worker this process may run; None anywhere else."""
+    for name in HOSTS:
+        module = sys.modules.get(name)
+        # Under that system's names the module is one of ours, which no file holds.
+        if module is not None and module.__name__ == name and getattr(module, "__file__", None):
+            return name
+    return None
 
 
 def attach() -> Engine | None:
-    """The engine of a worker that another system has started; None anywhere else.
-
-    A worker of Ray's has imported ray, and its driver uses Phalanx.
-    """
-    ray = sys.modules.get("ray")
-    # Under the Ray names "ray" is a module of ours, which no file holds.
-    if ray is None or ray.__name__ != "ray" or getattr(ray, "__file__", None) is None:
-        return None
-    from phalanx.engines.ray import connecting
-
-    return connecting.attach()
+    """The engine of a worker that another system has started; None anywhere else."""
+    host = is_hosted()
+    return None if host is None else entry_of(host).attach()

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from phalanx.engines import tracing
 from phalanx.errors import PhalanxError
+from phalanx.runtime.engine import tracing
 
 VARIABLE = "PHALANX_TRACING"
 """1, or MODULE:FUNCTION: programs trace that do not say so themselves."""

@@ -13,13 +13,13 @@ import ssl
 import struct
 from collections.abc import Iterator
 
-from phalanx.engines.embedded.gateway.object_files import (
+from phalanx.errors import ProtocolError
+from phalanx.runtime.gateway.object_files import (
     NAME_BYTES,
     ObjectFiles,
     is_object_name,
 )
-from phalanx.engines.processes.file_leases import mark_sent
-from phalanx.errors import ProtocolError
+from phalanx.runtime.os.file_leases import mark_sent
 
 CHUNK_BYTES = 8 << 20
 STALL_S = 30

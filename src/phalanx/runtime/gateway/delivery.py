@@ -6,9 +6,6 @@ import asyncio
 import os
 import socket
 
-from phalanx.engines.embedded.gateway.links import Link
-from phalanx.engines.embedded.gateway.relay import Relays
-from phalanx.engines.processes.session import Session
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.frames import encode_frame
 from phalanx.protocol.handshake import (
@@ -17,6 +14,9 @@ from phalanx.protocol.handshake import (
     Status,
 )
 from phalanx.protocol.messages import Handed
+from phalanx.runtime.gateway.links import Link
+from phalanx.runtime.gateway.relay import Relays
+from phalanx.runtime.os.session import Session
 
 _PATIENCE_S = 5.0
 

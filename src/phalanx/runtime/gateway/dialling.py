@@ -8,9 +8,6 @@ import os
 import socket
 from typing import Any
 
-from phalanx.engines.embedded.gateway.gate import DialError
-from phalanx.engines.embedded.gateway.links import Link
-from phalanx.engines.embedded.gateway.tls import dialling_context, fingerprint
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.handshake import (
@@ -22,6 +19,9 @@ from phalanx.protocol.handshake import (
     Role,
     Status,
 )
+from phalanx.runtime.gateway.gate import DialError
+from phalanx.runtime.gateway.links import Link
+from phalanx.runtime.gateway.tls import dialling_context, fingerprint
 
 _CONNECT_S = 5.0
 _HANDSHAKE_S = 5.0
@@ -91,7 +91,7 @@ class Dialler:
         sock.setblocking(False)
         try:
             await asyncio.wait_for(self._loop.sock_connect(sock, address), _CONNECT_S)
-        except (OSError, asyncio.TimeoutError) as error:
+        except (TimeoutError, OSError) as error:
             sock.close()
             number = getattr(error, "errno", None)
             reason = os.strerror(number) if number else f"no answer in {_CONNECT_S:g} s"

@@ -11,8 +11,8 @@ import os
 import socket
 import struct
 
-from phalanx.engines.processes.session import Session
 from phalanx.protocol.handshake import TARGET_BYTES, Status
+from phalanx.runtime.os.session import Session
 
 GATE_VERSION = 1
 REQUEST = struct.Struct(f"!H{TARGET_BYTES}s")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from phalanx.engines.embedded.gateway.dialling import Dialler
-from phalanx.engines.embedded.gateway.gate import (
+from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.protocol.handshake import Role, Status
+from phalanx.runtime.gateway.dialling import Dialler
+from phalanx.runtime.gateway.gate import (
     ANSWER_BYTES,
     GATE_VERSION,
     REQUEST,
     DialError,
 )
-from phalanx.engines.embedded.gateway.links import Link
-from phalanx.engines.embedded.gateway.relay import Relays
-from phalanx.engines.processes.connection import same_user
-from phalanx.errors import AuthenticationError, ProtocolError
-from phalanx.protocol.handshake import Role, Status
+from phalanx.runtime.gateway.links import Link
+from phalanx.runtime.gateway.relay import Relays
+from phalanx.runtime.os.connection import same_user
 
 _AT_ONCE = 1024
 _REQUEST_S = 5.0
@@ -57,7 +57,7 @@ class Gatekeeper:
                 await asker.send(_refusal(Status.WRONG_VERSION, reason))
                 return
             await self._dial(asker, target)
-        except (OSError, EOFError, AuthenticationError, asyncio.TimeoutError):
+        except (TimeoutError, OSError, EOFError, AuthenticationError):
             return
         finally:
             asker.close()
@@ -77,7 +77,7 @@ class Gatekeeper:
             await asker.send(_refusal(Status.WRONG_VERSION, str(error)))
         except DialError as error:
             await asker.send(_refusal(error.status, str(error)))
-        except asyncio.TimeoutError:
+        except TimeoutError:
             reason = f"no connection in {_DIAL_S:g} s: too many to that node are being made"
             await asker.send(_refusal(Status.BUSY, reason))
         else:

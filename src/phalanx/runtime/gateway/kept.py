@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Iterator
 
-from phalanx.engines.embedded.gateway.chunks import blocking
-from phalanx.engines.embedded.gateway.dialling import Dialler
 from phalanx.model.ids import node_process_id
 from phalanx.protocol.handshake import Role
+from phalanx.runtime.gateway.chunks import blocking
+from phalanx.runtime.gateway.dialling import Dialler
 
 PER_NODE = 4
 _IDLE_S = 60.0

@@ -11,10 +11,6 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 
-from phalanx.engines.embedded.gateway.dialling import is_loopback, keep_alive, shown
-from phalanx.engines.embedded.gateway.guard import Guard, origin
-from phalanx.engines.embedded.gateway.links import Link
-from phalanx.engines.embedded.gateway.tls import Identity
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.handshake import (
     HELLO_BYTES,
@@ -29,6 +25,10 @@ from phalanx.protocol.handshake import (
     refused_verdict,
 )
 from phalanx.protocol.messages import PROTOCOL_VERSION
+from phalanx.runtime.gateway.dialling import is_loopback, keep_alive, shown
+from phalanx.runtime.gateway.guard import Guard, origin
+from phalanx.runtime.gateway.links import Link
+from phalanx.runtime.gateway.tls import Identity
 
 _HANDSHAKE_S = 5.0
 _FAILURE_S = 1.0

@@ -9,8 +9,8 @@ import os
 import re
 from typing import NamedTuple
 
-from phalanx.engines.processes.session import Session
 from phalanx.objects.names import spare_file
+from phalanx.runtime.os.session import Session
 
 _NAME = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}")
 NAME_BYTES = 53

@@ -12,25 +12,6 @@ import socket
 import traceback
 from typing import Any, NoReturn
 
-from phalanx.engines.daemon_log import LOG
-from phalanx.engines.embedded import cluster_token
-from phalanx.engines.embedded.gateway.config import GatewayConfig
-from phalanx.engines.embedded.gateway.delivery import Delivery
-from phalanx.engines.embedded.gateway.dialling import Dialler, is_loopback
-from phalanx.engines.embedded.gateway.gate import gate_of
-from phalanx.engines.embedded.gateway.gatekeeper import Gatekeeper
-from phalanx.engines.embedded.gateway.kept import KeptConnections
-from phalanx.engines.embedded.gateway.links import Link
-from phalanx.engines.embedded.gateway.listener import Listener, listen
-from phalanx.engines.embedded.gateway.object_files import ObjectFiles
-from phalanx.engines.embedded.gateway.relay import Relays
-from phalanx.engines.embedded.gateway.serving import Serving
-from phalanx.engines.embedded.gateway.tls import Identity
-from phalanx.engines.embedded.gateway.transfers import Transfers
-from phalanx.engines.processes.connection import Connection
-from phalanx.engines.processes.connection import listen as listen_unix
-from phalanx.engines.processes.session import Session
-from phalanx.engines.system import say
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.observe.log_lines import ERROR
 from phalanx.protocol import gateway_messages
@@ -45,6 +26,25 @@ from phalanx.protocol.gateway_messages import (
     Unable,
 )
 from phalanx.protocol.handshake import ClientHello, GatewaysHandshake, Role
+from phalanx.runtime.daemons import cluster_token
+from phalanx.runtime.gateway.config import GatewayConfig
+from phalanx.runtime.gateway.delivery import Delivery
+from phalanx.runtime.gateway.dialling import Dialler, is_loopback
+from phalanx.runtime.gateway.gate import gate_of
+from phalanx.runtime.gateway.gatekeeper import Gatekeeper
+from phalanx.runtime.gateway.kept import KeptConnections
+from phalanx.runtime.gateway.links import Link
+from phalanx.runtime.gateway.listener import Listener, listen
+from phalanx.runtime.gateway.object_files import ObjectFiles
+from phalanx.runtime.gateway.relay import Relays
+from phalanx.runtime.gateway.serving import Serving
+from phalanx.runtime.gateway.tls import Identity
+from phalanx.runtime.gateway.transfers import Transfers
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.connection import listen as listen_unix
+from phalanx.runtime.os.daemon_log import LOG
+from phalanx.runtime.os.session import Session
+from phalanx.runtime.os.system import say
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15

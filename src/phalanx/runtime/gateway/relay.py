@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from phalanx.engines.embedded.gateway.gate import DialError
-from phalanx.engines.embedded.gateway.links import Link
 from phalanx.protocol.handshake import Status
+from phalanx.runtime.gateway.gate import DialError
+from phalanx.runtime.gateway.links import Link
 
 _PIECE_BYTES = 1 << 16
 _LINGER_S = 10.0

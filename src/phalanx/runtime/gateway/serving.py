@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from phalanx.engines.embedded.gateway.chunks import GET_BYTES, answer_get, blocking, decode_get
-from phalanx.engines.embedded.gateway.links import Link
-from phalanx.engines.embedded.gateway.object_files import ObjectFiles
 from phalanx.errors import ProtocolError
 from phalanx.protocol.handshake import GatewaysHandshake, Status
+from phalanx.runtime.gateway.chunks import GET_BYTES, answer_get, blocking, decode_get
+from phalanx.runtime.gateway.links import Link
+from phalanx.runtime.gateway.object_files import ObjectFiles
 
 _THREADS = 64
 """So many parts are sent at once. A node that froze in the middle of what it fetches keeps a thread
@@ -43,7 +43,7 @@ class Serving:
                 await self._loop.run_in_executor(
                     self._threads, self._answer, link, name, offset, length
                 )
-        except (OSError, EOFError, ProtocolError, asyncio.TimeoutError):
+        except (TimeoutError, OSError, EOFError, ProtocolError):
             return  # the other side sees the end
         finally:
             self._connections -= 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 
-from phalanx.engines.embedded.gateway.config import GatewayConfig
-from phalanx.engines.processes.session import Session
+from phalanx.runtime.gateway.config import GatewayConfig
+from phalanx.runtime.os.session import Session
 
 
 def start_gateway(config: GatewayConfig, session: Session) -> socket.socket:
@@ -14,7 +14,7 @@ def start_gateway(config: GatewayConfig, session: Session) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     if os.fork() == 0:
         ours.close()
-        from phalanx.engines.embedded.gateway import process
+        from phalanx.runtime.gateway import process
 
         process.run(theirs, session, config)
     theirs.close()

@@ -11,7 +11,7 @@ import hashlib
 import os
 import ssl
 
-from phalanx.engines.processes.session import Session
+from phalanx.runtime.os.session import Session
 
 _VALID_DAYS = 3650
 
@@ -54,7 +54,7 @@ def _self_signed(name: str) -> tuple[bytes, bytes]:
 
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"phalanx {name}")])
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)

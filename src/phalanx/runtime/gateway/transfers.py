@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from phalanx.engines.embedded.gateway.chunks import CHUNK_BYTES, STALL_S, GoneError, fetch
-from phalanx.engines.embedded.gateway.kept import PER_NODE, KeptConnections
-from phalanx.engines.embedded.gateway.object_files import Begun, ObjectFiles, is_object_name
-from phalanx.engines.embedded.gateway.warm_files import WarmFiles
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.gateway_messages import Pull, Pulled
+from phalanx.runtime.gateway.chunks import CHUNK_BYTES, STALL_S, GoneError, fetch
+from phalanx.runtime.gateway.kept import PER_NODE, KeptConnections
+from phalanx.runtime.gateway.object_files import Begun, ObjectFiles, is_object_name
+from phalanx.runtime.gateway.warm_files import WarmFiles
 
 _THREADS = 16
 _WAITING = 16_384

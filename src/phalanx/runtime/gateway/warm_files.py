@@ -10,9 +10,9 @@ import os
 import threading
 from collections import OrderedDict
 
-from phalanx.engines.embedded.gateway.object_files import Begun, ObjectFiles
-from phalanx.engines.processes.file_leases import is_ours_alone
 from phalanx.objects.spares import MAX_BYTES, MAX_FILES, MIN_BYTES
+from phalanx.runtime.gateway.object_files import Begun, ObjectFiles
+from phalanx.runtime.os.file_leases import is_ours_alone
 
 
 class WarmFiles:

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.system import say
 from phalanx.errors import HistoryUnavailableError
 from phalanx.head.accounting.ledger import Answered
 from phalanx.model.steps import LedgerRow
@@ -22,6 +21,7 @@ from phalanx.observe.accounting.questions import (
     UsageQuery,
     UsageRow,
 )
+from phalanx.runtime.os.system import say
 from phalanx.storage.errors import StorageError
 from phalanx.storage.ledger import HistoryLimits, SqliteLedger
 

@@ -14,17 +14,6 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from phalanx.engines.daemon_log import LOG
-from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
-from phalanx.engines.embedded.gateway.config import GatewayConfig
-from phalanx.engines.embedded.gateway.starting import start_gateway
-from phalanx.engines.embedded.head.ledger_thread import LedgerThread
-from phalanx.engines.embedded.head.warming import Warming
-from phalanx.engines.probing import ThreadProber
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import Connection, listen
-from phalanx.engines.processes.connection_loop import ConnectionLoop
-from phalanx.engines.system import SystemClock, log_defect, say, unforeseeable
 from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.outbox import Outbox
@@ -34,11 +23,22 @@ from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.metrics.catalogue import HEAD
 from phalanx.observe.metrics.meter import Meter
-from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import Ask
+from phalanx.runtime.daemons.daemon_files import Announcement, Failure, announce
+from phalanx.runtime.gateway.config import GatewayConfig
+from phalanx.runtime.gateway.starting import start_gateway
+from phalanx.runtime.head.ledger_thread import LedgerThread
+from phalanx.runtime.head.warming import Warming
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.connection import Connection, listen
+from phalanx.runtime.os.connection_loop import ConnectionLoop
+from phalanx.runtime.os.daemon_log import LOG
+from phalanx.runtime.os.probing import ThreadProber
+from phalanx.runtime.os.system import SystemClock, log_defect, say, unforeseeable
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 from phalanx.storage.errors import StorageCorruptError, StorageError, StorageFullError
 from phalanx.storage.journal import Journal
 from phalanx.storage.ledger import HistoryLimits

@@ -8,13 +8,6 @@ import socket
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from phalanx.engines.embedded.gateway.config import GatewayConfig
-from phalanx.engines.embedded.gateway.gate import request_dial
-from phalanx.engines.embedded.gateway.starting import start_gateway
-from phalanx.engines.embedded.node.config import MemberConfig, NodeConfig
-from phalanx.engines.embedded.node.head_link import HeadLink
-from phalanx.engines.processes.connection import Connection
-from phalanx.engines.processes.connection_loop import ConnectionLoop
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, node_prefix
 from phalanx.node.cluster_node import cluster_node
 from phalanx.node.effects import NodeEffects, NodeSetup
@@ -32,6 +25,13 @@ from phalanx.protocol.gateway_messages import (
     Unable,
     decode_body,
 )
+from phalanx.runtime.gateway.config import GatewayConfig
+from phalanx.runtime.gateway.gate import request_dial
+from phalanx.runtime.gateway.starting import start_gateway
+from phalanx.runtime.node.config import MemberConfig, NodeConfig
+from phalanx.runtime.node.head_link import HeadLink
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.connection_loop import ConnectionLoop
 
 LEAVE_S = 1.0
 """So long a node that ends waits for its goodbye to leave."""

@@ -18,22 +18,6 @@ from collections.abc import Callable, Iterable, Sequence
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Protocol
 
-from phalanx.engines.declared_topology import read_topology
-from phalanx.engines.devices.client import DeviceProcess
-from phalanx.engines.embedded.node.config import NodeConfig
-from phalanx.engines.embedded.node.logs import NodeLogFiles
-from phalanx.engines.embedded.node.object_files import SessionFiles, ThreadedSpill
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.check_programs import CheckCommands
-from phalanx.engines.processes.connection import Connection, listen
-from phalanx.engines.processes.connection_loop import ConnectionLoop
-from phalanx.engines.processes.environment import python_version
-from phalanx.engines.processes.fork_client import CommandClient, ForkClient, how_it_ended
-from phalanx.engines.processes.job_files import JobDirectories
-from phalanx.engines.processes.memory_use import SessionMemory
-from phalanx.engines.processes.ports import is_port_free
-from phalanx.engines.processes.usage_meter import ThreadUsageMeter
-from phalanx.engines.system import log_defect, say
 from phalanx.errors import ProtocolError
 from phalanx.node.borrowed_leases import LeaseInquiries
 from phalanx.node.devices import DeviceReading, NoDeviceReading
@@ -53,11 +37,27 @@ from phalanx.protocol.fork_messages import Began, Exited, OutputRead
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.handshake import Status
 from phalanx.protocol.node_messages import LogLine
-from phalanx.resources.instances import NodeResources
+from phalanx.runtime.devices.client import DeviceProcess
+from phalanx.runtime.node.config import NodeConfig
+from phalanx.runtime.node.logs import NodeLogFiles
+from phalanx.runtime.node.object_files import SessionFiles, ThreadedSpill
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.check_programs import CheckCommands
+from phalanx.runtime.os.connection import Connection, listen
+from phalanx.runtime.os.connection_loop import ConnectionLoop
+from phalanx.runtime.os.declared_topology import read_topology
+from phalanx.runtime.os.environment import python_version
+from phalanx.runtime.os.fork_client import CommandClient, ForkClient, how_it_ended
+from phalanx.runtime.os.job_files import JobDirectories
+from phalanx.runtime.os.memory_use import SessionMemory
+from phalanx.runtime.os.ports import is_port_free
+from phalanx.runtime.os.system import log_defect, say
+from phalanx.runtime.os.usage_meter import ThreadUsageMeter
+from phalanx.scheduler.devices.instances import NodeResources
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.node.cluster_part import ClusterPart
-    from phalanx.engines.embedded.node.memory import MemoryMonitor
+    from phalanx.runtime.node.cluster_part import ClusterPart
+    from phalanx.runtime.node.memory import MemoryMonitor
 
 LOOK_AT_MEMORY_EVERY_S = 0.25
 FILES_OF_A_WORKER = 3
@@ -102,7 +102,7 @@ class EmbeddedNode:
             self.node = _single(setup, effects, self._head_wakes, config.spilling)
         else:
             # Only in a cluster: what reaches and chooses other nodes would be a third of a start.
-            from phalanx.engines.embedded.node.cluster_part import ClusterPart, ClusterReach
+            from phalanx.runtime.node.cluster_part import ClusterPart, ClusterReach
 
             reach = ClusterReach(config, config.member, self.loop)
             effects = self._effects(reach)
@@ -221,7 +221,7 @@ class EmbeddedNode:
     def _relieve_memory(self) -> None:
         """End a worker when the machine's memory is used up."""
         if self._memory is None:
-            from phalanx.engines.embedded.node.memory import MemoryMonitor  # psutil: not at start
+            from phalanx.runtime.node.memory import MemoryMonitor  # psutil: not at start
 
             self._memory = MemoryMonitor(self.node.leases, self._config.memory_limit)
         found = self._memory.worker_to_end()
@@ -291,14 +291,14 @@ def _single(
     spilling: SpillOptions,
 ) -> Node[SingleNodeMembership]:
     """The machines of a node that is a cluster of its own. `wake_at`: see SingleNode."""
-    from phalanx.engines.embedded.head.warming import Warming
+    from phalanx.runtime.head.warming import Warming
 
     def make_head(send: Callable[[bytes, Any], None]) -> LocalHead:
-        from phalanx.engines.probing import ThreadProber
-        from phalanx.engines.system import SystemClock, unforeseeable
         from phalanx.head.control_plane import ControlPlane
         from phalanx.head.outbox import Outbox
         from phalanx.head.state_store import StateStore
+        from phalanx.runtime.os.probing import ThreadProber
+        from phalanx.runtime.os.system import SystemClock, unforeseeable
 
         state_store = StateStore()
         return ControlPlane(

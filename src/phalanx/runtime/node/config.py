@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.engines.processes import session as sessions
 from phalanx.model.options import ACCELERATORS
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.checks import CheckRules
 from phalanx.node.options import PATIENCE_S, SpillOptions
-from phalanx.policies.memory_pressure import MEMORY_LIMIT
+from phalanx.runtime.os import session as sessions
+from phalanx.scheduler.placement.memory_pressure import MEMORY_LIMIT
 
 
 class MemberConfig(msgspec.Struct, kw_only=True):

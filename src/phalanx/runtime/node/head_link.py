@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from phalanx.engines.embedded.daemon_files import Announcement, Failure, announce
-from phalanx.engines.embedded.node.config import MemberConfig, NodeConfig
-from phalanx.engines.processes.connection import Connection
-from phalanx.engines.processes.session import started_at
-from phalanx.engines.system import say
 from phalanx.model.ids import CONTROL
+from phalanx.runtime.daemons.daemon_files import Announcement, Failure, announce
+from phalanx.runtime.node.config import MemberConfig, NodeConfig
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.session import started_at
+from phalanx.runtime.os.system import say
 
 
 class HeadLink:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import msgspec
 
-from phalanx.engines.daemon_log import LOG, time_text
-from phalanx.engines.processes import log_files
 from phalanx.observe.log_lines import LogPiece, LogRecord
 from phalanx.protocol.node_messages import LogLine
+from phalanx.runtime.os import log_files
+from phalanx.runtime.os.daemon_log import LOG, time_text
 
 WORKER_LOG_BYTES = 16 << 20
 """Of each of a worker's two files."""
@@ -33,7 +33,7 @@ class NodeLogFiles:
     def append(self, worker: str, line: LogLine) -> None:
         """See NodeLogs."""
         record = LogRecord(
-            time=time_text(datetime.fromtimestamp(self._wall(), timezone.utc)),
+            time=time_text(datetime.fromtimestamp(self._wall(), UTC)),
             stream="stderr" if line.is_error else "stdout",
             name=line.name,
             text=line.line,

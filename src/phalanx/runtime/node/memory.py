@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from phalanx.engines.processes.memory_room import MemoryRoom, fullest_memory
-from phalanx.engines.processes.memory_use import resident_below
 from phalanx.node.leases import LeaseMachine
-from phalanx.policies.memory_pressure import WorkerMemory, kills_by_time
+from phalanx.runtime.os.memory_room import MemoryRoom, fullest_memory
+from phalanx.runtime.os.memory_use import resident_below
+from phalanx.scheduler.placement.memory_pressure import WorkerMemory, kills_by_time
 
 
 class MemoryMonitor:

@@ -8,8 +8,8 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 
-from phalanx.engines.processes.session import Session
 from phalanx.node.object_room import Copied
+from phalanx.runtime.os.session import Session
 
 _PART = ".part"
 

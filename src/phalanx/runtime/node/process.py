@@ -13,14 +13,14 @@ from typing import NoReturn
 
 import msgspec
 
-from phalanx.engines.daemon_log import LOG
-from phalanx.engines.embedded.node.config import NodeConfig
-from phalanx.engines.embedded.worker import fork_server
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import Connection
-from phalanx.engines.processes.process_tree import end_orphans, keep_descendants
-from phalanx.engines.system import log_defect
-from phalanx.policies.labels import NODE_LABEL
+from phalanx.runtime.node.config import NodeConfig
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.daemon_log import LOG
+from phalanx.runtime.os.process_tree import end_orphans, keep_descendants
+from phalanx.runtime.os.system import log_defect
+from phalanx.runtime.worker import fork_server
+from phalanx.scheduler.placement.labels import NODE_LABEL
 
 
 def main() -> NoReturn:
@@ -50,7 +50,7 @@ def main() -> NoReturn:
     node = None
     try:
         # Only now: the fork server warms up while this process imports what decides.
-        from phalanx.engines.embedded.node.composition import EmbeddedNode
+        from phalanx.runtime.node.composition import EmbeddedNode
 
         node = EmbeddedNode(config, node_end)
         gc.freeze()

@@ -20,12 +20,6 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from phalanx.engines.processes.below import open_below
-from phalanx.engines.processes.commands import exec_command, exit_of
-from phalanx.engines.processes.connection import Connection, same_user
-from phalanx.engines.processes.dialled_port import become_dialled_port
-from phalanx.engines.processes.polling import wait_for
-from phalanx.engines.processes.process_tree import end_with_parent
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.model.exit_codes import NOT_STARTED
 from phalanx.protocol.fork_messages import RunCommand
@@ -38,6 +32,12 @@ from phalanx.protocol.stream_messages import (
     Typed,
     decode_body,
 )
+from phalanx.runtime.os.below import open_below
+from phalanx.runtime.os.commands import exec_command, exit_of
+from phalanx.runtime.os.connection import Connection, same_user
+from phalanx.runtime.os.dialled_port import become_dialled_port
+from phalanx.runtime.os.polling import wait_for
+from phalanx.runtime.os.process_tree import end_with_parent
 
 PATIENCE_S = 60.0
 """So long a program waits for somebody to connect."""

@@ -8,8 +8,8 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from phalanx.engines.processes.environment import without_our_path
 from phalanx.node.checks import Exit
+from phalanx.runtime.os.environment import without_our_path
 
 _NICE = 10
 _MOST_OUTPUT = 1 << 20

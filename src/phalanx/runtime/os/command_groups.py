@@ -12,7 +12,7 @@ import select
 from pathlib import Path
 from typing import Protocol
 
-from phalanx.engines.processes.polling import wait_for
+from phalanx.runtime.os.polling import wait_for
 
 _PREFIX = "phalanx-"
 _EMPTY_S = 0.5

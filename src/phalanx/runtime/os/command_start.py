@@ -14,15 +14,15 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from phalanx.engines.processes.below import open_below
-from phalanx.engines.processes.child_calls import Call, ChildCalls, address_of, function
-from phalanx.engines.processes.commands import command_variables, exec_command
-from phalanx.engines.processes.process_tree import (
+from phalanx.model.exit_codes import NOT_STARTED
+from phalanx.runtime.os.below import open_below
+from phalanx.runtime.os.child_calls import Call, ChildCalls, address_of, function
+from phalanx.runtime.os.commands import command_variables, exec_command
+from phalanx.runtime.os.process_tree import (
     end_with_parent,
     keep_descendants,
     tie_to_parent,
 )
-from phalanx.model.exit_codes import NOT_STARTED
 
 _Strings = ctypes.Array[ctypes.c_char_p]
 

@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from phalanx.engines.processes.command_groups import CommandGroup
-from phalanx.engines.processes.command_start import CommandStart
 from phalanx.protocol.fork_messages import RunCommand, SendSignal, SignalCommand
+from phalanx.runtime.os.command_groups import CommandGroup
+from phalanx.runtime.os.command_start import CommandStart
 
 LONG_S = 0.1
 """A command that takes longer to start has those behind it started by another thread."""

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from phalanx.engines.processes.environment import without_our_path
-from phalanx.engines.processes.visible_devices import CUDA, of_command
 from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
+from phalanx.runtime.os.environment import without_our_path
+from phalanx.runtime.os.visible_devices import CUDA, of_command
 
 _INHERITED = {
     *("HOME", "LOGNAME", "SHELL", "USER", "TERM", "TMPDIR", "TZ", "LANG", "LANGUAGE"),

@@ -22,7 +22,6 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.processes.polling import wait_for
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.frames import (
     STRANGERS_FRAME_BYTES,
@@ -33,6 +32,7 @@ from phalanx.protocol.frames import (
     split_frames,
 )
 from phalanx.protocol.messages import Message
+from phalanx.runtime.os.polling import wait_for
 
 _RECV_BYTES = 1 << 18
 _PEERCRED = struct.Struct("3i")

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from phalanx.engines.processes.connection import Connection, same_user
-from phalanx.engines.processes.loop import Loop
-from phalanx.engines.system import log_defect, say
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.objects.stand_ins import stand_in
 from phalanx.protocol.frames import Unsendable
+from phalanx.runtime.os.connection import Connection, same_user
+from phalanx.runtime.os.loop import Loop
+from phalanx.runtime.os.system import log_defect, say
 
 
 class Handler(Protocol):

@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.connection import same_user
-from phalanx.engines.processes.session import Session
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.connection import same_user
+from phalanx.runtime.os.session import Session
 
 _PREFIX, _SOCKET, _ROW = "debug-", ".sock", ".json"
 _CHUNK = 1 << 16

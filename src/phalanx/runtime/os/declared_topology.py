@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from phalanx.resources.topology import Topology
+    from phalanx.scheduler.devices.topology import Topology
 
 
 def read_topology(declared: str) -> Topology | None:
@@ -13,11 +13,11 @@ def read_topology(declared: str) -> Topology | None:
 
     None when there is nothing to detect. Raises ValueError for a text that is none of these.
     """
-    from phalanx.resources.machines import known_machines, machine
-    from phalanx.resources.topology import parse_topo
+    from phalanx.scheduler.devices.machines import known_machines, machine
+    from phalanx.scheduler.devices.topology import parse_topo
 
     if declared == "detect":
-        from phalanx.engines.detection import detect_gpus
+        from phalanx.runtime.os.detection import detect_gpus
 
         return detect_gpus()[1]
     if "\n" not in declared.strip():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 if TYPE_CHECKING:
-    from phalanx.resources.topology import Topology
+    from phalanx.scheduler.devices.topology import Topology
 
 _LEVEL_WORDS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """NVML's numbers for the nearest common ancestor of two devices, as `topo -m` names them."""
@@ -167,7 +167,7 @@ def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
         switched = min(links[i].count("switch"), links[j].count("switch"))
         lanes = direct or switched
         rows[i][j] = rows[j][i] = f"NV{lanes}" if lanes else levels[i][j]
-    from phalanx.resources.topology import from_rows  # numpy: only where there are GPUs
+    from phalanx.scheduler.devices.topology import from_rows  # numpy: only where there are GPUs
 
     return from_rows(rows, [_numa_node(bus, root) for bus in buses], levels)
 

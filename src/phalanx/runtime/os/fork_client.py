@@ -7,9 +7,6 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
-from phalanx.engines.processes.commands import exit_of
-from phalanx.engines.processes.connection import Connection
-from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
 from phalanx.protocol.fork_messages import (
     Exited,
@@ -20,6 +17,9 @@ from phalanx.protocol.fork_messages import (
     SignalCommand,
     decode_body,
 )
+from phalanx.runtime.os.commands import exit_of
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.job_files import JobDirectories
 
 
 class ForkClient:

@@ -20,19 +20,6 @@ from functools import partial
 
 import msgspec
 
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.attached import stand_for
-from phalanx.engines.processes.command_groups import CommandGroup, find_command_groups
-from phalanx.engines.processes.command_starters import CommandStarters, Starting
-from phalanx.engines.processes.connection import Connection, listen
-from phalanx.engines.processes.process_tree import (
-    children_of,
-    end_orphans,
-    end_with_parent,
-    keep_descendants,
-    reaped,
-    signal_command,
-)
 from phalanx.protocol.bundle_messages import Streams
 from phalanx.protocol.fork_messages import (
     Began,
@@ -41,6 +28,19 @@ from phalanx.protocol.fork_messages import (
     SendSignal,
     SignalCommand,
     decode_body,
+)
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.attached import stand_for
+from phalanx.runtime.os.command_groups import CommandGroup, find_command_groups
+from phalanx.runtime.os.command_starters import CommandStarters, Starting
+from phalanx.runtime.os.connection import Connection, listen
+from phalanx.runtime.os.process_tree import (
+    children_of,
+    end_orphans,
+    end_with_parent,
+    keep_descendants,
+    reaped,
+    signal_command,
 )
 
 _AGAIN_S = 0.05

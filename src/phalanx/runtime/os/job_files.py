@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
-from phalanx.engines.processes.below import directory_name, make_below, open_below
 from phalanx.protocol.bundle_messages import ERROR_FILE, FILES, Command, StartMember
+from phalanx.runtime.os.below import directory_name, make_below, open_below
 
 LOG_BYTES = 64 << 20
 """So much of a member's output is kept, for each time that it was started."""

@@ -10,8 +10,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from phalanx.engines.processes.adaptive_spin import AdaptiveSpin
-from phalanx.engines.system import log_defect
+from phalanx.runtime.os.adaptive_spin import AdaptiveSpin
+from phalanx.runtime.os.system import log_defect
 
 TICK_S = 0.05
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import psutil
 
-from phalanx.engines.detection import cgroup_folders, read_text
+from phalanx.runtime.os.detection import cgroup_folders, read_text
 
 _FILES = (
     ("memory.max", "memory.current", "inactive_file"),

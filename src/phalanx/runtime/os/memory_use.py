@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
-from phalanx.engines.processes.process_tree import subtrees
+from phalanx.runtime.os.process_tree import subtrees
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PARENT, _SESSION, _RESIDENT = 1, 3, 21

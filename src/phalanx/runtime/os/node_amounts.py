@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from phalanx.engines.declared_topology import read_topology
+from phalanx.runtime.os.declared_topology import read_topology
 
 if TYPE_CHECKING:
-    from phalanx.engines.detection import DetectedGpu
+    from phalanx.runtime.os.detection import DetectedGpu
 
 
 class NodeAmounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ def node_amounts(
     `is_first`: the node that comes with the head. Raises ValueError for a topology that is none.
     """
     # psutil and pynvml: only who starts a node needs them.
-    from phalanx.engines.detection import detect, shared_memory_bytes
+    from phalanx.runtime.os.detection import detect, shared_memory_bytes
 
     if topology:
         read_topology(topology)

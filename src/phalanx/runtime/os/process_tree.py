@@ -16,9 +16,9 @@ import select
 import signal
 from collections.abc import Collection, Iterable, Mapping
 
-from phalanx.engines.processes.child_calls import Call, address_of, function
-from phalanx.engines.processes.polling import wait_for
 from phalanx.protocol.bundle_messages import Receivers
+from phalanx.runtime.os.child_calls import Call, address_of, function
+from phalanx.runtime.os.polling import wait_for
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PASSES = 100

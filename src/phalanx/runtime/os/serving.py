@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from phalanx.engines.processes.session import started_at
 from phalanx.errors import SystemFailureError
+from phalanx.runtime.os.session import started_at
 
 ENDS_S = 10.0
 _LOOK_EVERY_S = 0.02

@@ -23,9 +23,6 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.processes.copying import copy
-from phalanx.engines.processes.file_leases import is_ours_alone
-from phalanx.engines.processes.mapping import map_file
 from phalanx.errors import (
     LocalNodeDiedError,
     ObjectLostError,
@@ -36,6 +33,9 @@ from phalanx.errors import (
 from phalanx.objects.file_hold import FileHold
 from phalanx.objects.names import is_name, prefix_of_name
 from phalanx.protocol.messages import SHARED, Value
+from phalanx.runtime.os.copying import copy
+from phalanx.runtime.os.file_leases import is_ours_alone
+from phalanx.runtime.os.mapping import map_file
 
 _ALIGN = 64
 _PAGE = mmap.PAGESIZE

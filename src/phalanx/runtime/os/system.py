@@ -7,8 +7,8 @@ import secrets
 import time
 import traceback
 
-from phalanx.engines.daemon_log import LOG
 from phalanx.observe.log_lines import ERROR, INFO
+from phalanx.runtime.os.daemon_log import LOG
 
 
 class SystemClock:

@@ -6,8 +6,8 @@ import os
 import threading
 from collections.abc import Collection
 
-from phalanx.engines.processes.process_tree import subtrees
 from phalanx.node.usage import Processes
+from phalanx.runtime.os.process_tree import subtrees
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")

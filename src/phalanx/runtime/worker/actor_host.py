@@ -12,24 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from phalanx.engines.embedded.client.reactor import Reactor, Waiter
-from phalanx.engines.embedded.client.transport import NodeConnection
-from phalanx.engines.embedded.worker.actor_groups import GroupThreads
-from phalanx.engines.embedded.worker.actor_methods import ActorMethods
-from phalanx.engines.embedded.worker.devices import DeviceEnvironment
-from phalanx.engines.embedded.worker.ending import end_process
-from phalanx.engines.embedded.worker.event_loops import (
-    cancelled,
-    is_cancellation,
-    is_inside_loop,
-    new_loop,
-    start_loop,
-)
-from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
-from phalanx.engines.embedded.worker.task_results import TaskResults
-from phalanx.engines.embedded.worker.task_values import TaskValues
-from phalanx.engines.embedded.worker.traced import watched
-from phalanx.engines.processes.connection import Connection
 from phalanx.errors import AsyncioActorExit, RuntimeEnvSetupError, WorkerExit
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
@@ -38,6 +20,24 @@ from phalanx.owner.peers.connections import Peers
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import Call, Done, Failed, Message
 from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady, CreateActor
+from phalanx.runtime.driver.reactor import Reactor, Waiter
+from phalanx.runtime.driver.transport import NodeConnection
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.worker.actor_groups import GroupThreads
+from phalanx.runtime.worker.actor_methods import ActorMethods
+from phalanx.runtime.worker.devices import DeviceEnvironment
+from phalanx.runtime.worker.ending import end_process
+from phalanx.runtime.worker.event_loops import (
+    cancelled,
+    is_cancellation,
+    is_inside_loop,
+    new_loop,
+    start_loop,
+)
+from phalanx.runtime.worker.result_outbox import ResultOutbox
+from phalanx.runtime.worker.task_results import TaskResults
+from phalanx.runtime.worker.task_values import TaskValues
+from phalanx.runtime.worker.traced import watched
 from phalanx.worker import assigned
 from phalanx.worker.actor_calls import ActorCalls
 from phalanx.worker.assigned import AssignedWork, Entry, Key

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from phalanx.engines.processes.visible_devices import named_devices
-from phalanx.engines.runtime_context import VISIBLE
+from phalanx.runtime.engine.runtime_context import VISIBLE
+from phalanx.runtime.os.visible_devices import named_devices
 
 _LEAVE = "RAY_EXPERIMENTAL_NOSET_"
 """Ray's: before the name of a variable of VISIBLE it says to leave that alone."""

@@ -17,7 +17,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
     if type(asyncio.get_event_loop_policy()) is not asyncio.DefaultEventLoopPolicy:
         return asyncio.new_event_loop()
-    from phalanx.engines.embedded.worker.spinning_selector import SpinningSelector
+    from phalanx.runtime.worker.spinning_selector import SpinningSelector
 
     return asyncio.SelectorEventLoop(SpinningSelector())
 

@@ -20,21 +20,6 @@ from multiprocessing.process import current_process
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from phalanx.engines.embedded.client.interrupts import come_again, in_runtime, interruptible
-from phalanx.engines.embedded.client.job_settings import JobSettings
-from phalanx.engines.embedded.client.reactor import Reactor, Waiter
-from phalanx.engines.embedded.client.transport import NodeConnection
-from phalanx.engines.embedded.client.values import Packed, Values
-from phalanx.engines.embedded.client.waiting import Waiting
-from phalanx.engines.embedded.worker.devices import DeviceEnvironment
-from phalanx.engines.embedded.worker.ending import end_process
-from phalanx.engines.embedded.worker.profiling import profiler
-from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
-from phalanx.engines.embedded.worker.task_results import TaskResults
-from phalanx.engines.embedded.worker.task_values import TaskValues
-from phalanx.engines.embedded.worker.traced import traced
-from phalanx.engines.processes.connection import Connection
-from phalanx.engines.tracing import CARRIED
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.system_settings import SystemSettings
 from phalanx.objects import failures
@@ -47,13 +32,28 @@ from phalanx.owner.peers.connections import Peers
 from phalanx.owner.peers.redialling import GIVE_UP_S
 from phalanx.protocol.messages import Done, Failed, Message, Task
 from phalanx.protocol.node_messages import CreateActor, JobSetup
+from phalanx.runtime.driver.interrupts import come_again, in_runtime, interruptible
+from phalanx.runtime.driver.job_settings import JobSettings
+from phalanx.runtime.driver.reactor import Reactor, Waiter
+from phalanx.runtime.driver.transport import NodeConnection
+from phalanx.runtime.driver.values import Packed, Values
+from phalanx.runtime.driver.waiting import Waiting
+from phalanx.runtime.engine.tracing import CARRIED
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.worker.devices import DeviceEnvironment
+from phalanx.runtime.worker.ending import end_process
+from phalanx.runtime.worker.profiling import profiler
+from phalanx.runtime.worker.result_outbox import ResultOutbox
+from phalanx.runtime.worker.task_results import TaskResults
+from phalanx.runtime.worker.task_values import TaskValues
+from phalanx.runtime.worker.traced import traced
 from phalanx.worker.assigned import Key
 from phalanx.worker.context import TaskContext, current, of_process
 from phalanx.worker.core import SPENT, Definition, WorkerCore
 from phalanx.worker.references import TaskReferences
 
 if TYPE_CHECKING:
-    from phalanx.engines.embedded.worker.actor_host import ActorHost
+    from phalanx.runtime.worker.actor_host import ActorHost
 
 _LOOK_AGAIN_S = 0.05
 """So often a process that is about to end looks whether others still refer to its objects."""
@@ -166,7 +166,7 @@ class WorkerExecutor:
             sys.path.insert(0, os.path.abspath(directory))
         if modules := environment.get("py_modules"):
             # Not at the top: few programs have some, and it imports what imports.
-            from phalanx.engines.embedded.worker.py_modules import offer_modules
+            from phalanx.runtime.worker.py_modules import offer_modules
 
             offer_modules(modules)
         if message.hook:
@@ -181,7 +181,7 @@ class WorkerExecutor:
     def become(self, message: CreateActor) -> ActorHost:
         """See Effects."""
         # Not at the top: asyncio is slow to import, and the zygote is warm.
-        from phalanx.engines.embedded.worker.actor_host import ActorHost
+        from phalanx.runtime.worker.actor_host import ActorHost
 
         self.actor = ActorHost(
             message,

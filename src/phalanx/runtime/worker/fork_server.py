@@ -19,15 +19,15 @@ from typing import NoReturn
 
 import msgspec
 
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.environment import leave_our_path
-from phalanx.engines.processes.fork_server import Child, ForkServer
-from phalanx.engines.processes.polling import wait_for
-from phalanx.engines.processes.process_tree import end_with_parent, keep_descendants
-from phalanx.engines.system import say
 from phalanx.observe.log_lines import WARNING
 from phalanx.protocol.fork_messages import Fork, OutputRead, ReadOutput
 from phalanx.protocol.node_messages import LogLine
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.environment import leave_our_path
+from phalanx.runtime.os.fork_server import Child, ForkServer
+from phalanx.runtime.os.polling import wait_for
+from phalanx.runtime.os.process_tree import end_with_parent, keep_descendants
+from phalanx.runtime.os.system import say
 
 MAX_LINE_BYTES = 64 << 10
 UNFINISHED_S = 0.25
@@ -48,8 +48,8 @@ def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> N
         except Exception as error:  # a task that needs it gets the error
             say(f"{module} could not be imported beforehand: {error}", level=WARNING)
     # Warm for the children.
-    import phalanx.engines.embedded.worker.actor_host
-    import phalanx.engines.embedded.worker.process  # noqa: F401
+    import phalanx.runtime.worker.actor_host
+    import phalanx.runtime.worker.process  # noqa: F401
 
     server = WorkerForkServer(sock, session)
     gc.freeze()  # what was imported stays, and is shared with the children
@@ -147,7 +147,7 @@ class WorkerForkServer(ForkServer):
             leave_our_path()
             for name, value in environment.items():
                 os.environ[name] = os.path.expandvars(value)
-            from phalanx.engines.embedded.worker import process as worker_process
+            from phalanx.runtime.worker import process as worker_process
 
             code = worker_process.main(worker, self._session_of_workers)
         except BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any, TextIO
 
-from phalanx.engines.embedded.client.interrupts import interruptible
+from phalanx.runtime.driver.interrupts import interruptible
 from phalanx.worker.context import current
 
 MARK = "\x1e"

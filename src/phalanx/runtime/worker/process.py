@@ -7,15 +7,15 @@ import os
 import sys
 from typing import Any
 
-from phalanx.engines.embedded.client.job_settings import JobSettings
-from phalanx.engines.embedded.client.runtime import Runtime
-from phalanx.engines.embedded.engine import adopt_runtime
-from phalanx.engines.embedded.worker.ending import run_exit_handlers
-from phalanx.engines.embedded.worker.executor import WorkerExecutor
-from phalanx.engines.embedded.worker.named_output import NamedOutput
-from phalanx.engines.processes.connection import connect
-from phalanx.engines.processes.session import Session
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
+from phalanx.runtime.driver.engine import adopt_runtime
+from phalanx.runtime.driver.job_settings import JobSettings
+from phalanx.runtime.driver.runtime import Runtime
+from phalanx.runtime.os.connection import connect
+from phalanx.runtime.os.session import Session
+from phalanx.runtime.worker.ending import run_exit_handlers
+from phalanx.runtime.worker.executor import WorkerExecutor
+from phalanx.runtime.worker.named_output import NamedOutput
 from phalanx.worker.context import current
 
 
@@ -69,7 +69,7 @@ def main(worker_id: bytes, session: Session) -> int:
 
 def _stop(session: Session, *args: Any, **kwargs: Any) -> None:
     """`breakpoint()` in what runs here."""
-    from phalanx.engines.processes.debugging import wait_for_debugger
+    from phalanx.runtime.os.debugging import wait_for_debugger
 
     context = current.get()
     name = "a worker" if context is None else context.name

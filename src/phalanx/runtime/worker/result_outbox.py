@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from phalanx.engines.processes.connection import Connection
 from phalanx.protocol.messages import Message
+from phalanx.runtime.os.connection import Connection
 
 SHORT_S = 0.0005
 """Results wait while the next task is expected to be as short as this."""

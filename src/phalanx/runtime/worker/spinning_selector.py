@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import selectors
 
-from phalanx.engines.processes.adaptive_spin import AdaptiveSpin
+from phalanx.runtime.os.adaptive_spin import AdaptiveSpin
 
 
 class SpinningSelector(selectors.EpollSelector):

@@ -10,16 +10,16 @@ import sys
 import time
 from typing import Any
 
-from phalanx.engines.embedded.client.interrupts import interruptible
-from phalanx.engines.embedded.client.reactor import Reactor, Waiter
-from phalanx.engines.embedded.worker.result_outbox import ResultOutbox
-from phalanx.engines.embedded.worker.task_values import InputsLost, TaskValues
-from phalanx.engines.processes.connection import Connection
 from phalanx.errors import PhalanxError, TaskError
 from phalanx.model.system_settings import STREAM_ITEMS
 from phalanx.objects import failures
 from phalanx.objects.serialization import NONE_PICKLE
 from phalanx.protocol.messages import Done, Failed, Item, Payload
+from phalanx.runtime.driver.interrupts import interruptible
+from phalanx.runtime.driver.reactor import Reactor, Waiter
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.worker.result_outbox import ResultOutbox
+from phalanx.runtime.worker.task_values import InputsLost, TaskValues
 from phalanx.worker.context import TaskContext
 from phalanx.worker.generators import StreamingGeneratorStats, next_item
 from phalanx.worker.open_streams import OpenStreams

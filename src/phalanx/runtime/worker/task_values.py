@@ -6,9 +6,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from phalanx.engines.embedded.client.values import FileGone, Packed, Values
-from phalanx.engines.embedded.client.waiting import Waiting
-from phalanx.engines.processes.connection import Connection
 from phalanx.errors import (
     NotPicklableError,
     ObjectReconstructionFailedError,
@@ -20,6 +17,9 @@ from phalanx.owner.objects.references import References
 from phalanx.owner.objects.table import ObjectTable
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import Payload, Value
+from phalanx.runtime.driver.values import FileGone, Packed, Values
+from phalanx.runtime.driver.waiting import Waiting
+from phalanx.runtime.os.connection import Connection
 from phalanx.worker.context import TaskContext
 from phalanx.worker.references import TaskReferences
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.engines import tracing
-from phalanx.engines.embedded.worker.profiling import profiler
 from phalanx.model.ids import task_id_bytes
+from phalanx.runtime.engine import tracing
+from phalanx.runtime.worker.profiling import profiler
 from phalanx.worker.context import TaskContext
 
 

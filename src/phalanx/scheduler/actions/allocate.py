@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.batch.actions.ceilings import Ceilings
-from phalanx.batch.actions.domains import DomainAllocation
-from phalanx.batch.actions.fitting import Fitting
-from phalanx.batch.actions.worksheet import Worksheet, other_order, worksheet_of
-from phalanx.batch.arguments import flag
-from phalanx.batch.hypernodes import TOP
-from phalanx.batch.jobs import IDLE_PENDING, PENDING, Job
-from phalanx.batch.ordering import Heap, QueueHeap
-from phalanx.batch.session import Session
+from phalanx.scheduler.actions.ceilings import Ceilings
+from phalanx.scheduler.actions.domains import DomainAllocation
+from phalanx.scheduler.actions.fitting import Fitting
+from phalanx.scheduler.actions.worksheet import Worksheet, other_order, worksheet_of
+from phalanx.scheduler.cycle.arguments import flag
+from phalanx.scheduler.cycle.hypernodes import TOP
+from phalanx.scheduler.cycle.jobs import IDLE_PENDING, PENDING, Job
+from phalanx.scheduler.cycle.ordering import Heap, QueueHeap
+from phalanx.scheduler.cycle.session import Session
 
 
 def run(session: Session) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.jobs import Job
-from phalanx.batch.ordering import Heap, QueueHeap
-from phalanx.batch.rows import Ask, Rows
-from phalanx.batch.session import Session
-from phalanx.batch.statement import Statement
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.ordering import Heap, QueueHeap
+from phalanx.scheduler.cycle.rows import Ask, Rows
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.statement import Statement
 
 
 def run(session: Session) -> None:

@@ -14,9 +14,9 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from phalanx.batch.amounts import Vector
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.jobs import Job, SubJob
+from phalanx.scheduler.cycle.amounts import Vector
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.jobs import Job, SubJob
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ queues admit and nodes hold ever less; so who is stopped once is stopped for the
 
 from __future__ import annotations
 
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import PENDING, PIPELINED, Job
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import PENDING, PIPELINED, Job
+from phalanx.scheduler.cycle.session import Session
 
 _MANY = 1 << 30
 """More tasks than any gang has."""

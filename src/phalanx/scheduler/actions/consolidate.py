@@ -11,12 +11,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.amounts import Counts
-from phalanx.batch.arguments import whole
-from phalanx.batch.jobs import Job
-from phalanx.batch.session import Session
-from phalanx.batch.statement import Statement
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import Counts
+from phalanx.scheduler.cycle.arguments import whole
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.statement import Statement
 
 NAME = "consolidate"
 

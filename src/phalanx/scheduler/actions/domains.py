@@ -6,12 +6,12 @@ first level in which some domain works decides, and there the best score.
 
 from __future__ import annotations
 
-from phalanx.batch.actions.fitting import Fitting
-from phalanx.batch.actions.worksheet import Tasks, Worksheet
-from phalanx.batch.attempts import attempt_of
-from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.session import Session
-from phalanx.batch.statement import Move, Statement
+from phalanx.scheduler.actions.fitting import Fitting
+from phalanx.scheduler.actions.worksheet import Tasks, Worksheet
+from phalanx.scheduler.cycle.attempts import attempt_of
+from phalanx.scheduler.cycle.jobs import Job, SubJob
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.statement import Move, Statement
 
 ALLOCATE, EVICT = "allocate", "evict"
 """Purposes for which levels of domains are asked."""

@@ -5,9 +5,9 @@ Source: Volcano's enqueue action. A podgroup without minimum resources is always
 
 from __future__ import annotations
 
-from phalanx.batch.jobs import Job
-from phalanx.batch.ordering import Heap, QueueHeap
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.ordering import Heap, QueueHeap
+from phalanx.scheduler.cycle.session import Session
 
 
 def run(session: Session) -> None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from phalanx.batch import jobs as j
-from phalanx.batch.actions.worksheet import Tasks
-from phalanx.batch.amounts import Flags
-from phalanx.batch.attempts import attempt_of
-from phalanx.batch.hypernodes import TOP
-from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.plan import Rejection
-from phalanx.batch.rows import Ask
-from phalanx.batch.session import Session
-from phalanx.batch.statement import Statement
+from phalanx.scheduler.actions.worksheet import Tasks
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import Flags
+from phalanx.scheduler.cycle.attempts import attempt_of
+from phalanx.scheduler.cycle.hypernodes import TOP
+from phalanx.scheduler.cycle.jobs import Job, SubJob
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.rows import Ask
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.statement import Statement
 
 
 class Fitting:

@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.actions.bundles import Bundle, approved, bundles_of, one_by_one, ordered
-from phalanx.batch.actions.domains import EVICT, levels_for
-from phalanx.batch.actions.worksheet import Tasks, Worksheet, worksheet_of
-from phalanx.batch.amounts import Vector
-from phalanx.batch.arguments import flag, whole
-from phalanx.batch.evictions import EvictionAsk
-from phalanx.batch.hypernodes import TOP
-from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.ordering import Heap, QueueHeap
-from phalanx.batch.session import Session
-from phalanx.batch.statement import Statement
+from phalanx.scheduler.actions.bundles import Bundle, approved, bundles_of, one_by_one, ordered
+from phalanx.scheduler.actions.domains import EVICT, levels_for
+from phalanx.scheduler.actions.worksheet import Tasks, Worksheet, worksheet_of
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import Vector
+from phalanx.scheduler.cycle.arguments import flag, whole
+from phalanx.scheduler.cycle.evictions import EvictionAsk
+from phalanx.scheduler.cycle.hypernodes import TOP
+from phalanx.scheduler.cycle.jobs import Job, SubJob
+from phalanx.scheduler.cycle.ordering import Heap, QueueHeap
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.statement import Statement
 
 _DOMAINS = 8
 

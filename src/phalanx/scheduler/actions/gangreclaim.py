@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from phalanx.batch.actions.gang_eviction import GangEviction
-from phalanx.batch.session import Session
+from phalanx.scheduler.actions.gang_eviction import GangEviction
+from phalanx.scheduler.cycle.session import Session
 
 
 def run(session: Session) -> None:

@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.actions.trial import Trial
-from phalanx.batch.actions.worksheet import needed_first
-from phalanx.batch.amounts import Flags
-from phalanx.batch.arguments import flag
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
-from phalanx.batch.ordering import Heap, QueueHeap
-from phalanx.batch.session import Session
-from phalanx.batch.statement import Statement
+from phalanx.scheduler.actions.trial import Trial
+from phalanx.scheduler.actions.worksheet import needed_first
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import Flags
+from phalanx.scheduler.cycle.arguments import flag
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.ordering import Heap, QueueHeap
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.statement import Statement
 
 Allowed = Callable[[int], bool]
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.actions.worksheet import needed_first
-from phalanx.batch.amounts import Counts
-from phalanx.batch.jobs import Job
-from phalanx.batch.ordering import Heap, QueueHeap
-from phalanx.batch.session import Session
-from phalanx.batch.statement import Statement
+from phalanx.scheduler.actions.worksheet import needed_first
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import Counts
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.ordering import Heap, QueueHeap
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.statement import Statement
 
 
 def run(session: Session) -> None:

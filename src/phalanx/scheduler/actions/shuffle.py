@@ -5,9 +5,9 @@ Source: Volcano's shuffle action: the victims of the first tier that names any, 
 
 from __future__ import annotations
 
-from phalanx.batch import jobs as j
-from phalanx.batch.session import Session
-from phalanx.batch.statement import Statement
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.statement import Statement
 
 
 def run(session: Session) -> None:

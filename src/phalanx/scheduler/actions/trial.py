@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from phalanx.batch import jobs as j
-from phalanx.batch.arguments import whole
-from phalanx.batch.rows import Ask, Indexes, Rows
-from phalanx.batch.session import Session
-from phalanx.batch.statement import Statement
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.arguments import whole
+from phalanx.scheduler.cycle.rows import Ask, Indexes, Rows
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.statement import Statement
 
 _LOWEST = 1 << 31
 """Added to priorities before they are summed, so that more victims never look better."""

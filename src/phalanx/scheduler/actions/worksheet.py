@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from phalanx.batch import jobs as j
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.ordering import Heap
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import Job, SubJob
+from phalanx.scheduler.cycle.ordering import Heap
+from phalanx.scheduler.cycle.session import Session
 
 
 class Tasks:

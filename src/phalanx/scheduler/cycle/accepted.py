@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from phalanx.batch.arguments import clock_minutes, quantity, seconds
-from phalanx.batch.documents import MOST, Place
 from phalanx.model.nearest import nearest
+from phalanx.scheduler.cycle.arguments import clock_minutes, quantity, seconds
+from phalanx.scheduler.cycle.documents import MOST, Place
 
 
 @dataclass(frozen=True, kw_only=True)

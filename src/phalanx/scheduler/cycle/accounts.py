@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.amounts import Amount, Counts, Dimensions, Vector
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.jobs import Job
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import Amount, Counts, Dimensions, Vector
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.jobs import Job
 
 
 class QueueAccount:

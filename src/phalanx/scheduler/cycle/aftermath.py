@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.batch.plan import Plan
-from phalanx.batch.specs import Snapshot, TaskSpec
+from phalanx.scheduler.cycle.plan import Plan
+from phalanx.scheduler.cycle.specs import Snapshot, TaskSpec
 
 
 def after(snapshot: Snapshot, plan: Plan) -> Snapshot:

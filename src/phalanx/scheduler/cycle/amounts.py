@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from phalanx.batch.specs import Amounts
+from phalanx.scheduler.cycle.specs import Amounts
 
 CPU, MEMORY, PODS = 0, 1, 2
 EPSILON = 0.1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from phalanx.batch import jobs as j
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Rejection
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Rejection
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phalanx.batch.amounts import PODS, Counts, Flags
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.jobs import Job
-from phalanx.batch.moments import moment
-from phalanx.batch.specs import PodGroupSpec, ReservationSpec
+from phalanx.scheduler.cycle.amounts import PODS, Counts, Flags
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.moments import moment
+from phalanx.scheduler.cycle.specs import PodGroupSpec, ReservationSpec
 
 
 class Window(NamedTuple):

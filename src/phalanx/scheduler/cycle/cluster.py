@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.amounts import CPU, MEMORY, PODS, Amount, Counts, Dimensions, Flags
-from phalanx.batch.equivalence_class import EquivalenceClass, column_sums, sums_by_node
-from phalanx.batch.hypernodes import HyperNodes
-from phalanx.batch.jobs import Counted, Job, SubJob
-from phalanx.batch.matching import meets
-from phalanx.batch.parts import bound_and_settle, part_for
-from phalanx.batch.specs import (
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import CPU, MEMORY, PODS, Amount, Counts, Dimensions, Flags
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass, column_sums, sums_by_node
+from phalanx.scheduler.cycle.hypernodes import HyperNodes
+from phalanx.scheduler.cycle.jobs import Counted, Job, SubJob
+from phalanx.scheduler.cycle.matching import meets
+from phalanx.scheduler.cycle.parts import bound_and_settle, part_for
+from phalanx.scheduler.cycle.specs import (
     Amounts,
     Match,
     NodeSpec,

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from phalanx.batch.accepted import FLAG, WHOLE, Accepted, check_arguments
-from phalanx.batch.documents import Document, Place
+from phalanx.scheduler.cycle.accepted import FLAG, WHOLE, Accepted, check_arguments
+from phalanx.scheduler.cycle.documents import Document, Place
 
 _EVICTING: Accepted = {"chargeRetries": FLAG}
 _OF_GANGS: Accepted = {"maxDomains": WHOLE, "allowWholeBundle": FLAG, **_EVICTING}

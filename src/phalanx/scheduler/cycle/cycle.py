@@ -7,18 +7,18 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, TypeVar
 
-from phalanx.batch import explain
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import Accepted, strange
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.config import ACTIONS
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Choice, Plan, Timing
-from phalanx.batch.registry import known_plugins, make_plugin
-from phalanx.batch.session import Session
-from phalanx.batch.specs import Snapshot
-from phalanx.batch.stopwatch import Clock, Stopwatch
 from phalanx.model.garbage import uncollected
+from phalanx.scheduler.cycle import explain
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import Accepted, strange
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.config import ACTIONS
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Choice, Plan, Timing
+from phalanx.scheduler.cycle.registry import known_plugins, make_plugin
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import Snapshot
+from phalanx.scheduler.cycle.stopwatch import Clock, Stopwatch
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ def _decide(
 
 @cache
 def _action(name: str) -> Any:
-    return import_module(f"phalanx.batch.actions.{name}")
+    return import_module(f"phalanx.scheduler.actions.{name}")
 
 
 def _warn_of_strange(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.batch.amounts import CPU, MEMORY, PODS, Amount, Counts, Dimensions, Vector
-from phalanx.batch.specs import Shape
+from phalanx.scheduler.cycle.amounts import CPU, MEMORY, PODS, Amount, Counts, Dimensions, Vector
+from phalanx.scheduler.cycle.specs import Shape
 
 UNASKED_CPU = 100
 UNASKED_MEMORY = 200 * 1024 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from phalanx.batch.jobs import Job
+from phalanx.scheduler.cycle.jobs import Job
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from phalanx.batch.amounts import Dimensions
-from phalanx.batch.hypernodes import HyperNodes
-from phalanx.batch.plan import Plan
-from phalanx.batch.specs import Expectation, Snapshot
+from phalanx.scheduler.cycle.amounts import Dimensions
+from phalanx.scheduler.cycle.hypernodes import HyperNodes
+from phalanx.scheduler.cycle.plan import Plan
+from phalanx.scheduler.cycle.specs import Expectation, Snapshot
 
 
 def differences(snapshot: Snapshot, plans: Sequence[Plan]) -> Iterator[str]:

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.amounts import Flags
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Rejection
-from phalanx.batch.rows import Ask, Rows
-from phalanx.batch.session import Session
-from phalanx.batch.specs import Match
-from phalanx.batch.wording import written
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import Flags
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.rows import Ask, Rows
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import Match
+from phalanx.scheduler.cycle.wording import written
 
 REASONS: dict[str, str] = {
     "gang-tasks-missing": "the gang has {tasks} of its {minimum} tasks: submit {count} more",

@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from phalanx.batch.config import Configuration
+from phalanx.scheduler.cycle.config import Configuration
 
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
 """Votes."""

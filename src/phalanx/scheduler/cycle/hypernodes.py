@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from phalanx.batch.specs import HyperNodeSpec, NetworkTopology
+from phalanx.scheduler.cycle.specs import HyperNodeSpec, NetworkTopology
 
 TOP = "<cluster-top-hypernode>"
 """The domain that holds every node; it stands one tier above the highest that is given."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import copy
 
-from phalanx.batch.amounts import Amount, Counts
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.specs import NetworkTopology, PodGroupSpec
+from phalanx.scheduler.cycle.amounts import Amount, Counts
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.specs import NetworkTopology, PodGroupSpec
 
 (PENDING, ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING, RELEASING, SUCCEEDED, FAILED, UNKNOWN) = (
     range(10)

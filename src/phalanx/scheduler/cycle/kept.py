@@ -23,14 +23,21 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.amounts import Counts, is_counted
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.hypernodes import HyperNodes
-from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.plan import Plan
-from phalanx.batch.specs import Amounts, NodeSpec, PodGroupSpec, QueueSpec, Snapshot, TaskSpec
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import Counts, is_counted
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.hypernodes import HyperNodes
+from phalanx.scheduler.cycle.jobs import Job, SubJob
+from phalanx.scheduler.cycle.plan import Plan
+from phalanx.scheduler.cycle.specs import (
+    Amounts,
+    NodeSpec,
+    PodGroupSpec,
+    QueueSpec,
+    Snapshot,
+    TaskSpec,
+)
 
 _SPARE = 64
 """So many rows of tasks that are forgotten may always stay, so that small clusters seldom look."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from phalanx.batch.specs import Match, Taint, Toleration
+from phalanx.scheduler.cycle.specs import Match, Taint, Toleration
 
 
 def meets(labels: Mapping[str, str], matches: Iterable[Match]) -> bool:

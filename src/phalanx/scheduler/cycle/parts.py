@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from phalanx.batch import jobs as j
-from phalanx.batch.arguments import count
-from phalanx.batch.hypernodes import HyperNodes
-from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.specs import NetworkTopology
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.arguments import count
+from phalanx.scheduler.cycle.hypernodes import HyperNodes
+from phalanx.scheduler.cycle.jobs import Job, SubJob
+from phalanx.scheduler.cycle.specs import NetworkTopology
 
 
 def part_for(job: Job, labels: Mapping[str, str]) -> SubJob:

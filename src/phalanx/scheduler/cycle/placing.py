@@ -12,13 +12,13 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
-from phalanx.batch.amounts import Counts, Flags, Vector
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.hooks import HookRegistry
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Choice
-from phalanx.batch.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
+from phalanx.scheduler.cycle.amounts import Counts, Flags, Vector
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.hooks import HookRegistry
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Choice
+from phalanx.scheduler.cycle.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
 
 _WIDTH, _DEPTH = 96, 48
 """Nodes, and tasks on each, that are unrolled at once."""

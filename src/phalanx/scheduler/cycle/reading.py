@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from phalanx.batch import specs as s
-from phalanx.batch.amounts import MAX_IN_ALL, MAX_OF_ONE, units
-from phalanx.batch.config import Known, read_config
-from phalanx.batch.documents import Document, Place
-from phalanx.batch.reading_tasks import ShapeReader, labels_of, matches_of, texts_of
-from phalanx.batch.reading_tasks import amounts_of as amounts_of  # noqa: PLC0414 -- read from here
-from phalanx.resources.ports import LAST_PORT
+from phalanx.scheduler.cycle import specs as s
+from phalanx.scheduler.cycle.amounts import MAX_IN_ALL, MAX_OF_ONE, units
+from phalanx.scheduler.cycle.config import Known, read_config
+from phalanx.scheduler.cycle.documents import Document, Place
+from phalanx.scheduler.cycle.reading_tasks import ShapeReader, labels_of, matches_of, texts_of
+from phalanx.scheduler.cycle.reading_tasks import amounts_of as amounts_of  # noqa: PLC0414 -- read from here
+from phalanx.scheduler.devices.ports import LAST_PORT
 
 FORMAT = "phalanx-snapshot/1"
 PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from phalanx.batch import specs as s
-from phalanx.batch.amounts import MAX_IN_ALL, MAX_OF_ONE, units
-from phalanx.batch.documents import Place
+from phalanx.scheduler.cycle import specs as s
+from phalanx.scheduler.cycle.amounts import MAX_IN_ALL, MAX_OF_ONE, units
+from phalanx.scheduler.cycle.documents import Place
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 

@@ -8,11 +8,11 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.config import Known
-from phalanx.batch.session import Plugin
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.config import Known
+from phalanx.scheduler.cycle.session import Plugin
 
-GROUP = "phalanx.batch.plugins"
+GROUP = "phalanx.scheduler.plugins"
 """The entry-point group that is looked up: `name = "module:maker"`."""
 
 BUILT_IN: dict[str, str] = {
@@ -95,7 +95,7 @@ def _maker(name: str) -> Any:
     if target is None:
         return _outside()[name].load()
     module, _, maker = target.partition(":")
-    return getattr(import_module(f"phalanx.batch.plugins.{module}"), maker)
+    return getattr(import_module(f"phalanx.scheduler.plugins.{module}"), maker)
 
 
 def make_plugin(name: str, arguments: Mapping[str, Any]) -> Plugin:

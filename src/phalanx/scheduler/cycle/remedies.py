@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.batch.plan import Rejection
-from phalanx.batch.wording import written
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.wording import written
 
 _OR_LESS = ", or ask for at most {most:g}"
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from phalanx.batch import explain
-from phalanx.batch.aftermath import after
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.expectation import differences
-from phalanx.batch.plan import Plan
-from phalanx.batch.specs import Snapshot
+from phalanx.scheduler.cycle import explain
+from phalanx.scheduler.cycle.aftermath import after
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.expectation import differences
+from phalanx.scheduler.cycle.plan import Plan
+from phalanx.scheduler.cycle.specs import Snapshot
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

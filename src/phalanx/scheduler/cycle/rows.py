@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from phalanx.batch.amounts import Counts, Flags, Vector
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job, SubJob
+from phalanx.scheduler.cycle.amounts import Counts, Flags, Vector
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import Job, SubJob
 
 Indexes = npt.NDArray[np.intp]
 

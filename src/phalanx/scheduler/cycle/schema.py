@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.batch.accepted import (
+from phalanx.scheduler.cycle.accepted import (
     DURATION,
     FLAG,
     FOREIGN,
@@ -17,7 +17,7 @@ from phalanx.batch.accepted import (
     Accepted,
     Kind,
 )
-from phalanx.batch.config import ACTIONS, SWITCHES, Known
+from phalanx.scheduler.cycle.config import ACTIONS, SWITCHES, Known
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _SCALAR = ["string", "number", "boolean"]

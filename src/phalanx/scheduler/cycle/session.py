@@ -12,20 +12,20 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.batch import jobs as j
-from phalanx.batch.amounts import Flags
-from phalanx.batch.arguments import count
-from phalanx.batch.attempts import Attempt
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.config import Configuration
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.hooks import HookRegistry
-from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.placing import Placer
-from phalanx.batch.plan import Choice, Eviction, Rejection
-from phalanx.batch.rows import Ask, Change
-from phalanx.batch.specs import Snapshot
-from phalanx.batch.stopwatch import Stopwatch
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import Flags
+from phalanx.scheduler.cycle.arguments import count
+from phalanx.scheduler.cycle.attempts import Attempt
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.config import Configuration
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.hooks import HookRegistry
+from phalanx.scheduler.cycle.jobs import Job, SubJob
+from phalanx.scheduler.cycle.placing import Placer
+from phalanx.scheduler.cycle.plan import Choice, Eviction, Rejection
+from phalanx.scheduler.cycle.rows import Ask, Change
+from phalanx.scheduler.cycle.specs import Snapshot
+from phalanx.scheduler.cycle.stopwatch import Stopwatch
 
 CHOICES = 32
 """Of so many podgroups a cycle it is noted what its plugins said of the node that they got."""

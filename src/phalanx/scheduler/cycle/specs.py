@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from phalanx.batch.config import Configuration
 from phalanx.model.jobs.topology import NetworkTopology as NetworkTopology  # noqa: PLC0414 -- read from here
+from phalanx.scheduler.cycle.config import Configuration
 
 Labels = tuple[tuple[str, str], ...]
 Amounts = tuple[tuple[str, float], ...]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from phalanx.batch import jobs as j
-from phalanx.batch.arguments import flag
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.plan import Eviction
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.arguments import flag
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.plan import Eviction
 
 if TYPE_CHECKING:
-    from phalanx.batch.session import Session
+    from phalanx.scheduler.cycle.session import Session
 
 
 class Arrival:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from phalanx.batch.plan import Timing
-from phalanx.batch.rows import Filter, Scorer
+from phalanx.scheduler.cycle.plan import Timing
+from phalanx.scheduler.cycle.rows import Filter, Scorer
 
 Clock = Callable[[], float]
 T = TypeVar("T")

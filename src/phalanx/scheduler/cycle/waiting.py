@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.batch.cycle import decide
-from phalanx.batch.jobs import PENDING, Job
-from phalanx.batch.session import Session
-from phalanx.batch.specs import Snapshot
+from phalanx.scheduler.cycle.cycle import decide
+from phalanx.scheduler.cycle.jobs import PENDING, Job
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import Snapshot
 
 
 class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):

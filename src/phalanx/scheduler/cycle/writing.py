@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from phalanx.batch import specs as s
-from phalanx.batch.config import Configuration, PluginOption
-from phalanx.batch.reading import FORMAT
+from phalanx.scheduler.cycle import specs as s
+from phalanx.scheduler.cycle.config import Configuration, PluginOption
+from phalanx.scheduler.cycle.reading import FORMAT
 
 Written = dict[str, Any]
 

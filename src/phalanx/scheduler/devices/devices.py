@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from phalanx.resources.quantities import SCALE, from_units
+from phalanx.scheduler.devices.quantities import SCALE, from_units
 
 
 class DeviceChooser(Protocol):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from phalanx.resources.devices import DeviceChooser, LowestIndex, check_whole, take
-from phalanx.resources.quantities import SCALE, from_units, to_units
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.devices import DeviceChooser, LowestIndex, check_whole, take
+from phalanx.scheduler.devices.quantities import SCALE, from_units, to_units
+from phalanx.scheduler.devices.sets import ResourceSet
 
 IMPLICIT_PREFIX = "node:__internal_implicit_resource_"
 """A resource named so exists once on every node without being declared."""

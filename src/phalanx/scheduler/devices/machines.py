@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
-from phalanx.resources.topology import Topology, from_rows
+from phalanx.scheduler.devices.topology import Topology, from_rows
 
 Groups = Sequence[Sequence[int]]
 

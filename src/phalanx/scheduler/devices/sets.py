@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping
 
-from phalanx.resources.quantities import from_units, to_units
+from phalanx.scheduler.devices.quantities import from_units, to_units
 
 
 class ResourceSet(Mapping[str, int]):

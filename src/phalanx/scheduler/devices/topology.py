@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from phalanx.resources.pack import EXACT_UP_TO, PackTables, grow, tables_for
+from phalanx.scheduler.devices.pack import EXACT_UP_TO, PackTables, grow, tables_for
 
 PCIE_LEVELS = {"PSB": 60, "PIX": 50, "PXB": 40, "PHB": 30, "NODE": 20, "SYS": 10}
 """What two devices have between them, by the words of `nvidia-smi topo -m`, as a weight: one

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from phalanx.batch.amounts import Counts, Vector
-from phalanx.batch.jobs import Job
-from phalanx.plan.draft import Draft
-from phalanx.plan.lines import Lines
-from phalanx.plan.reading import OF_LICENSE
-from phalanx.plan.timetable import Taking
+from phalanx.scheduler.cycle.amounts import Counts, Vector
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.forecast.draft import Draft
+from phalanx.scheduler.forecast.lines import Lines
+from phalanx.scheduler.forecast.reading import OF_LICENSE
+from phalanx.scheduler.forecast.timetable import Taking
 
 
 class CyclePromises:

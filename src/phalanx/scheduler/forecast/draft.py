@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from phalanx.batch.jobs import Job
-from phalanx.plan.foreseen import Foreseen
-from phalanx.plan.promised import Kept
-from phalanx.plan.reading import Picture, to_start
-from phalanx.plan.timetable import Demand, Taking, Timetable
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.forecast.foreseen import Foreseen
+from phalanx.scheduler.forecast.promised import Kept
+from phalanx.scheduler.forecast.reading import Picture, to_start
+from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
 class Entry:

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from phalanx.batch.amounts import PODS, Counts, Vector
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.jobs import Job
-from phalanx.batch.plugins.reservation import Reservation
 from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace
-from phalanx.plan.draft import Draft
-from phalanx.plan.reading import OF_LICENSE
-from phalanx.plan.run_times import LearntRunTimes
-from phalanx.plan.timetable import Taking
-from phalanx.plan.track_record import Told
+from phalanx.scheduler.cycle.amounts import PODS, Counts, Vector
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.forecast.draft import Draft
+from phalanx.scheduler.forecast.reading import OF_LICENSE
+from phalanx.scheduler.forecast.run_times import LearntRunTimes
+from phalanx.scheduler.forecast.timetable import Taking
+from phalanx.scheduler.forecast.track_record import Told
+from phalanx.scheduler.plugins.reservation import Reservation
 
 PROMISED = 32
 """So many podgroups of each queue, the first that wait, are promised places."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.plan.reading import Picture
-from phalanx.plan.timetable import Demand, Timetable
+from phalanx.scheduler.forecast.reading import Picture
+from phalanx.scheduler.forecast.timetable import Demand, Timetable
 
 
 class Foreseen:

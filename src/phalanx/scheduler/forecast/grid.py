@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from phalanx.batch.amounts import Vector
-from phalanx.batch.rows import Indexes
+from phalanx.scheduler.cycle.amounts import Vector
+from phalanx.scheduler.cycle.rows import Indexes
 
 STEPS = 32
 """So many steps, or more, lie between now and any time at which the step has doubled."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from phalanx.batch import jobs as j
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.plan import Rejection
-from phalanx.batch.session import Session
-from phalanx.batch.wording import resource_name
 from phalanx.model.rows.explanation import Holder, Holders
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.wording import resource_name
 
 SHOWN = 5
 """So many are named, those that hold most."""

@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, structs
 
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.cycle import decide
-from phalanx.batch.explain import main_reasons, sentence
-from phalanx.batch.plan import Plan, Rejection
-from phalanx.batch.remedies import remedy
-from phalanx.batch.session import Session
-from phalanx.batch.specs import Snapshot
-from phalanx.batch.waiting import waiting_order
 from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import PlannedStart, TimePlan
-from phalanx.plan.holders import holders
-from phalanx.plan.planner import Planner, lent
-from phalanx.plan.reading import Picture
-from phalanx.plan.run_times import LearntRunTimes
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.cycle import decide
+from phalanx.scheduler.cycle.explain import main_reasons, sentence
+from phalanx.scheduler.cycle.plan import Plan, Rejection
+from phalanx.scheduler.cycle.remedies import remedy
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import Snapshot
+from phalanx.scheduler.cycle.waiting import waiting_order
+from phalanx.scheduler.forecast.holders import holders
+from phalanx.scheduler.forecast.planner import Planner, lent
+from phalanx.scheduler.forecast.reading import Picture
+from phalanx.scheduler.forecast.run_times import LearntRunTimes
 
 Ends = Iterable[tuple[str, float | None]]
 """See `holders`."""

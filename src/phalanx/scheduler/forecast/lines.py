@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from phalanx.batch.amounts import PODS, Counts, Flags, Vector
-from phalanx.batch.calendar import Calendar, Kept
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.rows import Indexes
-from phalanx.batch.specs import LicenseSpec
-from phalanx.plan.grid import Grid
+from phalanx.scheduler.cycle.amounts import PODS, Counts, Flags, Vector
+from phalanx.scheduler.cycle.calendar import Calendar, Kept
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.rows import Indexes
+from phalanx.scheduler.cycle.specs import LicenseSpec
+from phalanx.scheduler.forecast.grid import Grid
 
 EXACT = 512
 """So many beginnings and ends of reservations are times of the grid, the first ones. Others are

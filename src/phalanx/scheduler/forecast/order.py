@@ -12,9 +12,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 
-from phalanx.batch import jobs as j
-from phalanx.batch.jobs import Job
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.session import Session
 
 
 def waits(job: Job) -> bool:

@@ -13,18 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from phalanx.batch.jobs import Job
-from phalanx.batch.plugins.reservation import PLANNER
-from phalanx.batch.session import Session
 from phalanx.model.rows.plan import PlannedStart, TimePlan
-from phalanx.plan.cycle_promises import CyclePromises
-from phalanx.plan.draft import Draft
-from phalanx.plan.expected import running, starts
-from phalanx.plan.foreseen import Foreseen
-from phalanx.plan.order import first_of, in_order, waiting_by_queue
-from phalanx.plan.promised import Kept, PromiseRow
-from phalanx.plan.reading import Picture
-from phalanx.plan.run_times import EARLY, LearntRunTimes
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.forecast.cycle_promises import CyclePromises
+from phalanx.scheduler.forecast.draft import Draft
+from phalanx.scheduler.forecast.expected import running, starts
+from phalanx.scheduler.forecast.foreseen import Foreseen
+from phalanx.scheduler.forecast.order import first_of, in_order, waiting_by_queue
+from phalanx.scheduler.forecast.promised import Kept, PromiseRow
+from phalanx.scheduler.forecast.reading import Picture
+from phalanx.scheduler.forecast.run_times import EARLY, LearntRunTimes
+from phalanx.scheduler.plugins.reservation import PLANNER
 
 
 class Planner:

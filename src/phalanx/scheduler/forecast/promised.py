@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from phalanx.plan.grid import Grid
-from phalanx.plan.timetable import Demand, Taking, Timetable
+from phalanx.scheduler.forecast.grid import Grid
+from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
 class PromisedPart(msgspec.Struct, frozen=True, kw_only=True):

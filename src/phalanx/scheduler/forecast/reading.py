@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.amounts import PODS, Counts, Flags, Vector
-from phalanx.batch.calendar import Calendar
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
-from phalanx.batch.rows import Indexes
-from phalanx.batch.session import Session
-from phalanx.batch.specs import PodGroupSpec
-from phalanx.plan.grid import Grid
-from phalanx.plan.lines import Lines, boundaries
-from phalanx.plan.run_times import LATE, LearntRunTimes
-from phalanx.plan.timetable import UNLIMITED, Demand, Part, Timetable, is_ever_room
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import PODS, Counts, Flags, Vector
+from phalanx.scheduler.cycle.calendar import Calendar
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.rows import Indexes
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import PodGroupSpec
+from phalanx.scheduler.forecast.grid import Grid
+from phalanx.scheduler.forecast.lines import Lines, boundaries
+from phalanx.scheduler.forecast.run_times import LATE, LearntRunTimes
+from phalanx.scheduler.forecast.timetable import UNLIMITED, Demand, Part, Timetable, is_ever_room
 
 OF_LICENSE = -1
 """Stands for the class of tasks in what a demand asks of licences."""

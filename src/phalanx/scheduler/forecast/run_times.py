@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from phalanx.batch.specs import PodGroupSpec, Snapshot
-from phalanx.plan.track_record import TrackRecord
+from phalanx.scheduler.cycle.specs import PodGroupSpec, Snapshot
+from phalanx.scheduler.forecast.track_record import TrackRecord
 
 EARLY, LATE = 0.1, 0.9
 """Between these parts of all past runs lie 80 % of them."""

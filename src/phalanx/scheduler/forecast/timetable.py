@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phalanx.batch.amounts import Counts, Flags, Vector
-from phalanx.batch.rows import Indexes
-from phalanx.plan.grid import Grid
+from phalanx.scheduler.cycle.amounts import Counts, Flags, Vector
+from phalanx.scheduler.cycle.rows import Indexes
+from phalanx.scheduler.forecast.grid import Grid
 
 UNLIMITED = 2.0**52
 """As much as this counts as no limit."""

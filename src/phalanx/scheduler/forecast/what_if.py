@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from phalanx.batch.specs import Amounts, NodeSpec, PodGroupSpec, Snapshot, TaskSpec
 from phalanx.model.readable import age
-from phalanx.plan.inquiry import plan_snapshot
+from phalanx.scheduler.cycle.specs import Amounts, NodeSpec, PodGroupSpec, Snapshot, TaskSpec
+from phalanx.scheduler.forecast.inquiry import plan_snapshot
 
 PLANNED = 500
 """So many podgroups that wait are planned, the first ones."""

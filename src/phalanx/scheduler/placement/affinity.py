@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from phalanx.policies.hybrid import Hybrid
-from phalanx.policies.labels import LabelSelector
-from phalanx.policies.node_table import Flags
-from phalanx.policies.outcome import Outcome, Placed, Rejection, TurnedAway
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.strategy import Asking, Strategy, placed
-from phalanx.resources.ports import RandomSource
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.placement.hybrid import Hybrid
+from phalanx.scheduler.placement.labels import LabelSelector
+from phalanx.scheduler.placement.node_table import Flags
+from phalanx.scheduler.placement.outcome import Outcome, Placed, Rejection, TurnedAway
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.strategy import Asking, Strategy, placed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from phalanx.model.lifecycle import ALIVE, DEAD
-from phalanx.policies.node_table import NodeState, NodeTable
-from phalanx.policies.outcome import Outcome, Placed
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.seeded import Seeded
-from phalanx.policies.strategy import NOBODY, Asking
-from phalanx.policies.waiting_time import Backlog, LeastWaiting
-from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
+from phalanx.scheduler.placement.node_table import NodeState, NodeTable
+from phalanx.scheduler.placement.outcome import Outcome, Placed
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.seeded import Seeded
+from phalanx.scheduler.placement.strategy import NOBODY, Asking
+from phalanx.scheduler.placement.waiting_time import Backlog, LeastWaiting
 
 
 class NodeRow(Protocol):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from phalanx.policies.affinity import NodeAffinity, WithFallbacks
-from phalanx.policies.hybrid import Hybrid
-from phalanx.policies.labels import LabelSelector
-from phalanx.policies.outcome import Outcome
-from phalanx.policies.placement_policy import PlacementPolicy
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.selector.strategy import Selector
-from phalanx.policies.spread import RandomAvailable
-from phalanx.policies.strategy import Asking, Strategy, load_strategy, placed
-from phalanx.policies.two_pass import TwoPassRandom
-from phalanx.policies.waiting_time import LeastWaiting
-from phalanx.resources.ports import RandomSource
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.placement.affinity import NodeAffinity, WithFallbacks
+from phalanx.scheduler.placement.hybrid import Hybrid
+from phalanx.scheduler.placement.labels import LabelSelector
+from phalanx.scheduler.placement.outcome import Outcome
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.selector.strategy import Selector
+from phalanx.scheduler.placement.spread import RandomAvailable
+from phalanx.scheduler.placement.strategy import Asking, Strategy, load_strategy, placed
+from phalanx.scheduler.placement.two_pass import TwoPassRandom
+from phalanx.scheduler.placement.waiting_time import LeastWaiting
 
 _MAKERS: Mapping[str, Callable[[PlacementPolicy], Strategy]] = {
     "default": lambda placement: Hybrid(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from phalanx.model.rows.explanation import Explanation, Reason
-from phalanx.policies.outcome import Filter, Outcome, Rejection, TurnedAway
+from phalanx.scheduler.placement.outcome import Filter, Outcome, Rejection, TurnedAway
 
 _CHANGES: Mapping[Filter, str] = {
     "draining": "wait for other nodes, or add some",

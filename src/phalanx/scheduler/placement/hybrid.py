@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from phalanx.policies.outcome import Outcome
-from phalanx.policies.request_class import ClusterView, Ranking, Request
-from phalanx.policies.strategy import Asking, excluded_rows, placed, reject
-from phalanx.resources.ports import RandomSource
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.placement.outcome import Outcome
+from phalanx.scheduler.placement.request_class import ClusterView, Ranking, Request
+from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, reject
 
 
 @dataclass(frozen=True, kw_only=True)

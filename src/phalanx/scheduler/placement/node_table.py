@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from phalanx.resources.devices import LowestIndex, take
-from phalanx.resources.instances import IMPLICIT_PREFIX
-from phalanx.resources.quantities import SCALE
-from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduler.devices.devices import LowestIndex, take
+from phalanx.scheduler.devices.instances import IMPLICIT_PREFIX
+from phalanx.scheduler.devices.quantities import SCALE
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 Amounts = npt.NDArray[np.int64]
 """Units of 1/10000, one for each node, in order of node ids."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.policies.selector.settings import SelectorSettings
+from phalanx.scheduler.placement.selector.settings import SelectorSettings
 
 POLICIES = ("default", "hybrid", "least-waiting", "selector", "two-pass-random")
 """The built-in ones; see docs/placement.md. Others come by entry points."""
@@ -45,7 +45,7 @@ def read_placement_policy(given: str | Mapping[str, Any] | None) -> PlacementPol
     if not isinstance(policy, str):
         raise ValueError(f"placement names a policy: one of {', '.join(POLICIES)}, not {given!r}")
     if policy not in POLICIES:
-        from phalanx.policies.strategy import load_strategy
+        from phalanx.scheduler.placement.strategy import load_strategy
 
         try:
             load_strategy(policy)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phalanx.policies.labels import ANY_NODE, LabelSelector
-from phalanx.policies.node_table import Amounts, Flags, NodeTable
-from phalanx.policies.outcome import Filter, Reason, Rejection, TurnedAway
-from phalanx.resources.devices import check_whole
-from phalanx.resources.quantities import SCALE, from_units
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.devices import check_whole
+from phalanx.scheduler.devices.quantities import SCALE, from_units
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector
+from phalanx.scheduler.placement.node_table import Amounts, Flags, NodeTable
+from phalanx.scheduler.placement.outcome import Filter, Reason, Rejection, TurnedAway
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.policies.labels import ANY_NODE, LabelSelector, condition
+from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector, condition
 
 WHOLE_GROUP = -2
 """In place of a bundle's index: any bundle, and not while one of them waits for another place."""

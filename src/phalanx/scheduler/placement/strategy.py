@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from phalanx.policies.node_table import Flags
-from phalanx.policies.outcome import Filter, Outcome, Placed, Rejection
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.resources.ports import RandomSource
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.node_table import Flags
+from phalanx.scheduler.placement.outcome import Filter, Outcome, Placed, Rejection
+from phalanx.scheduler.placement.request_class import ClusterView, Request
 
 ENTRY_POINT_GROUP = "phalanx.strategies"
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.policies.affinity import NodeAffinity
-from phalanx.policies.labels import LabelSelector
-from phalanx.policies.request_class import Request
-from phalanx.policies.strategy import Strategy
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.strategies import selectors_of
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.affinity import NodeAffinity
+from phalanx.scheduler.placement.labels import LabelSelector
+from phalanx.scheduler.placement.request_class import Request
+from phalanx.scheduler.placement.strategies import selectors_of
+from phalanx.scheduler.placement.strategy import Strategy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from phalanx.policies.affinity import random_flagged
-from phalanx.policies.node_table import Flags
-from phalanx.policies.outcome import Outcome
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.strategy import Asking, excluded_rows, placed, reject
-from phalanx.resources.ports import RandomSource
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.placement.affinity import random_flagged
+from phalanx.scheduler.placement.node_table import Flags
+from phalanx.scheduler.placement.outcome import Outcome
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, reject
 
 
 class TwoPassRandom:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phalanx.policies.node_table import NodeTable
-from phalanx.policies.outcome import Outcome
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.strategy import Asking, excluded_rows, placed, reject
-from phalanx.resources.ports import RandomSource
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.placement.node_table import NodeTable
+from phalanx.scheduler.placement.outcome import Outcome
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, reject
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from phalanx.batch.accepted import DURATION, NUMBER, Accepted
-from phalanx.batch.arguments import Arguments, number, seconds, table
-from phalanx.batch.config import Configuration
+from phalanx.scheduler.cycle.accepted import DURATION, NUMBER, Accepted
+from phalanx.scheduler.cycle.arguments import Arguments, number, seconds, table
+from phalanx.scheduler.cycle.config import Configuration
 
 HALF_LIFE_S = 7 * 86400.0
 PENALTY_S = 300.0

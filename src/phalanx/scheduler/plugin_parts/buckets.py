@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from phalanx.batch.amounts import CPU, MEMORY, Counts
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.jobs import Job
+from phalanx.scheduler.cycle.amounts import CPU, MEMORY, Counts
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.jobs import Job
 
 _PREFIX = "volcano.sh/task-topology-"
 _MIB = 1024 * 1024

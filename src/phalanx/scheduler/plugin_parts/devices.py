@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from phalanx.batch.amounts import Counts
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.amounts import Counts
+from phalanx.scheduler.cycle.session import Session
 
 
 def numbered_devices(

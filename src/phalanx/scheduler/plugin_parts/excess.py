@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.batch.amounts import EPSILON, Amount, Counts, Dimensions, Flags, Vector
+from phalanx.scheduler.cycle.amounts import EPSILON, Amount, Counts, Dimensions, Flags, Vector
 
 
 def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:

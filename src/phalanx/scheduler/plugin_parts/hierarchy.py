@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.batch.amounts import EPSILON, Counts, Flags, Vector
+from phalanx.scheduler.cycle.amounts import EPSILON, Counts, Flags, Vector
 
 
 class Branch:

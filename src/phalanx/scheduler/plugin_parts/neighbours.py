@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.amounts import Flags, Vector
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.matching import meets
-from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows
-from phalanx.batch.session import Session
-from phalanx.batch.specs import PodTerm, Spread
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import Flags, Vector
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.matching import meets
+from phalanx.scheduler.cycle.rows import ALWAYS, NEVER, Ask, Rows
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import PodTerm, Spread
 
 
 class Neighbours:

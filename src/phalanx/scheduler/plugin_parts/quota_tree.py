@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from phalanx.batch.accounts import QueueAccount
-from phalanx.batch.amounts import PODS, Amount
-from phalanx.batch.plugin_parts.quotas import Holding
+from phalanx.scheduler.cycle.accounts import QueueAccount
+from phalanx.scheduler.cycle.amounts import PODS, Amount
+from phalanx.scheduler.plugin_parts.quotas import Holding
 
 ROOT = "root"
 DEEPEST = 100

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.batch.accounts import QueueAccount, limitless
-from phalanx.batch.amounts import Amount, Vector, over_requested, share
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Rejection
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accounts import QueueAccount, limitless
+from phalanx.scheduler.cycle.amounts import Amount, Vector, over_requested, share
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.session import Session
 
 
 class Holding:

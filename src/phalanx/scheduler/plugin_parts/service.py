@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phalanx.batch import jobs as j
-from phalanx.batch.jobs import Job
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.session import Session
 
 GPU = "nvidia.com/gpu"
 Key = Callable[[Job], Any]

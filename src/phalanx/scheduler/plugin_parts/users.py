@@ -17,14 +17,14 @@ from typing import Protocol
 
 import numpy as np
 
-from phalanx.batch.amounts import Vector
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import HOLDING, PENDING, Job
-from phalanx.batch.plugin_parts.billing import Terms
-from phalanx.batch.plugin_parts.fair_tree import Member, Standing, standings
-from phalanx.batch.plugin_parts.past_use import Use, accrued
-from phalanx.batch.session import Session
-from phalanx.batch.specs import UserShare
+from phalanx.scheduler.cycle.amounts import Vector
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import HOLDING, PENDING, Job
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import UserShare
+from phalanx.scheduler.plugin_parts.billing import Terms
+from phalanx.scheduler.plugin_parts.fair_tree import Member, Standing, standings
+from phalanx.scheduler.plugin_parts.past_use import Use, accrued
 
 _NOBODY = UserShare(name="")
 """Who stands in no book."""

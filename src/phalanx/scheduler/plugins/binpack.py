@@ -11,12 +11,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from phalanx.batch.accepted import TEXT, WHOLE, Accepted
-from phalanx.batch.amounts import PODS, Counts, Flags, Vector
-from phalanx.batch.arguments import Arguments, text, whole
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.rows import Ask, Rows, Scorer, touched
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import TEXT, WHOLE, Accepted
+from phalanx.scheduler.cycle.amounts import PODS, Counts, Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, text, whole
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.rows import Ask, Rows, Scorer, touched
+from phalanx.scheduler.cycle.session import Session
 
 
 class _Asked(NamedTuple):

@@ -15,16 +15,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.amounts import Counts, Flags
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.calendar import Calendar, Kept, owners
-from phalanx.batch.jobs import Job
-from phalanx.batch.moments import moment, span
-from phalanx.batch.plan import Rejection
-from phalanx.batch.rows import Ask, Change, Filter, Rows, touched
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.amounts import Counts, Flags
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.calendar import Calendar, Kept, owners
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.moments import moment, span
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.rows import Ask, Change, Filter, Rows, touched
+from phalanx.scheduler.cycle.session import Session
 
 _NAMED = 3
 """So many reservations are named in a reason."""

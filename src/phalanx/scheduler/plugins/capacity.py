@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from phalanx.batch.accepted import FLAG, FOREIGN, WHOLE, Accepted
-from phalanx.batch.accounts import QueueAccount, queue_accounts
-from phalanx.batch.amounts import (
+from phalanx.scheduler.cycle.accepted import FLAG, FOREIGN, WHOLE, Accepted
+from phalanx.scheduler.cycle.accounts import QueueAccount, queue_accounts
+from phalanx.scheduler.cycle.amounts import (
     INFINITE,
     Amount,
     Vector,
@@ -30,24 +30,24 @@ from phalanx.batch.amounts import (
     shares_resource,
     within_partly,
 )
-from phalanx.batch.arguments import Arguments, flag, whole
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.evictions import EvictionAsk
-from phalanx.batch.hooks import PERMIT, REJECT
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Rejection
-from phalanx.batch.plugin_parts.excess import may_lose, may_take, short_of
-from phalanx.batch.plugin_parts.quota_tree import ROOT, QuotaNode, QuotaTree
-from phalanx.batch.plugin_parts.quotas import (
+from phalanx.scheduler.cycle.arguments import Arguments, flag, whole
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.evictions import EvictionAsk
+from phalanx.scheduler.cycle.hooks import PERMIT, REJECT
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.rows import Change
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.plugin_parts.excess import may_lose, may_take, short_of
+from phalanx.scheduler.plugin_parts.quota_tree import ROOT, QuotaNode, QuotaTree
+from phalanx.scheduler.plugin_parts.quotas import (
     above,
     kept_on_trial,
     may_enter,
     real_capabilities,
     set_aside,
 )
-from phalanx.batch.rows import Change
-from phalanx.batch.session import Session
 
 
 class Capacity:

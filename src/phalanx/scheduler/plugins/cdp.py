@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.arguments import Arguments, seconds
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.arguments import Arguments, seconds
+from phalanx.scheduler.cycle.session import Session
 
 KEY = "volcano.sh/cooldown-time"
 

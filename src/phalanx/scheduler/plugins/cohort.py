@@ -13,17 +13,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.accounts import queue_accounts
-from phalanx.batch.amounts import Vector, fits_how_often
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Rejection
-from phalanx.batch.plugin_parts.quotas import above
-from phalanx.batch.rows import Change
-from phalanx.batch.session import Session
-from phalanx.batch.specs import Amounts
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.accounts import queue_accounts
+from phalanx.scheduler.cycle.amounts import Vector, fits_how_often
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.rows import Change
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import Amounts
+from phalanx.scheduler.plugin_parts.quotas import above
 
 
 class Cohort:

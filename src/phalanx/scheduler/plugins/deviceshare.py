@@ -17,15 +17,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import FOREIGN, ONLY_ONE, WHOLE, Accepted, one_of
-from phalanx.batch.amounts import Flags, Vector
-from phalanx.batch.arguments import Arguments, flag, text, whole
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.plugin_parts.devices import numbered_devices
-from phalanx.batch.rows import BY_ONE, NEVER, Ask, Change, Filter, Rows, Scorer
-from phalanx.batch.session import Session
-from phalanx.batch.specs import NodeSpec
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import FOREIGN, ONLY_ONE, WHOLE, Accepted, one_of
+from phalanx.scheduler.cycle.amounts import Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, flag, text, whole
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.rows import BY_ONE, NEVER, Ask, Change, Filter, Rows, Scorer
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import NodeSpec
+from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 SHARED_MEMORY, SHARED_CARDS = "volcano.sh/gpu-memory", "volcano.sh/gpu-number"
 CARDS, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"

@@ -14,13 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.amounts import EPSILON, Vector
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.jobs import Job
-from phalanx.batch.plugin_parts.hierarchy import Branch, ShareTree
-from phalanx.batch.rows import Change
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.amounts import EPSILON, Vector
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.rows import Change
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.plugin_parts.hierarchy import Branch, ShareTree
 
 TOLERANCE = 1e-6
 

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from phalanx.batch.accepted import DURATION, FLAG, TEXT, Accepted
-from phalanx.batch.amounts import Flags, Vector
-from phalanx.batch.arguments import Arguments, flag, seconds, text
-from phalanx.batch.hooks import ABSTAIN, PERMIT, REJECT
-from phalanx.batch.jobs import Job
-from phalanx.batch.rows import Ask, Filter, Rows, Scorer, always
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import DURATION, FLAG, TEXT, Accepted
+from phalanx.scheduler.cycle.amounts import Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, flag, seconds, text
+from phalanx.scheduler.cycle.hooks import ABSTAIN, PERMIT, REJECT
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.rows import Ask, Filter, Rows, Scorer, always
+from phalanx.scheduler.cycle.session import Session
 
 Send = Callable[[str, Mapping[str, Any], float], Any]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from phalanx.batch.accepted import FLAG, Accepted
-from phalanx.batch.arguments import Arguments, flag
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import PENDING, Job
-from phalanx.batch.plugin_parts.service import rank_jobs
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import FLAG, Accepted
+from phalanx.scheduler.cycle.arguments import Arguments, flag
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import PENDING, Job
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.plugin_parts.service import rank_jobs
 
 
 class FirstInFirstOut:

@@ -1,6 +1,7 @@
 """Place tasks on nodes, and parts of GPUs on GPUs, by a policy against fragmentation.
 
-The policies are those of `phalanx.policies.fragmentation`; `phalanx simulate` tries them on traces.
+The policies are those of `phalanx.scheduler.placement.fragmentation`; `phalanx simulate` tries
+them on traces.
 A task asks for a part of a device (0.25) or for whole ones. A filter turns away nodes on which no
 single GPU has the part left; the scorer is the policy's score.
 
@@ -16,20 +17,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import NUMBER, TEXT, Accepted, one_of
-from phalanx.batch.amounts import CPU, MEMORY, Flags, Vector
-from phalanx.batch.arguments import Arguments, number, text
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.plugin_parts.devices import numbered_devices
-from phalanx.batch.rows import BY_ONE, Ask, Change, Filter, Rows, Scorer
-from phalanx.batch.session import Session
-from phalanx.policies.fragmentation.catalogue import POLICIES, RECOMMENDED, maker_of
-from phalanx.policies.fragmentation.nodes import GpuNodes
-from phalanx.policies.fragmentation.placer import NodePolicy
-from phalanx.policies.fragmentation.published import FirstFit, Random
-from phalanx.policies.fragmentation.shape import WHOLE, Shape
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import NUMBER, TEXT, Accepted, one_of
+from phalanx.scheduler.cycle.amounts import CPU, MEMORY, Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, number, text
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.rows import BY_ONE, Ask, Change, Filter, Rows, Scorer
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.placement.fragmentation.catalogue import POLICIES, RECOMMENDED, maker_of
+from phalanx.scheduler.placement.fragmentation.nodes import GpuNodes
+from phalanx.scheduler.placement.fragmentation.placer import NodePolicy
+from phalanx.scheduler.placement.fragmentation.published import FirstFit, Random
+from phalanx.scheduler.placement.fragmentation.shape import WHOLE, Shape
+from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 MIB = 2**20
 MAX_GPUS = 64

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.hooks import PERMIT, REJECT
-from phalanx.batch.jobs import Job, SubJob
-from phalanx.batch.plan import Rejection
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.hooks import PERMIT, REJECT
+from phalanx.scheduler.cycle.jobs import Job, SubJob
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.session import Session
 
 
 class GangPlugin:

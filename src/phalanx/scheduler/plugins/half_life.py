@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from phalanx.batch.accepted import NUMBER, Accepted
-from phalanx.batch.accounts import queue_accounts
-from phalanx.batch.arguments import Arguments, number
-from phalanx.batch.rows import Change
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import NUMBER, Accepted
+from phalanx.scheduler.cycle.accounts import queue_accounts
+from phalanx.scheduler.cycle.arguments import Arguments, number
+from phalanx.scheduler.cycle.rows import Change
+from phalanx.scheduler.cycle.session import Session
 
 
 def decayed(past: float, held: float, elapsed_s: float, half_life_s: float) -> float:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Rejection
-from phalanx.batch.rows import Change
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.rows import Change
+from phalanx.scheduler.cycle.session import Session
 
 _PLACED = (j.ALLOCATED, j.BINDING, j.BOUND, j.RUNNING, j.RELEASING, j.PIPELINED)
 _NAMED = 5

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from phalanx.batch.accepted import NUMBER, Accepted
-from phalanx.batch.amounts import Amount, Vector
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.hooks import ABSTAIN, REJECT
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Rejection
-from phalanx.batch.rows import Change
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import NUMBER, Accepted
+from phalanx.scheduler.cycle.amounts import Amount, Vector
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.hooks import ABSTAIN, REJECT
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.rows import Change
+from phalanx.scheduler.cycle.session import Session
 
 
 class Limits:

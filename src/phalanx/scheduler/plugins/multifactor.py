@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from phalanx.batch.accepted import DURATION, NUMBER, Accepted
-from phalanx.batch.arguments import Arguments, number, seconds
-from phalanx.batch.jobs import Job
-from phalanx.batch.plugin_parts.billing import ACCEPTS, terms_of
-from phalanx.batch.plugin_parts.users import Users
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import DURATION, NUMBER, Accepted
+from phalanx.scheduler.cycle.arguments import Arguments, number, seconds
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.plugin_parts.billing import ACCEPTS, terms_of
+from phalanx.scheduler.plugin_parts.users import Users
 
 MAX_AGE_S = 7 * 86400.0
 FACTORS = ("age", "fairshare", "size", "class")

@@ -16,14 +16,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted
-from phalanx.batch.amounts import PODS, Counts, Vector
-from phalanx.batch.arguments import Arguments, flag, text, whole, within
-from phalanx.batch.jobs import Job, SubJob, is_bound
-from phalanx.batch.rows import Ask, Change, Rows, Scorer, always, never
-from phalanx.batch.session import Session
-from phalanx.batch.specs import NetworkTopology
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted
+from phalanx.scheduler.cycle.amounts import PODS, Counts, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, flag, text, whole, within
+from phalanx.scheduler.cycle.jobs import Job, SubJob, is_bound
+from phalanx.scheduler.cycle.rows import Ask, Change, Rows, Scorer, always, never
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import NetworkTopology
 
 _EVICT = "evict"
 _MAX_TIERS = 100

@@ -16,15 +16,15 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from phalanx.batch.accepted import FLAG, Accepted
-from phalanx.batch.amounts import EPSILON, Flags, Vector
-from phalanx.batch.arguments import Arguments, flag, quantity
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import HOLDING
-from phalanx.batch.rows import Ask, Change, Filter, Rows, Scorer, always, never
-from phalanx.batch.session import Session
-from phalanx.batch.specs import GroupAffinity, QueueSpec
+from phalanx.scheduler.cycle.accepted import FLAG, Accepted
+from phalanx.scheduler.cycle.amounts import EPSILON, Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, flag, quantity
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import HOLDING
+from phalanx.scheduler.cycle.rows import Ask, Change, Filter, Rows, Scorer, always, never
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import GroupAffinity, QueueSpec
 
 LABEL = "volcano.sh/nodegroup-name"
 LIMITS = "volcano.sh/nodegroup-resource-limits"

@@ -18,16 +18,16 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from phalanx.batch.accepted import WHOLE, Accepted
-from phalanx.batch.amounts import CPU, MEMORY, Counts, Flags, Vector
-from phalanx.batch.arguments import Arguments, whole
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.matching import tolerates
-from phalanx.batch.plugin_parts.neighbours import Neighbours
-from phalanx.batch.rows import ALWAYS, NEVER, Ask, Rows, Scorer, never, touched
-from phalanx.batch.session import Session
-from phalanx.batch.specs import NodeSpec, Taint
+from phalanx.scheduler.cycle.accepted import WHOLE, Accepted
+from phalanx.scheduler.cycle.amounts import CPU, MEMORY, Counts, Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, whole
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.matching import tolerates
+from phalanx.scheduler.cycle.rows import ALWAYS, NEVER, Ask, Rows, Scorer, never, touched
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import NodeSpec, Taint
+from phalanx.scheduler.plugin_parts.neighbours import Neighbours
 
 _MIB = 1024 * 1024
 _MIN_BYTES, _MAX_BYTES = 23 * _MIB, 1000 * _MIB

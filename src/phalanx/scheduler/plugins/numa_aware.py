@@ -15,12 +15,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch.accepted import WHOLE, Accepted
-from phalanx.batch.amounts import CPU, MEMORY, PODS, Counts, Flags, Vector
-from phalanx.batch.arguments import Arguments, whole
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.rows import ALWAYS, NEVER, Ask, Change, Filter, Rows, Scorer
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import WHOLE, Accepted
+from phalanx.scheduler.cycle.amounts import CPU, MEMORY, PODS, Counts, Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, whole
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.rows import ALWAYS, NEVER, Ask, Change, Filter, Rows, Scorer
+from phalanx.scheduler.cycle.session import Session
 
 POLICY = "volcano.sh/numa-topology-policy"
 _STRICT = ("restricted", "single-numa-node")

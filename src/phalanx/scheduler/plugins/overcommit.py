@@ -11,14 +11,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch.accepted import NUMBER, Accepted
-from phalanx.batch.accounts import promised_to
-from phalanx.batch.amounts import over_requested
-from phalanx.batch.arguments import Arguments, number
-from phalanx.batch.hooks import PERMIT, REJECT
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Rejection
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import NUMBER, Accepted
+from phalanx.scheduler.cycle.accounts import promised_to
+from phalanx.scheduler.cycle.amounts import over_requested
+from phalanx.scheduler.cycle.arguments import Arguments, number
+from phalanx.scheduler.cycle.hooks import PERMIT, REJECT
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.session import Session
 
 _FACTOR = 1.2
 

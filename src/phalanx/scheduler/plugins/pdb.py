@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.arguments import Arguments, part_of
-from phalanx.batch.matching import meets
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.arguments import Arguments, part_of
+from phalanx.scheduler.cycle.matching import meets
+from phalanx.scheduler.cycle.session import Session
 
 
 class DisruptionBudgets:

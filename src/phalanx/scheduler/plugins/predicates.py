@@ -13,15 +13,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch.accepted import FLAG, FOREIGN, Accepted
-from phalanx.batch.amounts import PODS, Flags
-from phalanx.batch.arguments import Arguments, flag
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.matching import tolerates
-from phalanx.batch.plugin_parts.neighbours import Neighbours
-from phalanx.batch.rows import ALWAYS, NEVER, Ask, Filter, Rows, never, touched
-from phalanx.batch.session import Session
-from phalanx.batch.specs import Match, NodeSpec, Taint
+from phalanx.scheduler.cycle.accepted import FLAG, FOREIGN, Accepted
+from phalanx.scheduler.cycle.amounts import PODS, Flags
+from phalanx.scheduler.cycle.arguments import Arguments, flag
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.matching import tolerates
+from phalanx.scheduler.cycle.rows import ALWAYS, NEVER, Ask, Filter, Rows, never, touched
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import Match, NodeSpec, Taint
+from phalanx.scheduler.plugin_parts.neighbours import Neighbours
 
 _HARD = ("NoSchedule", "NoExecute")
 

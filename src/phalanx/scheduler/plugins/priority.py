@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.evictions import EvictionAsk
-from phalanx.batch.jobs import Job
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.evictions import EvictionAsk
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.session import Session
 
 
 class Priority:

@@ -12,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.accounts import queue_accounts
-from phalanx.batch.amounts import Amount, Vector, fits_how_often, over_requested
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.hooks import PERMIT, REJECT
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Rejection
-from phalanx.batch.plugin_parts.quotas import (
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.accounts import queue_accounts
+from phalanx.scheduler.cycle.amounts import Amount, Vector, fits_how_often, over_requested
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.hooks import PERMIT, REJECT
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.rows import Change
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.plugin_parts.quotas import (
     Holding,
     above,
     kept_on_trial,
@@ -29,8 +31,6 @@ from phalanx.batch.plugin_parts.quotas import (
     real_capabilities,
     set_aside,
 )
-from phalanx.batch.rows import Change
-from phalanx.batch.session import Session
 
 
 class Proportion:

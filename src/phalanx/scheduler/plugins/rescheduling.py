@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import DURATION, FOREIGN, NUMBER, Accepted, one_of
-from phalanx.batch.amounts import CPU, MEMORY
-from phalanx.batch.arguments import Arguments, number, seconds
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import DURATION, FOREIGN, NUMBER, Accepted, one_of
+from phalanx.scheduler.cycle.amounts import CPU, MEMORY
+from phalanx.scheduler.cycle.arguments import Arguments, number, seconds
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.session import Session
 
 _OF = (("cpu", CPU), ("memory", MEMORY))
 

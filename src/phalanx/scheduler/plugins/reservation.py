@@ -14,14 +14,14 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from phalanx.batch.accepted import WHOLE, Accepted
-from phalanx.batch.amounts import Counts, Flags, Vector
-from phalanx.batch.arguments import Arguments, whole
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Rejection
-from phalanx.batch.rows import Ask, Change, Filter, Rows, touched
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import WHOLE, Accepted
+from phalanx.scheduler.cycle.amounts import Counts, Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, whole
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.rows import Ask, Change, Filter, Rows, touched
+from phalanx.scheduler.cycle.session import Session
 
 PLANNER = "planner"
 """The name under which a planner is lent."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.hooks import PERMIT, REJECT
-from phalanx.batch.jobs import Job
-from phalanx.batch.plan import Rejection
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.hooks import PERMIT, REJECT
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.plan import Rejection
+from phalanx.scheduler.cycle.session import Session
 
 
 class ResourceQuota:

@@ -14,23 +14,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import FLAG, TEXT, WHOLE, Accepted, one_of
-from phalanx.batch.amounts import ALIASES, CPU, MEMORY, Counts, Flags, Vector
-from phalanx.batch.arguments import Arguments, flag, text, whole, within
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.jobs import Job
-from phalanx.batch.rows import Ask, Change, Filter, Indexes, Rows, Scorer, always, never
-from phalanx.batch.session import Session
-from phalanx.batch.specs import Match, NodeSpec
-from phalanx.policies.outcome import GPU_TYPE_RESOURCE
-from phalanx.policies.seeded import Seeded
-from phalanx.policies.selector.chain import Columns, select
-from phalanx.policies.selector.settings import (
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import FLAG, TEXT, WHOLE, Accepted, one_of
+from phalanx.scheduler.cycle.amounts import ALIASES, CPU, MEMORY, Counts, Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, flag, text, whole, within
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.rows import Ask, Change, Filter, Indexes, Rows, Scorer, always, never
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import Match, NodeSpec
+from phalanx.scheduler.devices.ports import LAST_PORT, Ports, common_ports
+from phalanx.scheduler.placement.outcome import GPU_TYPE_RESOURCE
+from phalanx.scheduler.placement.seeded import Seeded
+from phalanx.scheduler.placement.selector.chain import Columns, select
+from phalanx.scheduler.placement.selector.settings import (
     GPU_TYPE_LABEL,
     SelectorSettings,
 )
-from phalanx.resources.ports import LAST_PORT, Ports, common_ports
 
 GPU = ALIASES["gpu"]
 _TYPED = f"phalanx/{GPU_TYPE_RESOURCE}"

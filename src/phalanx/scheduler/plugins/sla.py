@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from phalanx.batch.accepted import DURATION, Accepted
-from phalanx.batch.arguments import Arguments, seconds
-from phalanx.batch.hooks import ABSTAIN, PERMIT
-from phalanx.batch.jobs import Job
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import DURATION, Accepted
+from phalanx.scheduler.cycle.arguments import Arguments, seconds
+from phalanx.scheduler.cycle.hooks import ABSTAIN, PERMIT
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.session import Session
 
 KEYS = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.jobs import Job
-from phalanx.batch.plugin_parts.service import Service, rank_jobs
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 
 
 class ShortestRemainingServiceFirst:

@@ -17,13 +17,13 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from phalanx.batch.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted, one_of
-from phalanx.batch.amounts import ALIASES, PODS, Flags, Vector
-from phalanx.batch.arguments import Arguments, flag, names, number, table, whole
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.rows import Ask, Filter, Rows, Scorer, never, touched
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import FLAG, NUMBER, TEXT, WHOLE, Accepted, one_of
+from phalanx.scheduler.cycle.amounts import ALIASES, PODS, Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, flag, names, number, table, whole
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.rows import Ask, Filter, Rows, Scorer, never, touched
+from phalanx.scheduler.cycle.session import Session
 
 TYPE = "volcano.sh/resource-strategy-scoring-type"
 WEIGHTS = "volcano.sh/resource-strategy-weight"

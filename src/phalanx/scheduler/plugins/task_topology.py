@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import WHOLE, Accepted
-from phalanx.batch.amounts import Vector
-from phalanx.batch.arguments import Arguments, whole
-from phalanx.batch.jobs import Job
-from phalanx.batch.plugin_parts.buckets import Bucket, Buckets, Wishes, wishes_of
-from phalanx.batch.rows import Ask, Change, Rows, Scorer, always
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import WHOLE, Accepted
+from phalanx.scheduler.cycle.amounts import Vector
+from phalanx.scheduler.cycle.arguments import Arguments, whole
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.rows import Ask, Change, Rows, Scorer, always
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.plugin_parts.buckets import Bucket, Buckets, Wishes, wishes_of
 
 
 class TaskTopology:

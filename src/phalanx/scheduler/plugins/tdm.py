@@ -14,14 +14,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import DURATION, HOURS, Accepted
-from phalanx.batch.amounts import Flags, Vector
-from phalanx.batch.arguments import Arguments, clock_minutes, part_of, seconds
-from phalanx.batch.hooks import PERMIT, REJECT
-from phalanx.batch.jobs import Job
-from phalanx.batch.rows import Ask, Filter, Rows, Scorer, never
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import DURATION, HOURS, Accepted
+from phalanx.scheduler.cycle.amounts import Flags, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, clock_minutes, part_of, seconds
+from phalanx.scheduler.cycle.hooks import PERMIT, REJECT
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.rows import Ask, Filter, Rows, Scorer, never
+from phalanx.scheduler.cycle.session import Session
 
 ZONE = "volcano.sh/revocable-zone"
 _DAY = 24 * 60

@@ -16,11 +16,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeGuard
 
-from phalanx.batch.accepted import Accepted, Kind
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.jobs import Job
-from phalanx.batch.plugin_parts.service import Service, rank_jobs
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle.accepted import Accepted, Kind
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 
 LIMITS = (3_250.0, 7_200.0)
 """GPU-seconds at which a job leaves the first and the second queue."""

@@ -17,14 +17,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import NUMBER, QUANTITY, WHOLE, Accepted
-from phalanx.batch.amounts import CPU, MEMORY, Vector
-from phalanx.batch.arguments import Arguments, number, quantity, table, whole, within
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.equivalence_class import EquivalenceClass
-from phalanx.batch.rows import Ask, Change, Filter, Indexes, Rows, Scorer, by_one, never
-from phalanx.batch.session import Session
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import NUMBER, QUANTITY, WHOLE, Accepted
+from phalanx.scheduler.cycle.amounts import CPU, MEMORY, Vector
+from phalanx.scheduler.cycle.arguments import Arguments, number, quantity, table, whole, within
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.rows import Ask, Change, Filter, Indexes, Rows, Scorer, by_one, never
+from phalanx.scheduler.cycle.session import Session
 
 FRESH_S = 300.0
 UNSEEN_S = 30.0

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from phalanx.batch import jobs as j
-from phalanx.batch.accepted import Accepted
-from phalanx.batch.arguments import Arguments
-from phalanx.batch.jobs import Job
-from phalanx.batch.session import Session
-from phalanx.batch.statement import Statement
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.statement import Statement
 
 
 class WholeGang:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from joblib.parallel import BACKENDS
 from phalanx.api.cluster import cluster_resources
 from phalanx.api.objects import put
 from phalanx.api.session import init, is_initialized
+from phalanx.runtime.engine import dialect
 from phalanx.util.executor import Executor
 
 SHARED_FROM_BYTES = 100_000
@@ -234,5 +234,5 @@ def _size_bytes(argument: Any) -> int:
 
 # Tasks import this module: calls of joblib inside of them find the backend by its name, too.
 BACKENDS.setdefault("phalanx", PhalanxBackend)
-if os.environ.get("PHALANX_COMPAT_RAY") == "1":
-    BACKENDS.setdefault("ray", PhalanxBackend)
+if (spoken := dialect.current()) is not None:
+    BACKENDS.setdefault(spoken.backend_of_joblib, PhalanxBackend)

@@ -38,6 +38,6 @@ def list_events(
     engine = present()
     if engine is not None and address in (None, "auto"):
         return Rows(engine.ask(ListEvents(query)).events)
-    from phalanx.engines.embedded.finding import ask_cluster
+    from phalanx.runtime.daemons.finding import ask_cluster
 
     return Rows(ask_cluster(address, ListEvents(query), timeout).events)

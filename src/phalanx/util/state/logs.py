@@ -107,7 +107,7 @@ def _ask(address: str | None, request: ReadProcessLog, timeout: float) -> LogPie
     engine = present()
     if engine is not None and address in (None, "auto"):
         return engine.ask(request)
-    from phalanx.engines.embedded.finding import ask_cluster
+    from phalanx.runtime.daemons.finding import ask_cluster
 
     return ask_cluster(address, request, timeout)
 

@@ -41,7 +41,7 @@ def answer(
     if engine is not None and address in (None, "auto"):
         found = engine.state(query)
     else:
-        from phalanx.engines.embedded.finding import ask_cluster
+        from phalanx.runtime.daemons.finding import ask_cluster
 
         found = ask_cluster(address, QueryState(query), query.timeout_s + _SLACK_S)
     if is_whole and found.silent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from tests.chaos.lost.arrays import LENGTH, Reader, add, fill
+from tests.system.chaos.lost.arrays import LENGTH, Reader, add, fill
 
 import phalanx
 from phalanx import exceptions as errors

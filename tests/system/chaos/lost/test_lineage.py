@@ -6,8 +6,8 @@ import os
 
 import numpy
 import pytest
-from tests.chaos.lost.arrays import LENGTH, add, fill, first
 from tests.polling import eventually
+from tests.system.chaos.lost.arrays import LENGTH, add, fill, first
 
 import phalanx
 from phalanx import exceptions as errors

@@ -8,7 +8,7 @@ import threading
 
 import numpy
 import pytest
-from tests.chaos.lost.arrays import LENGTH, Reader, add, fill, first
+from tests.system.chaos.lost.arrays import LENGTH, Reader, add, fill, first
 
 import phalanx
 from phalanx import exceptions as errors

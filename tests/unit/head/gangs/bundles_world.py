@@ -7,8 +7,8 @@ import random
 from typing import Any
 
 from tests.asking import ask
-from tests.head.making import make_control
 from tests.present import present
+from tests.unit.head.making import make_control
 
 from phalanx.head.control_plane import NOTHING_STORED
 from phalanx.head.nodes import HealthLimits
@@ -24,8 +24,8 @@ from phalanx.protocol.bundle_messages import (
 )
 from phalanx.protocol.cluster_messages import Join, NodeReport, ViewRow
 from phalanx.protocol.requests.gangs import CreateGang
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.storage.memory import MemoryDisk, MemoryShard
 from phalanx.storage.storage import Storage
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.asking import ask
-from tests.head.making import make_control
 from tests.present import present
+from tests.unit.head.making import make_control
 
 from phalanx.protocol.bundle_messages import (
     BundlesGone,

@@ -4,7 +4,7 @@ from."""
 from __future__ import annotations
 
 from tests.asking import ask
-from tests.head.making import make_control
+from tests.unit.head.making import make_control
 
 from phalanx.api.jobs import job_manifest
 from phalanx.head.control_plane import NOTHING_STORED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.head.making import make_control
+from tests.unit.head.making import make_control
 
 from phalanx.head.accounting.records import MAX_TEXT
 from phalanx.head.state_store import read_state

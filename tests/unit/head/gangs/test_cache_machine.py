@@ -12,10 +12,9 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.head.making import TestClock
+from tests.unit.head.making import TestClock
 
 from phalanx.api.jobs import job_manifest
-from phalanx.batch.cycle import run_cycle
 from phalanx.errors import PhalanxError
 from phalanx.head.gangs.cycle_times import CycleTimes
 from phalanx.head.gangs.member_states import HELD, PLACING
@@ -25,7 +24,8 @@ from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.bundle_messages import EndMember, MemberNews, StartMember
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ResizeJob
 from phalanx.protocol.requests.queues import CreateQueue, DeleteQueue, QueueFields, UpdateQueue
-from phalanx.sim.chaos.cache_check import differences
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx_research.chaos.cache_check import differences
 
 from .bundles_world import World
 

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.head.making import TestClock
+from tests.unit.head.making import TestClock
 
-from phalanx.batch.plan import Plan, Rejection
 from phalanx.cli.cycles import cycle_text, cycles_text
 from phalanx.errors import JobNotFoundError
 from phalanx.head.gangs.cycle_log import KEEP_CYCLES, NAMED, CycleLog
@@ -16,6 +15,7 @@ from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.observe.cycles import difference, verdicts
 from phalanx.protocol.requests.gangs import ListCycles
 from phalanx.protocol.requests.news import ListWaiting
+from phalanx.scheduler.cycle.plan import Plan, Rejection
 
 from .nodes_world import World
 from .test_what_people_see import settle

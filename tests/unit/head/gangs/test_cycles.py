@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 from tests.asking import ask
-from tests.head.making import make_control
 from tests.present import present
+from tests.unit.head.making import make_control
 
-from phalanx.batch.plugins.priority import Priority
 from phalanx.head.gangs.podgroups import PodGroups
 from phalanx.head.gangs.reservations import GangReservations
 from phalanx.protocol.bundle_messages import Committed, PrepareBundles, Prepared
 from phalanx.protocol.cluster_messages import NodeReport, ViewRow
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain
+from phalanx.scheduler.plugins.priority import Priority
 
 PREFIX = bytes(6)
 

@@ -13,11 +13,11 @@ from phalanx.errors import PhalanxError
 from phalanx.head.gangs.pictures import Pictures
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Timing
-from phalanx.plan.planner import Planner
 from phalanx.protocol.bundle_messages import MemberNews
 from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields
-from phalanx.sim.chaos.cache_check import differences
+from phalanx.scheduler.forecast.planner import Planner
+from phalanx_research.chaos.cache_check import differences
 
 from .test_cache_machine import JobWorld
 

@@ -11,8 +11,6 @@ import msgspec
 import pytest
 from tests.command_starting import start_command
 
-from phalanx.engines.processes import job_files
-from phalanx.engines.processes.job_files import JobDirectories
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, JobMembers
@@ -27,8 +25,10 @@ from phalanx.protocol.bundle_messages import (
     StartMember,
     WarnMember,
 )
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.sets import ResourceSet
+from phalanx.runtime.os import job_files
+from phalanx.runtime.os.job_files import JobDirectories
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
 
 GROUP = bytes(18)
 

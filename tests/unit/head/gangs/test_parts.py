@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from phalanx.batch.specs import QueueSpec
 from phalanx.head.gangs.cycle_window import WINDOW, CycleWindow
 from phalanx.head.gangs.feasibility import most_members, why_none
 from phalanx.head.gangs.gang import Gang, Member
@@ -21,6 +20,7 @@ from phalanx.head.jobs.environment import member_setup
 from phalanx.head.jobs.places import MemberPlace, PlacedGang
 from phalanx.head.queues.deserved import with_deserved
 from phalanx.model.jobs.spec import JobSpec, TaskGroup
+from phalanx.scheduler.cycle.specs import QueueSpec
 
 from .checking import faults, left
 
@@ -254,11 +254,11 @@ def test_what_is_read_in_while_idle_is_all_that_the_first_job_needs():
 import sys
 from phalanx.api.job import Job
 from phalanx.api.jobs import job_manifest
-from phalanx.engines.embedded.head.warming import Warming
+from phalanx.runtime.head.warming import Warming
 from phalanx.protocol.requests.jobs import ApplyManifests
 sys.path.insert(0, sys.argv[1])
 from tests.asking import ask
-from tests.gangs.test_cycles import World
+from tests.unit.head.gangs.test_cycles import World
 world = World()
 job = job_manifest(Job("true", working_dir="/").spec())
 warming = Warming()
@@ -269,7 +269,7 @@ ask(world.shell, ApplyManifests([job]))
 assert len(world.round()) == 1
 print(sorted(set(sys.modules) - before))
 """
-    tests = str(Path(__file__).parents[2])
+    tests = str(Path(__file__).parents[4])
     done = subprocess.run(
         [sys.executable, "-c", program, tests], capture_output=True, text=True, check=False
     )

@@ -9,7 +9,7 @@ from phalanx.api.jobs import job_manifest, manifest_objects
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.jobs import ApplyManifests
-from phalanx.sim.chaos.cache_check import differences
+from phalanx_research.chaos.cache_check import differences
 
 from .head_world import World
 from .nodes_world import StoredWorld

@@ -30,7 +30,7 @@ from phalanx.head.gangs.member_states import (
 from phalanx.head.groups.give_backs import Ending
 from phalanx.model.lifecycle import IllegalTransition
 from phalanx.protocol.bundle_messages import CommitBundles, GiveBackBundles
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
 
 from .bundles_world import World
 from .test_parts import gang as plain_gang

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.batch.registry import BUILT_IN
 from phalanx.errors import JobCommandError
 from phalanx.head.gangs.rules import MAX_BYTES, MAX_VALUES
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Timing
 from phalanx.protocol.requests.gangs import Explain, GetRules, SetRules
 from phalanx.protocol.requests.jobs import ListJobs
+from phalanx.scheduler.cycle.registry import BUILT_IN
 
 from .nodes_world import StoredWorld, World
 from .test_what_people_see import settle
@@ -87,7 +87,7 @@ def test_rules_by_which_a_cycle_fails_are_refused(monkeypatch):
     def broken(self, session):
         raise ZeroDivisionError("a plugin's defect")
 
-    monkeypatch.setattr("phalanx.batch.plugins.reservation.Reservation.open", broken)
+    monkeypatch.setattr("phalanx.scheduler.plugins.reservation.Reservation.open", broken)
     with pytest.raises(JobCommandError, match="a cycle by these rules fails: ZeroDivisionError"):
         world.ask(SetRules(PROMISING, "own.yaml"))
     settle(world)
@@ -133,7 +133,7 @@ def test_rules_that_cannot_be_read_any_more_are_kept_and_not_gone_by(monkeypatch
     world.ask(SetRules(PROMISING, "own.yaml"))
     world.write()
     caught: list[Exception] = []
-    monkeypatch.setattr("tests.head.making.raise_defect", caught.append)
+    monkeypatch.setattr("tests.unit.head.making.raise_defect", caught.append)
     monkeypatch.delitem(BUILT_IN, "reservation")
     world.restart()
     rules = world.ask(GetRules())

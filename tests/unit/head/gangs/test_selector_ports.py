@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from phalanx.batch.registry import known_plugins
 from phalanx.head.gangs.cycles import configuration
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.member_states import HELD
 from phalanx.head.gangs.offered_ports import OfferedPorts
 from phalanx.head.gangs.refusals import Refusals
 from phalanx.head.gangs.rendezvous import Rendezvous
-from phalanx.policies.placement_policy import read_placement_policy
-from phalanx.policies.selector.tried import FORGOTTEN_AFTER_S
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.placement_policy import read_placement_policy
+from phalanx.scheduler.placement.selector.tried import FORGOTTEN_AFTER_S
 
 PORTS = {"a": "3000-3005", "b": "3004-3009", "c": "3004-3006,4000-4999", "d": "5000"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.gangs.test_members_on_node import GROUP, Node
+from tests.unit.head.gangs.test_members_on_node import GROUP, Node
 
 from phalanx.node.job_members import MAX_STEPS
 from phalanx.protocol.bundle_messages import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.head.jobs.shell import Shell
+from tests.unit.head.jobs.shell import Shell
 
 ONE = (
     "queue: lab, minAvailable: 1, tasks: [{name: a, replicas: 1, template: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.head.jobs.shell import J, Shell
+from tests.unit.head.jobs.shell import J, Shell
 
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.lifecycle import JobTable

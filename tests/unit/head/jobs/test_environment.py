@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
-from tests.head.jobs.shell import Shell, job_spec
+from tests.unit.head.jobs.shell import Shell, job_spec
 
 from phalanx.head.jobs.environment import (
     expand,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 from tests.effort import examples
-from tests.head.jobs.shell import job_spec
+from tests.unit.head.jobs.shell import job_spec
 
-from phalanx.batch.specs import QueueSpec
 from phalanx.head.jobs import crons, flows
 from phalanx.head.queues.table import QueueRecord, QueueTable
 from phalanx.manifests.cron import parse_schedule
@@ -22,6 +21,7 @@ from phalanx.manifests.reading import read_checked
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import CronRecord, FlowRecord, JobCommandError
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, Step
+from phalanx.scheduler.cycle.specs import QueueSpec
 
 F, C = "default/f", "default/c"
 
@@ -179,7 +179,7 @@ def test_a_template_is_changed_by_its_step():
 
 
 def clock(text: str) -> float:
-    return datetime.fromisoformat(f"2026-11-21 {text}").replace(tzinfo=timezone.utc).timestamp()
+    return datetime.fromisoformat(f"2026-11-21 {text}").replace(tzinfo=UTC).timestamp()
 
 
 class Cron:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.gangs.head_world import World as OneNode
+from tests.unit.head.gangs.head_world import World as OneNode
 
 from phalanx.api.jobs import job_manifest
 from phalanx.errors import JobCommandError

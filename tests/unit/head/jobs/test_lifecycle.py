@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.head.jobs.shell import J, Shell, job_spec
+from tests.unit.head.jobs.shell import J, Shell, job_spec
 
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.judging import gang_minimum
@@ -380,7 +380,7 @@ def test_a_job_goes_on_after_a_restart_of_the_store(state):
 
 EXAMPLES = [
     manifest.spec
-    for file in sorted((Path(__file__).parents[3] / "examples" / "jobs").glob("*.yaml"))
+    for file in sorted((Path(__file__).parents[4] / "examples" / "jobs").glob("*.yaml"))
     for manifest in read_checked(file.read_text())[0]
     if manifest.kind == "Job"
 ]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.batch.specs import PodGroupSpec
 from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
+from phalanx.scheduler.cycle.specs import PodGroupSpec
 
 
 def job(name: str, command: str = "train", **other: object) -> JobRecord:

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 from tests.effort import examples
-from tests.head.jobs.shell import J, Shell
+from tests.unit.head.jobs.shell import J, Shell
 
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs import judging, time_limits

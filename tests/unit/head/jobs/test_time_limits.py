@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 from tests.effort import examples
-from tests.head.jobs.shell import J, Shell, job_spec
+from tests.unit.head.jobs.shell import J, Shell, job_spec
 
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.admission import check_moments, with_queue_times

@@ -26,10 +26,10 @@ from typing import Any
 
 import yaml
 
-from phalanx.batch.reading import read_snapshots
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.replay import Outcome, replay
-from phalanx.plan.planner import lent
+from phalanx.scheduler.cycle.reading import read_snapshots
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.replay import Outcome, replay
+from phalanx.scheduler.forecast.planner import lent
 
 UNITS = {"c": ("cpu", 1.0), "m": ("cpu", 1e-3), "G": ("memory", 1e9), "Gi": ("memory", 2.0**30)}
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(c|m|Gi|G|[a-z][A-Za-z0-9./_:-]*)$")

@@ -8,15 +8,15 @@ from functools import cache
 from typing import Any
 
 import pytest
-from tests.batch.lines import cases, replay_text
-from tests.batch.test_tables import CASES, snapshot_of, written
+from tests.unit.scheduler.cycle.lines import cases, replay_text
+from tests.unit.scheduler.cycle.test_tables import CASES, snapshot_of, written
 
-from phalanx.batch.accepted import FOREIGN, Accepted, Kind
-from phalanx.batch.aftermath import after
-from phalanx.batch.config import ACTIONS
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.registry import BUILT_IN, known_plugins
 from phalanx.errors import BatchFileError
+from phalanx.scheduler.cycle.accepted import FOREIGN, Accepted, Kind
+from phalanx.scheduler.cycle.aftermath import after
+from phalanx.scheduler.cycle.config import ACTIONS
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.registry import BUILT_IN, known_plugins
 
 Path = tuple[str, ...]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
-from phalanx.batch import benchmark
-from phalanx.batch.cycle import run_cycle
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx_benchmarks import deciding_cycles as benchmark
 
 
 def test_every_measure_once_a_size() -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from phalanx.batch.config import parse_volcano
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.plan import Plan
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.session import CHOICES
-from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
+from phalanx.scheduler.cycle.config import parse_volcano
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.plan import Plan
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.session import CHOICES
+from phalanx.scheduler.cycle.specs import (
+    NodeSpec,
+    PodGroupSpec,
+    QueueSpec,
+    Shape,
+    Snapshot,
+    TaskSpec,
+)
 
 RULES = """
 actions: "allocate"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.batch.config import CHART_YAML, parse_volcano
-from phalanx.batch.registry import known_plugins
 from phalanx.errors import BatchFileError
+from phalanx.scheduler.cycle.config import CHART_YAML, parse_volcano
+from phalanx.scheduler.cycle.registry import known_plugins
 
 KNOWN = known_plugins()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.batch.lines import cases
-from tests.batch.test_tables import snapshot_of
+from tests.unit.scheduler.cycle.lines import cases
+from tests.unit.scheduler.cycle.test_tables import snapshot_of
 
-from phalanx.batch.aftermath import after
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.plugins.half_life import decayed
+from phalanx.scheduler.cycle.aftermath import after
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.plugins.half_life import decayed
 
 ROOM = """
 node n 1c 1G

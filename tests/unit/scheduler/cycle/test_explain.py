@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.batch.lines import cases
-from tests.batch.test_tables import CASES, snapshot_of
+from tests.unit.scheduler.cycle.lines import cases
+from tests.unit.scheduler.cycle.test_tables import CASES, snapshot_of
 
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.explain import REASONS, sentence
-from phalanx.batch.remedies import REMEDIES
-from phalanx.plan.planner import lent
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.explain import REASONS, sentence
+from phalanx.scheduler.cycle.remedies import REMEDIES
+from phalanx.scheduler.forecast.planner import lent
 
 TABLE = """
 use allocate | predicates

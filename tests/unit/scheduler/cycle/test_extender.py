@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.batch.lines import cases
-from tests.batch.test_tables import snapshot_of
+from tests.unit.scheduler.cycle.lines import cases
+from tests.unit.scheduler.cycle.test_tables import snapshot_of
 
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.plan import Plan
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.plan import Plan
 
 WANTS = "extender.predicateVerb=filter; extender.prioritizeVerb=rank"
 TABLE = f"""

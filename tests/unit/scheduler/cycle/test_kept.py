@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from tests.effort import examples
 
-from phalanx.batch import jobs as j
-from phalanx.batch import kept as module
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.config import parse_volcano
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.kept import KeptCluster, NotPatchableError, Standing
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.session import Session
-from phalanx.batch.specs import (
+from phalanx.head.gangs.cycles import configuration
+from phalanx.model.garbage import uncollected
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle import kept as module
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.config import parse_volcano
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.kept import KeptCluster, NotPatchableError, Standing
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import (
     HyperNodeSpec,
     NetworkTopology,
     NodeSpec,
@@ -32,8 +34,6 @@ from phalanx.batch.specs import (
     Snapshot,
     TaskSpec,
 )
-from phalanx.head.gangs.cycles import configuration
-from phalanx.model.garbage import uncollected
 
 CONFIG = parse_volcano(
     """

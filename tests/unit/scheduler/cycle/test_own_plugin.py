@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.batch.lines import cases
-from tests.batch.test_tables import snapshot_of
 from tests.docs.programs import programs_in
+from tests.unit.scheduler.cycle.lines import cases
+from tests.unit.scheduler.cycle.test_tables import snapshot_of
 
-from phalanx.batch import registry
-from phalanx.batch.cycle import run_cycle
+from phalanx.scheduler.cycle import registry
+from phalanx.scheduler.cycle.cycle import run_cycle
 
 PAGE = "docs/batch.md"
 TABLE = """
@@ -48,7 +48,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     dist = tmp_path / "quiet_example-1.dist-info"
     dist.mkdir()
     (dist / "METADATA").write_text("Metadata-Version: 2.1\nName: quiet-example\nVersion: 1\n")
-    (dist / "entry_points.txt").write_text("[phalanx.batch.plugins]\nquiet = quiet_example:Quiet\n")
+    (dist / "entry_points.txt").write_text(
+        "[phalanx.scheduler.plugins]\nquiet = quiet_example:Quiet\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     registry._outside.cache_clear()
     yield module

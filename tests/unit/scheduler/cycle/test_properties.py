@@ -11,13 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from phalanx.batch import jobs as j
-from phalanx.batch.config import Configuration, PluginOption
-from phalanx.batch.cycle import decide, run_cycle
-from phalanx.batch.registry import make_plugin
-from phalanx.batch.session import Session
-from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
-from phalanx.batch.statement import Statement
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.config import Configuration, PluginOption
+from phalanx.scheduler.cycle.cycle import decide, run_cycle
+from phalanx.scheduler.cycle.registry import make_plugin
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import (
+    NodeSpec,
+    PodGroupSpec,
+    QueueSpec,
+    Shape,
+    Snapshot,
+    TaskSpec,
+)
+from phalanx.scheduler.cycle.statement import Statement
 
 FIRST = ("priority", "gang", "conformance")
 QUOTA = st.sampled_from(["proportion", "capacity"])

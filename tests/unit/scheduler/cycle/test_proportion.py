@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from phalanx.batch.cluster import Cluster
-from phalanx.batch.config import CHART_YAML, parse_volcano
-from phalanx.batch.plugins.proportion import Proportion
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.config import CHART_YAML, parse_volcano
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import (
+    NodeSpec,
+    PodGroupSpec,
+    QueueSpec,
+    Shape,
+    Snapshot,
+    TaskSpec,
+)
+from phalanx.scheduler.plugins.proportion import Proportion
 
 CHART = parse_volcano(CHART_YAML, known_plugins())
 WANTED = (21.0, 1.0, 8.0, 0.3, 2.5, 21.0, 8.0, 2.5, 13.0)

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.batch.lines import cases, replay_text
-from tests.batch.test_tables import CASES, snapshot_of, written
+from tests.unit.scheduler.cycle.lines import cases, replay_text
+from tests.unit.scheduler.cycle.test_tables import CASES, snapshot_of, written
 
-from phalanx.batch.reading import FORMAT, read_snapshots
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import Snapshot
-from phalanx.batch.writing import as_data
 from phalanx.cli.snapshots import replay_file
 from phalanx.errors import BatchFileError
+from phalanx.scheduler.cycle.reading import FORMAT, read_snapshots
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import Snapshot
+from phalanx.scheduler.cycle.writing import as_data
 
 TWO_CYCLES = """
 use allocate, preempt | priority, gang(on=[jobReady, jobPipelined]) | predicates, nodeorder

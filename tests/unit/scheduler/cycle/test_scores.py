@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.batch.lines import cases
-from tests.batch.test_tables import snapshot_of
+from tests.unit.scheduler.cycle.lines import cases
+from tests.unit.scheduler.cycle.test_tables import snapshot_of
 
-from phalanx.batch.registry import make_plugin
-from phalanx.batch.rows import Rows
-from phalanx.batch.session import Session
-from phalanx.batch.specs import Snapshot
+from phalanx.scheduler.cycle.registry import make_plugin
+from phalanx.scheduler.cycle.rows import Rows
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import Snapshot
 
 CASES = cases((Path(__file__).parent / "scores.txt").read_text())
 

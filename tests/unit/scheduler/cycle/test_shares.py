@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from phalanx.batch.plugin_parts.fair_tree import Member, level_fairshares, standings
-from phalanx.batch.plugin_parts.past_use import Use, accrued
-from phalanx.batch.reading import read_snapshots
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.writing import as_data
 from phalanx.errors import BatchFileError
+from phalanx.scheduler.cycle.reading import read_snapshots
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.writing import as_data
+from phalanx.scheduler.plugin_parts.fair_tree import Member, level_fairshares, standings
+from phalanx.scheduler.plugin_parts.past_use import Use, accrued
 
 TIMES = st.floats(0, 1e6)
 HALF_LIVES = st.floats(60, 1e7)

@@ -6,11 +6,11 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from tests.batch.lines import cases
-from tests.batch.test_tables import snapshot_of
+from tests.unit.scheduler.cycle.lines import cases
+from tests.unit.scheduler.cycle.test_tables import snapshot_of
 
-from phalanx.batch.replay import replay
-from phalanx.plan.inquiry import explain_snapshot
+from phalanx.scheduler.cycle.replay import replay
+from phalanx.scheduler.forecast.inquiry import explain_snapshot
 
 MAX_BYTES = 16 * 2**20
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.batch.lines import cases, replay_text
+from tests.unit.scheduler.cycle.lines import cases, replay_text
 
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.reading import read_snapshots
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import Snapshot
-from phalanx.plan.planner import lent
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.reading import read_snapshots
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import Snapshot
+from phalanx.scheduler.forecast.planner import lent
 
 TABLES = sorted((Path(__file__).parent / "tables").glob("*.txt"))
 CASES = [

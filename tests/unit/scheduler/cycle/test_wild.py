@@ -8,16 +8,16 @@ from typing import Any
 import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.batch.lines import replay_text
 from tests.effort import examples
+from tests.unit.scheduler.cycle.lines import replay_text
 
-from phalanx.batch.accepted import Accepted, Kind
-from phalanx.batch.config import ACTIONS, SWITCHES
-from phalanx.batch.reading import read_snapshots
-from phalanx.batch.registry import BUILT_IN, known_plugins
-from phalanx.batch.writing import as_data
 from phalanx.errors import BatchFileError
-from phalanx.plan.inquiry import explain_snapshot
+from phalanx.scheduler.cycle.accepted import Accepted, Kind
+from phalanx.scheduler.cycle.config import ACTIONS, SWITCHES
+from phalanx.scheduler.cycle.reading import read_snapshots
+from phalanx.scheduler.cycle.registry import BUILT_IN, known_plugins
+from phalanx.scheduler.cycle.writing import as_data
+from phalanx.scheduler.forecast.inquiry import explain_snapshot
 
 VALUES: list[Any] = [
     -3, -1, 0, 1, 2, 10, 200, 0.5, 1.2, 1e12, True, False, "", "10m", "600", "x", "1Gi",

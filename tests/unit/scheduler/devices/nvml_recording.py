@@ -1,6 +1,6 @@
 """What a real driver answers to what we ask it, written down, and a driver that answers the same.
 
-    python -m tests.resources.nvml_recording > answers.json
+    python -m tests.unit.scheduler.devices.nvml_recording > answers.json
 
 A recording is JSON: `answers` lists under each call, `NAME(ARGUMENTS)`, what it gave, one for each
 time it was made; `{"raises": 3}` is an NVMLError of that value. Devices are numbers.
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from phalanx.engines.detection import detect_gpus
-from phalanx.engines.devices.nvml import NvmlReader
+from phalanx.runtime.devices.nvml import NvmlReader
+from phalanx.runtime.os.detection import detect_gpus
 
 _HANDLE = "nvmlDeviceGetHandleByIndex"
 

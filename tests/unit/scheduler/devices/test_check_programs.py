@@ -9,8 +9,8 @@ import pytest
 from tests.polling import eventually
 from tests.present import present
 
-from phalanx.engines.processes.check_programs import CheckCommands
 from phalanx.node.checks import Exit
+from phalanx.runtime.os.check_programs import CheckCommands
 
 
 def run(tmp_path: Path, command: str, kills: bool = False) -> Exit:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from phalanx.engines.detection import (
+from phalanx.runtime.os.detection import (
     Detected,
     DetectedGpu,
     cpu_count,
@@ -17,7 +17,7 @@ from phalanx.engines.detection import (
     memory_bytes,
     visible_numbers,
 )
-from phalanx.engines.node_amounts import node_amounts
+from phalanx.runtime.os.node_amounts import node_amounts
 
 
 class FakeDriver:
@@ -200,7 +200,7 @@ def test_this_very_machine() -> None:
 def test_a_node_is_labelled_with_the_model_of_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = DetectedGpu(number=0, model="H100", product="NVIDIA H100 80GB HBM3")
     found = Detected(cpus=1, memory_bytes=1 << 30, gpus=(gpu,))
-    monkeypatch.setattr("phalanx.engines.detection.detect", lambda: found)
+    monkeypatch.setattr("phalanx.runtime.os.detection.detect", lambda: found)
     labels = node_amounts().labels
     assert labels["ray.io/accelerator-type"] == "H100"
     assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"

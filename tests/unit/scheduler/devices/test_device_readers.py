@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 import pytest
 
-from phalanx.engines.devices.ancestry import ancestors
-from phalanx.engines.devices.nvml import NvmlReader
-from phalanx.engines.devices.opening import open_reader
-from phalanx.engines.devices.reader import DeviceReader, NoDevicesError
-from phalanx.engines.devices.recorded import RecordedReader
+from phalanx.runtime.devices.ancestry import ancestors
+from phalanx.runtime.devices.nvml import NvmlReader
+from phalanx.runtime.devices.opening import open_reader
+from phalanx.runtime.devices.reader import DeviceReader, NoDevicesError
+from phalanx.runtime.devices.recorded import RecordedReader
 
 LOST, NOT_SUPPORTED, TIMED_OUT = 15, 3, 10
 

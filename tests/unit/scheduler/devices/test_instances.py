@@ -9,11 +9,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.effort import examples
 from tests.present import present
 
-from phalanx.resources.devices import LowestIndex, take
-from phalanx.resources.instances import IMPLICIT_PREFIX, Allocation, NodeResources
-from phalanx.resources.machines import machine
-from phalanx.resources.quantities import SCALE, to_units
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.devices import LowestIndex, take
+from phalanx.scheduler.devices.instances import IMPLICIT_PREFIX, Allocation, NodeResources
+from phalanx.scheduler.devices.machines import machine
+from phalanx.scheduler.devices.quantities import SCALE, to_units
+from phalanx.scheduler.devices.sets import ResourceSet
 
 from .test_sets import resources
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from phalanx.resources.machines import known_machines, machine
-from phalanx.resources.topology import Topology, link_weight
+from phalanx.scheduler.devices.machines import known_machines, machine
+from phalanx.scheduler.devices.topology import Topology, link_weight
 
 Devices = tuple[int, ...]
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.resources.ports import Ports, common_ports, parse_ports, pick_ports, settle_ports
+from phalanx.scheduler.devices.ports import (
+    Ports,
+    common_ports,
+    parse_ports,
+    pick_ports,
+    settle_ports,
+)
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: (pair[0], sum(pair))),

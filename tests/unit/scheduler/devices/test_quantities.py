@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.resources.quantities import SCALE, from_units, to_units
+from phalanx.scheduler.devices.quantities import SCALE, from_units, to_units
 
 
 @pytest.mark.parametrize(

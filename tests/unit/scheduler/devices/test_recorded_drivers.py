@@ -8,14 +8,14 @@ from typing import Any
 
 import pynvml
 import pytest
-from tests.resources.nvml_recording import RecordedDriver
-from tests.resources.test_detection import FakeDriver
-from tests.resources.test_device_readers import NvmlMachine
+from tests.unit.scheduler.devices.nvml_recording import RecordedDriver
+from tests.unit.scheduler.devices.test_detection import FakeDriver
+from tests.unit.scheduler.devices.test_device_readers import NvmlMachine
 
-from phalanx.engines.detection import detect_gpus
-from phalanx.engines.devices.nvml import NvmlReader
 from phalanx.observe.device_health import OK, WELL, HealthMachine
 from phalanx.observe.devices import DeviceProcess
+from phalanx.runtime.devices.nvml import NvmlReader
+from phalanx.runtime.os.detection import detect_gpus
 
 H100 = json.loads(Path(__file__).with_name("recordings").joinpath("h100.json").read_text())
 MIB = 1 << 20

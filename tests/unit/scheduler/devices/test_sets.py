@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 NAMES = st.sampled_from(["CPU", "GPU", "memory", "custom"])
 SETS = st.dictionaries(NAMES, st.integers(0, 50_000)).map(ResourceSet)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.resources.topology import from_rows, parse_topo
+from phalanx.scheduler.devices.topology import from_rows, parse_topo
 
 BRIDGED = """
 \x1b[4m\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m

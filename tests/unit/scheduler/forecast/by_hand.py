@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from phalanx.batch.aftermath import after
-from phalanx.batch.cycle import run_cycle
-from phalanx.batch.specs import PodGroupSpec, Snapshot
-from phalanx.plan.planner import lent
+from phalanx.scheduler.cycle.aftermath import after
+from phalanx.scheduler.cycle.cycle import run_cycle
+from phalanx.scheduler.cycle.specs import PodGroupSpec, Snapshot
+from phalanx.scheduler.forecast.planner import lent
 
 
 def run_on(

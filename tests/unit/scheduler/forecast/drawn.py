@@ -6,16 +6,23 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.batch.config import Configuration, parse_volcano
-from phalanx.batch.plugins.reservation import PLANNER
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.session import Session
-from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
 from phalanx.model.rows.plan import TimePlan
-from phalanx.plan.cycle_promises import CyclePromises
-from phalanx.plan.planner import Planner
-from phalanx.sim.timed import Job, Part, Result, Rules, machine, simulate
-from phalanx.sim.timed.workload import GPU
+from phalanx.scheduler.cycle.config import Configuration, parse_volcano
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import (
+    NodeSpec,
+    PodGroupSpec,
+    QueueSpec,
+    Shape,
+    Snapshot,
+    TaskSpec,
+)
+from phalanx.scheduler.forecast.cycle_promises import CyclePromises
+from phalanx.scheduler.forecast.planner import Planner
+from phalanx.scheduler.plugins.reservation import PLANNER
+from phalanx_research.timed import Job, Part, Result, Rules, machine, simulate
+from phalanx_research.timed.workload import GPU
 
 KEEPING = """\
 actions: "allocate"

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 
 import msgspec
 import numpy as np
-from tests.plan import drawn
+from tests.unit.scheduler.forecast import drawn
 
-from phalanx.batch.amounts import Vector
-from phalanx.batch.plugins.reservation import PLANNER
-from phalanx.batch.session import Session
-from phalanx.plan.planner import Planner
-from phalanx.plan.run_times import RUNS, LearntRunTimes
-from phalanx.plan.track_record import ENOUGH, KEPT, SHORTEST_S, Told, TrackRecord
-from phalanx.sim.timed import Rules, simulate
+from phalanx.scheduler.cycle.amounts import Vector
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.forecast.planner import Planner
+from phalanx.scheduler.forecast.run_times import RUNS, LearntRunTimes
+from phalanx.scheduler.forecast.track_record import ENOUGH, KEPT, SHORTEST_S, Told, TrackRecord
+from phalanx.scheduler.plugins.reservation import PLANNER
+from phalanx_research.timed import Rules, simulate
 
 MEDIANS_S = (60.0, 300.0, 1_200.0)
 SPREAD = 0.5

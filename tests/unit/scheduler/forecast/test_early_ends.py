@@ -7,10 +7,10 @@ import random
 import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.plan.by_hand import run_on
-from tests.plan.drawn import KEEPING, Listened, drawn_snapshot, keeping
+from tests.unit.scheduler.forecast.by_hand import run_on
+from tests.unit.scheduler.forecast.drawn import KEEPING, Listened, drawn_snapshot, keeping
 
-from phalanx.batch.specs import Snapshot
+from phalanx.scheduler.cycle.specs import Snapshot
 
 
 def elastic_no_more(snapshot: Snapshot, config: str = KEEPING) -> Snapshot:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from msgspec import UNSET
-from tests.batch.lines import cases
-from tests.batch.test_tables import snapshot_of, written
+from tests.unit.scheduler.cycle.lines import cases
+from tests.unit.scheduler.cycle.test_tables import snapshot_of, written
 
 from phalanx.cli.snapshots import explain_file
 from phalanx.model.rows.explanation import ExpectedStart
-from phalanx.plan.inquiry import explain_snapshot
+from phalanx.scheduler.forecast.inquiry import explain_snapshot
 
 STARTS = """
 use allocate | priority, gang | predicates, proportion

@@ -8,17 +8,24 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.plan.by_hand import run_on
-from tests.plan.drawn import KEEPING, drawn_snapshot, keeping, simulated
-from tests.plan.test_early_ends import elastic_no_more
+from tests.unit.scheduler.forecast.by_hand import run_on
+from tests.unit.scheduler.forecast.drawn import KEEPING, drawn_snapshot, keeping, simulated
+from tests.unit.scheduler.forecast.test_early_ends import elastic_no_more
 
-from phalanx.batch.cycle import decide
-from phalanx.batch.session import Session
-from phalanx.batch.specs import NodeSpec, PodGroupSpec, QueueSpec, Shape, Snapshot, TaskSpec
-from phalanx.plan.cycle_promises import CyclePromises
-from phalanx.plan.foreseen import Foreseen
-from phalanx.plan.planner import Planner
-from phalanx.plan.promised import PromiseRow
+from phalanx.scheduler.cycle.cycle import decide
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.cycle.specs import (
+    NodeSpec,
+    PodGroupSpec,
+    QueueSpec,
+    Shape,
+    Snapshot,
+    TaskSpec,
+)
+from phalanx.scheduler.forecast.cycle_promises import CyclePromises
+from phalanx.scheduler.forecast.foreseen import Foreseen
+from phalanx.scheduler.forecast.planner import Planner
+from phalanx.scheduler.forecast.promised import PromiseRow
 
 SEEDS = st.integers(0, 1 << 32)
 

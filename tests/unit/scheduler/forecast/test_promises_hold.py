@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.plan.drawn import Listened, simulated
+from tests.unit.scheduler.forecast.drawn import Listened, simulated
 
 QUICK, ALL, EACH = 20, 200, 5
 

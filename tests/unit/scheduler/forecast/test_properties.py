@@ -7,13 +7,13 @@ import random
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.plan.drawn import drawn_snapshot
+from tests.unit.scheduler.forecast.drawn import drawn_snapshot
 
-from phalanx.batch.cycle import decide
-from phalanx.batch.specs import Snapshot
 from phalanx.model.rows.plan import Place, TimePlan
-from phalanx.plan.planner import Planner
-from phalanx.sim.timed.workload import GPU
+from phalanx.scheduler.cycle.cycle import decide
+from phalanx.scheduler.cycle.specs import Snapshot
+from phalanx.scheduler.forecast.planner import Planner
+from phalanx_research.timed.workload import GPU
 
 SEEDS = st.integers(0, 1 << 32)
 FOR_EVER = 1e12

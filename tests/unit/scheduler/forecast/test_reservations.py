@@ -8,14 +8,14 @@ import random
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.plan.drawn import drawn_snapshot, jobs, keeping, machines, queues
+from tests.unit.scheduler.forecast.drawn import drawn_snapshot, jobs, keeping, machines, queues
 
-from phalanx.batch.aftermath import after
-from phalanx.batch.config import Configuration
-from phalanx.batch.cycle import decide, run_cycle
-from phalanx.batch.reading import read_snapshots
-from phalanx.batch.registry import known_plugins
-from phalanx.batch.specs import (
+from phalanx.scheduler.cycle.aftermath import after
+from phalanx.scheduler.cycle.config import Configuration
+from phalanx.scheduler.cycle.cycle import decide, run_cycle
+from phalanx.scheduler.cycle.reading import read_snapshots
+from phalanx.scheduler.cycle.registry import known_plugins
+from phalanx.scheduler.cycle.specs import (
     Amounts,
     LicenseSpec,
     NodeSpec,
@@ -26,10 +26,10 @@ from phalanx.batch.specs import (
     Snapshot,
     TaskSpec,
 )
-from phalanx.batch.writing import as_data
-from phalanx.plan.planner import Planner
-from phalanx.sim.timed import Job, KeptApart, Part, Result, Rules, machine, simulate
-from phalanx.sim.timed.workload import GPU
+from phalanx.scheduler.cycle.writing import as_data
+from phalanx.scheduler.forecast.planner import Planner
+from phalanx_research.timed import Job, KeptApart, Part, Result, Rules, machine, simulate
+from phalanx_research.timed.workload import GPU
 
 SEEDS = st.integers(0, 1 << 32)
 PLAIN = """\

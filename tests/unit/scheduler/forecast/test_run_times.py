@@ -7,13 +7,13 @@ import random
 import msgspec
 import numpy as np
 import pytest
-from tests.plan.drawn import drawn_snapshot
+from tests.unit.scheduler.forecast.drawn import drawn_snapshot
 
-from phalanx.batch.cycle import decide
-from phalanx.batch.specs import PodGroupSpec
-from phalanx.plan.grid import HORIZON_S, STEPS, Grid
-from phalanx.plan.planner import Planner
-from phalanx.plan.run_times import KINDS, RUNS, LearntRunTimes, PastRuns
+from phalanx.scheduler.cycle.cycle import decide
+from phalanx.scheduler.cycle.specs import PodGroupSpec
+from phalanx.scheduler.forecast.grid import HORIZON_S, STEPS, Grid
+from phalanx.scheduler.forecast.planner import Planner
+from phalanx.scheduler.forecast.run_times import KINDS, RUNS, LearntRunTimes, PastRuns
 
 
 def named(name: str) -> PodGroupSpec:

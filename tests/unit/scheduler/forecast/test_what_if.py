@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 
 import pytest
-from tests.plan.drawn import drawn_snapshot, keeping
+from tests.unit.scheduler.forecast.drawn import drawn_snapshot, keeping
 
-from phalanx.batch.specs import (
+from phalanx.scheduler.cycle.specs import (
     HyperNodeSpec,
     NodeSpec,
     PodGroupSpec,
@@ -17,8 +17,8 @@ from phalanx.batch.specs import (
     Snapshot,
     TaskSpec,
 )
-from phalanx.plan.run_times import LearntRunTimes, with_past_runs
-from phalanx.plan.what_if import (
+from phalanx.scheduler.forecast.run_times import LearntRunTimes, with_past_runs
+from phalanx.scheduler.forecast.what_if import (
     HOSTNAME,
     MOST_NODES,
     Comparison,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import re
 
-from phalanx.policies.labels import parse_selector
-from phalanx.policies.node_table import NodeState, NodeTable
-from phalanx.policies.outcome import Outcome, Placed
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.strategy import Asking, Strategy
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.labels import parse_selector
+from phalanx.scheduler.placement.node_table import NodeState, NodeTable
+from phalanx.scheduler.placement.outcome import Outcome, Placed
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.strategy import Asking, Strategy
 
 _AMOUNT = re.compile(r"(?:([\d.]+)/)?([\d.]+)([A-Za-z_]\w*)")
 

@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from phalanx.policies import benchmark
+from phalanx_benchmarks import deciding_placement as benchmark
 
 
 def test_every_strategy_and_machine_has_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,17 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from phalanx.policies.bundles.domain import pick_bundles
-from phalanx.policies.bundles.matching import match
-from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
-from phalanx.policies.bundles.room import Room, leftover_of
-from phalanx.policies.bundles.slots import PlacedBundle, Slot, pick_bundle
-from phalanx.policies.bundles.strategies import BundleOutcome
-from phalanx.policies.labels import parse_selector
-from phalanx.policies.node_table import NodeState, NodeTable
-from phalanx.policies.outcome import Rejection
-from phalanx.policies.request_class import ClusterView
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.bundles.domain import pick_bundles
+from phalanx.scheduler.placement.bundles.matching import match
+from phalanx.scheduler.placement.bundles.request import (
+    BundleRejection,
+    BundleRequest,
+    BundlesPlaced,
+)
+from phalanx.scheduler.placement.bundles.room import Room, leftover_of
+from phalanx.scheduler.placement.bundles.slots import PlacedBundle, Slot, pick_bundle
+from phalanx.scheduler.placement.bundles.strategies import BundleOutcome
+from phalanx.scheduler.placement.labels import parse_selector
+from phalanx.scheduler.placement.node_table import NodeState, NodeTable
+from phalanx.scheduler.placement.outcome import Rejection
+from phalanx.scheduler.placement.request_class import ClusterView
 
 from .language import cluster, resources
 

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.policies.labels import LabelSelector, condition, parse_condition, parse_selector
+from phalanx.scheduler.placement.labels import (
+    LabelSelector,
+    condition,
+    parse_condition,
+    parse_selector,
+)
 
 
 @pytest.mark.parametrize(

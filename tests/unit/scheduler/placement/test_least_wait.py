@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.policies.outcome import Placed
-from phalanx.policies.request_class import Request
-from phalanx.policies.strategy import Asking
 from phalanx.protocol.cluster_messages import ViewRow
-from phalanx.resources.sets import ResourceSet
-from phalanx.scheduling.cluster_nodes import ClusterNodes
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
+from phalanx.scheduler.placement.outcome import Placed
+from phalanx.scheduler.placement.request_class import Request
+from phalanx.scheduler.placement.strategy import Asking
 
 CPU = Request(resources=ResourceSet.from_mapping({"CPU": 1}))
 

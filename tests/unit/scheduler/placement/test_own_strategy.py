@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.docs.programs import ROOT, programs_in
 
-from phalanx.policies.entry import placement_strategy
-from phalanx.policies.placement_policy import read_placement_policy
-from phalanx.policies.waiting_time import LeastWaiting
+from phalanx.scheduler.placement.entry import placement_strategy
+from phalanx.scheduler.placement.placement_policy import read_placement_policy
+from phalanx.scheduler.placement.waiting_time import LeastWaiting
 
 from .language import cluster, picks, request
 

@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from phalanx.policies.affinity import NodeAffinity, WithFallbacks
-from phalanx.policies.hybrid import Hybrid
-from phalanx.policies.labels import parse_selector
-from phalanx.policies.node_table import NodeState, NodeTable
-from phalanx.policies.outcome import Placed, Rejection
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.selector.strategy import Selector
-from phalanx.policies.spread import RandomAvailable, Spread
-from phalanx.policies.strategy import Asking, Strategy
-from phalanx.policies.two_pass import TwoPassRandom
-from phalanx.policies.waiting_time import LeastWaiting
-from phalanx.resources.quantities import SCALE
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.quantities import SCALE
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.affinity import NodeAffinity, WithFallbacks
+from phalanx.scheduler.placement.hybrid import Hybrid
+from phalanx.scheduler.placement.labels import parse_selector
+from phalanx.scheduler.placement.node_table import NodeState, NodeTable
+from phalanx.scheduler.placement.outcome import Placed, Rejection
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.selector.strategy import Selector
+from phalanx.scheduler.placement.spread import RandomAvailable, Spread
+from phalanx.scheduler.placement.strategy import Asking, Strategy
+from phalanx.scheduler.placement.two_pass import TwoPassRandom
+from phalanx.scheduler.placement.waiting_time import LeastWaiting
 
 HALVES = st.integers(0, 8).map(lambda half: half * SCALE // 2)
 

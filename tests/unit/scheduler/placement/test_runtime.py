@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phalanx.policies.averages import Average
-from phalanx.policies.memory_pressure import WorkerMemory, kills_by_time
-from phalanx.policies.seeded import Seeded
-from phalanx.policies.strategy import Asking
-from phalanx.policies.waiting_time import Backlog, LeastWaiting
+from phalanx.scheduler.placement.averages import Average
+from phalanx.scheduler.placement.memory_pressure import WorkerMemory, kills_by_time
+from phalanx.scheduler.placement.seeded import Seeded
+from phalanx.scheduler.placement.strategy import Asking
+from phalanx.scheduler.placement.waiting_time import Backlog, LeastWaiting
 
 from .language import cluster, node, request, said
 

@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from phalanx.policies.labels import parse_selector
-from phalanx.policies.outcome import Placed, Rejection
-from phalanx.policies.request_class import Request
-from phalanx.policies.selector.chain import Selection, select
-from phalanx.policies.selector.settings import GPU_TYPE_LABEL, SelectorSettings
-from phalanx.policies.selector.strategy import Selector, columns
-from phalanx.policies.selector.tried import FORGOTTEN_AFTER_S, IN_VAIN_AFTER_S, TriedPlaces
-from phalanx.policies.strategy import Asking
+from phalanx.scheduler.placement.labels import parse_selector
+from phalanx.scheduler.placement.outcome import Placed, Rejection
+from phalanx.scheduler.placement.request_class import Request
+from phalanx.scheduler.placement.selector.chain import Selection, select
+from phalanx.scheduler.placement.selector.settings import GPU_TYPE_LABEL, SelectorSettings
+from phalanx.scheduler.placement.selector.strategy import Selector, columns
+from phalanx.scheduler.placement.selector.tried import (
+    FORGOTTEN_AFTER_S,
+    IN_VAIN_AFTER_S,
+    TriedPlaces,
+)
+from phalanx.scheduler.placement.strategy import Asking
 
 from .language import cluster, picks, request, resources
 

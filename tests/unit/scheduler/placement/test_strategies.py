@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from phalanx.policies.affinity import NodeAffinity, WithFallbacks
-from phalanx.policies.entry import pick_node, placement_strategy
-from phalanx.policies.hybrid import Hybrid
-from phalanx.policies.labels import LabelSelector, condition, parse_selector
-from phalanx.policies.locality import best_holder
-from phalanx.policies.node_table import NodeState, NodeTable
-from phalanx.policies.outcome import Placed, Rejection
-from phalanx.policies.placement_policy import POLICIES, read_placement_policy
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.selector.settings import SelectorSettings
-from phalanx.policies.selector.strategy import Selector
-from phalanx.policies.spread import RandomAvailable, Spread
-from phalanx.policies.two_pass import TwoPassRandom
-from phalanx.policies.waiting_time import LeastWaiting
-from phalanx.resources.instances import IMPLICIT_PREFIX
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import IMPLICIT_PREFIX
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.affinity import NodeAffinity, WithFallbacks
+from phalanx.scheduler.placement.entry import pick_node, placement_strategy
+from phalanx.scheduler.placement.hybrid import Hybrid
+from phalanx.scheduler.placement.labels import LabelSelector, condition, parse_selector
+from phalanx.scheduler.placement.locality import best_holder
+from phalanx.scheduler.placement.node_table import NodeState, NodeTable
+from phalanx.scheduler.placement.outcome import Placed, Rejection
+from phalanx.scheduler.placement.placement_policy import POLICIES, read_placement_policy
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.selector.settings import SelectorSettings
+from phalanx.scheduler.placement.selector.strategy import Selector
+from phalanx.scheduler.placement.spread import RandomAvailable, Spread
+from phalanx.scheduler.placement.two_pass import TwoPassRandom
+from phalanx.scheduler.placement.waiting_time import LeastWaiting
 
 from .language import asking, cluster, picks, request, resources, said
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dask.utils_test import GetFunctionTestMixin
 
-from phalanx.integrations.dask import get
+from phalanx.adapters.dask import get
 
 
 class TestGet(GetFunctionTestMixin):  # type: ignore[misc]  # untyped

@@ -9,7 +9,7 @@ import dask
 import pytest
 
 import phalanx
-from phalanx.integrations.dask import enable
+from phalanx.adapters.dask import enable
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -18,8 +18,8 @@ from phalanx.cli.reach import FAILED, USAGE, fail, json_object
 from phalanx.cli.table import say
 
 if TYPE_CHECKING:
-    from phalanx.compat.jobs.client import JobSubmissionClient
-    from phalanx.compat.jobs.details import JobStatus
+    from phalanx.adapters.ray.jobs.client import JobSubmissionClient
+    from phalanx.adapters.ray.jobs.details import JobStatus
 
 app = typer.Typer(help="Submit, stop, delete, or list Ray jobs.", no_args_is_help=True)
 
@@ -157,7 +157,7 @@ def delete(
 @contextmanager
 def _client(address: str | None, headers: str | None, verify: str) -> Iterator[JobSubmissionClient]:
     """The server, whose address is printed; what goes wrong with it ends the command."""
-    from phalanx.compat.jobs.client import JobSubmissionClient
+    from phalanx.adapters.ray.jobs.client import JobSubmissionClient
     from phalanx.errors import PhalanxError
 
     given = json_object("headers", headers or os.environ.get("RAY_JOB_HEADERS"), '{"key": "value"}')

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
-from phalanx.cli import ray_jobs, ray_logs, state
+import phalanx
+from phalanx.adapters.ray.command import jobs as ray_jobs
+from phalanx.adapters.ray.command import logs as ray_logs
+from phalanx.adapters.ray.command.status import ray_status_text
 from phalanx.cli import start as ours
-from phalanx.cli.ray_status import ray_status_text
+from phalanx.cli import state
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.slurm import main as slurm
 from phalanx.cli.stacks import stack
 from phalanx.cli.table import say, table
 from phalanx.model.lifecycle import PENDING_CREATION, PENDING_NODE
@@ -83,7 +85,7 @@ def ray(version: Annotated[bool, typer.Option("--version", help="Print it.")] = 
     """Ray's commands, run by Phalanx."""
     if version:
         from phalanx import __version__
-        from phalanx.compat.ray import RAY_VERSION
+        from phalanx.adapters.ray.alias import RAY_VERSION
 
         say(f"ray, version {RAY_VERSION} (Phalanx {__version__})")
         raise typer.Exit
@@ -137,10 +139,10 @@ def start(
 
 
 def _start_job_server(named: str, host: str, port: int) -> None:
-    from phalanx.compat.jobs.files import token_file
-    from phalanx.compat.jobs.process import start_server
-    from phalanx.engines.embedded.daemons import local_daemons
+    from phalanx.adapters.ray.jobs.files import token_file
+    from phalanx.adapters.ray.jobs.process import start_server
     from phalanx.errors import PhalanxError
+    from phalanx.runtime.daemons.starting import local_daemons
 
     heads = [one.address for _, one in local_daemons() if one.kind == "head"]
     address = named if named in heads else heads[-1]
@@ -154,7 +156,7 @@ def _start_job_server(named: str, host: str, port: int) -> None:
 
 
 def _wait_for_the_end() -> None:
-    from phalanx.engines.embedded.daemons import local_daemons
+    from phalanx.runtime.daemons.starting import local_daemons
 
     with contextlib.suppress(KeyboardInterrupt):
         while local_daemons():
@@ -169,7 +171,7 @@ def stop(
     force: Annotated[bool, typer.Option("--force", "-f", help="Kill at once.")] = False,
 ) -> None:
     """End this user's heads, nodes and job servers on this machine."""
-    from phalanx.compat.jobs.process import stop_servers
+    from phalanx.adapters.ray.jobs.process import stop_servers
 
     _check_others(context.args)
     stop_servers()
@@ -256,7 +258,7 @@ _JOB_COLUMNS = ("submission_id", "entrypoint", "type", "status", "message", "sta
 def _submissions(
     address: str | None, filters: Sequence[tuple[str, str, Value]], limit: int
 ) -> list[dict[str, Any]]:
-    from phalanx.compat.jobs.client import JobSubmissionClient
+    from phalanx.adapters.ray.jobs.client import JobSubmissionClient
 
     try:
         rows = [row.dict() for row in JobSubmissionClient(address).list_jobs()]
@@ -272,7 +274,7 @@ def _events(
     timeout: float,
     detail: bool,
 ) -> list[dict[str, Any]]:
-    from phalanx.compat.ray_modules.state_api import list_cluster_events
+    from phalanx.adapters.ray.modules.state_api import list_cluster_events
 
     try:
         return [*list_cluster_events(address, filters, limit, timeout, detail)]
@@ -338,11 +340,13 @@ def install(
 ) -> None:
     """Put a command `ray` there that is Phalanx."""
     file = directory / "ray"
-    mark = "from phalanx.cli.ray_command import main"
+    mark = "from phalanx.adapters.ray.command.main import main"
+    before = "from phalanx.cli.ray_command import main"  # as version 0.1 wrote it
     with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
-        if mark not in file.read_text() and not force:
+        text = file.read_text()
+        if mark not in text and before not in text and not force:
             fail(f"{file} is there already, and is another `ray`: --force writes over it.", USAGE)
-    root = Path(__file__).resolve().parent.parent.parent
+    root = Path(phalanx.__file__).resolve().parent.parent
     lines = ("import sys", f"sys.path.append({str(root)!r})", mark, "main()")
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -353,12 +357,9 @@ def install(
     say(f"{file} is Phalanx; `ray --version` says so.")
 
 
-compat = typer.Typer(name="compat", help="Phalanx under other names.", no_args_is_help=True)
-_of_ray = typer.Typer(name="ray", help="Ray's command.", no_args_is_help=True)
-_of_ray.command()(install)
-_of_ray.callback()(lambda: None)
-compat.add_typer(_of_ray)
-compat.add_typer(slurm.compat)
+compat = typer.Typer(name="ray", help="Install Ray's command.", no_args_is_help=True)
+compat.command()(install)
+compat.callback()(lambda: None)
 
 
 def main() -> None:

@@ -9,11 +9,11 @@ import msgspec
 import ray
 from ray.experimental import internal_kv
 
-from phalanx.engines.interface import EngineOptions, Output
-from phalanx.engines.ray.engine import RayEngine
-from phalanx.engines.ray.hierarchies import join_hierarchies
-from phalanx.engines.ray.preflight import check_reachable, check_version, said
-from phalanx.engines.ray.serializers import share_serializers
+from phalanx.adapters.ray.engine.engine import RayEngine
+from phalanx.adapters.ray.engine.hierarchies import join_hierarchies
+from phalanx.adapters.ray.engine.preflight import check_reachable, check_version, said
+from phalanx.adapters.ray.engine.serializers import share_serializers
+from phalanx.runtime.engine.interface import EngineOptions, Output
 
 NAMESPACE = b"phalanx"
 """Of keys in Ray's internal table."""

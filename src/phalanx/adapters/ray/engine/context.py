@@ -6,7 +6,7 @@ from typing import Any
 
 import ray
 
-from phalanx.engines.ray import gang_member
+from phalanx.adapters.ray.engine import gang_member
 from phalanx.model.jobs.gang_view import GangView
 
 

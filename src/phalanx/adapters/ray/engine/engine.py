@@ -15,17 +15,15 @@ import ray
 import ray.actor
 from ray.util import list_named_actors
 
-from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.interface import Call, PendingReply
-from phalanx.engines.ray import gang_member, groups
-from phalanx.engines.ray.context import RayContext
-from phalanx.engines.ray.functions import NativeDefinitions
-from phalanx.engines.ray.gang_actor import GangActor, dismiss, first_handle
-from phalanx.engines.ray.gang_hub import GangHub
-from phalanx.engines.ray.listing import OF_SCHEDULER, ray_listing
-from phalanx.engines.ray.scheduler.client import SchedulerClient
-from phalanx.engines.ray.strategies import native_group
-from phalanx.engines.ray.task_batches import TaskBatches
+from phalanx.adapters.ray.engine import gang_member, groups
+from phalanx.adapters.ray.engine.context import RayContext
+from phalanx.adapters.ray.engine.functions import NativeDefinitions
+from phalanx.adapters.ray.engine.gang_actor import GangActor, dismiss, first_handle
+from phalanx.adapters.ray.engine.gang_hub import GangHub
+from phalanx.adapters.ray.engine.listing import OF_SCHEDULER, ray_listing
+from phalanx.adapters.ray.engine.strategies import native_group
+from phalanx.adapters.ray.engine.task_batches import TaskBatches
+from phalanx.adapters.ray.scheduler.client import SchedulerClient
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
@@ -36,6 +34,8 @@ from phalanx.protocol.requests.groups import WaitGroup
 from phalanx.protocol.requests.ray import LeaveScheduler
 from phalanx.protocol.requests.request import Request
 from phalanx.protocol.requests.state import QueryState
+from phalanx.runtime.engine.definitions import ActorDefinition, FunctionDefinition
+from phalanx.runtime.engine.interface import Call, PendingReply
 
 R = TypeVar("R")
 

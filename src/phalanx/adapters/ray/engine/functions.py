@@ -9,11 +9,11 @@ from weakref import WeakKeyDictionary
 
 import ray
 
-from phalanx.engines.definitions import ActorDefinition, FunctionDefinition
-from phalanx.engines.ray.gang_member import class_in_gang, in_gang
-from phalanx.engines.ray.strategies import native_options
-from phalanx.engines.ray.task_batches import when_admitted
-from phalanx.engines.ray.time_limit import limited
+from phalanx.adapters.ray.engine.gang_member import class_in_gang, in_gang
+from phalanx.adapters.ray.engine.strategies import native_options
+from phalanx.adapters.ray.engine.task_batches import when_admitted
+from phalanx.adapters.ray.engine.time_limit import limited
+from phalanx.runtime.engine.definitions import ActorDefinition, FunctionDefinition
 
 
 class NativeDefinitions:

@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayError
 
-from phalanx.engines.ray.gang_places import LOOK_AGAIN_S, GangPlaces, inside
+from phalanx.adapters.ray.engine.gang_places import LOOK_AGAIN_S, GangPlaces, inside
 from phalanx.errors import ActorDiedError, PhalanxError
 
 Turn = tuple[bytes, int]

@@ -14,8 +14,8 @@ from typing import Any
 import ray
 from ray.exceptions import NodeDiedError, RaySystemError, WorkerCrashedError
 
-from phalanx.engines.ray.gang_crew import Crew, Turn
-from phalanx.engines.ray.gang_places import GangPlaces, inside
+from phalanx.adapters.ray.engine.gang_crew import Crew, Turn
+from phalanx.adapters.ray.engine.gang_places import GangPlaces, inside
 from phalanx.errors import TaskPlacementGroupRemoved
 
 _BROKEN = (WorkerCrashedError, NodeDiedError, TaskPlacementGroupRemoved, RaySystemError)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import ray
 
-from phalanx.engines.ray.scheduler.options import NAMESPACE, NODE_AGENT
+from phalanx.adapters.ray.scheduler.options import NAMESPACE, NODE_AGENT
 from phalanx.model.jobs.gang_view import GangView
 
 view: GangView | None = None

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from phalanx.engines.ray.scheduler.client import SchedulerClient
-from phalanx.engines.ray.strategies import native_group
+from phalanx.adapters.ray.engine.strategies import native_group
+from phalanx.adapters.ray.scheduler.client import SchedulerClient
 from phalanx.errors import TaskPlacementGroupRemoved
 from phalanx.protocol.requests.gangs import EndMembers
 from phalanx.protocol.requests.groups import WaitGroup

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from ray.util.placement_group import get_placement_group, placement_group, placement_group_table
 
-from phalanx.engines.ray.strategies import native_group
+from phalanx.adapters.ray.engine.strategies import native_group
 from phalanx.errors import GetTimeoutError
 
 R = TypeVar("R")

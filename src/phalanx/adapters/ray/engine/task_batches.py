@@ -16,7 +16,7 @@ from typing import Any
 
 import ray
 
-from phalanx.engines.ray.scheduler.client import SchedulerClient, read_reply
+from phalanx.adapters.ray.scheduler.client import SchedulerClient, read_reply
 from phalanx.protocol.requests.ray import AdmitBatch, GetBatchSize, ReportBatches, RunningBatch
 
 GROWS_S = 0.002

@@ -14,11 +14,11 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
-from phalanx.compat.jobs import files
-from phalanx.compat.jobs.details import JobDetails, JobStatus, read_details
-from phalanx.compat.jobs.packing import pack
-from phalanx.engines.processes.serving import servers
+from phalanx.adapters.ray.jobs import files
+from phalanx.adapters.ray.jobs.details import JobDetails, JobStatus, read_details
+from phalanx.adapters.ray.jobs.packing import pack
 from phalanx.errors import AuthenticationError
+from phalanx.runtime.os.serving import servers
 
 DEFAULT_URL = "http://127.0.0.1:8265"
 _LOOK_EVERY_S = 0.25

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any
 
 
-class JobStatus(str, Enum):
+class JobStatus(StrEnum):
     """How far a job is."""
 
     PENDING = "PENDING"
@@ -25,7 +25,7 @@ class JobStatus(str, Enum):
         return self in (JobStatus.STOPPED, JobStatus.SUCCEEDED, JobStatus.FAILED)
 
 
-class JobType(str, Enum):
+class JobType(str, Enum):  # noqa: UP042  # as Ray's: str() of it has the class's name, too
     """Who started a job: the job API, or a driver that somebody runs."""
 
     SUBMISSION = "SUBMISSION"

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
-from phalanx.engines.embedded import cluster_token
+from phalanx.runtime.daemons import cluster_token
 
 PIECE_BYTES = 1 << 20
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 
 import phalanx
-from phalanx.compat.jobs import files
-from phalanx.compat.jobs.routes import JobRoutes
-from phalanx.compat.jobs.server import JobServer
-from phalanx.compat.jobs.translation import Place, details_of
-from phalanx.engines.embedded.finding import HeadHere
-from phalanx.engines.processes import serving
+from phalanx.adapters.ray.jobs import files
+from phalanx.adapters.ray.jobs.routes import JobRoutes
+from phalanx.adapters.ray.jobs.server import JobServer
+from phalanx.adapters.ray.jobs.translation import Place, details_of
 from phalanx.protocol.requests.jobs import ListJobs
+from phalanx.runtime.daemons.finding import HeadHere
+from phalanx.runtime.os import serving
 
 PORT = 8265
 """Ray's own."""
@@ -32,7 +32,7 @@ _GONE_AFTER = 5
 def place(cluster: str) -> Place:
     """This machine, and what commands of this cluster find here."""
     package = Path(phalanx.__file__).parent
-    path = [str(package / "compat" / "ray_path"), str(package.parent)]
+    path = [str(package / "adapters" / "ray" / "path"), str(package.parent)]
     programs = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
     return Place(
         hostname=platform.node(),
@@ -52,7 +52,7 @@ def start_server(cluster: str, host: str = "127.0.0.1", port: int = PORT) -> ser
     Raises SystemFailureError, with the reason, when it cannot start.
     """
     arguments = [cluster, host, str(port)]
-    return serving.start(files.directory(), "phalanx.compat.jobs.process", arguments)
+    return serving.start(files.directory(), "phalanx.adapters.ray.jobs.process", arguments)
 
 
 def stop_servers() -> None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
-from phalanx.api.jobs import SETTLED, job_manifest, new_request, read_log
-from phalanx.compat.jobs.details import JobDetails, JobStatus
-from phalanx.compat.jobs.files import Body, Packages
-from phalanx.compat.jobs.translation import (
+from phalanx.adapters.ray.alias import RAY_COMMIT, RAY_VERSION
+from phalanx.adapters.ray.jobs.details import JobDetails, JobStatus
+from phalanx.adapters.ray.jobs.files import Body, Packages
+from phalanx.adapters.ray.jobs.translation import (
     PACKAGE,
     JobSubmitRequest,
     Place,
@@ -24,7 +24,7 @@ from phalanx.compat.jobs.translation import (
     packages_of,
     read_request,
 )
-from phalanx.compat.ray import RAY_COMMIT, RAY_VERSION
+from phalanx.api.jobs import SETTLED, job_manifest, new_request, read_log
 from phalanx.errors import JobCommandError, JobNotFoundError, PhalanxError
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.jobs import CommandJob, DeleteJob, GetJob, ListJobs

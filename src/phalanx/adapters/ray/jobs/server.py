@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from urllib.parse import unquote, urlsplit
 
-from phalanx.compat.jobs.routes import Answer, JobRoutes
+from phalanx.adapters.ray.jobs.routes import Answer, JobRoutes
 from phalanx.errors import JobNotFoundError
 
 SILENCE_S = 60.0

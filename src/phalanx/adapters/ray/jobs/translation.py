@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from phalanx.adapters.ray.jobs.details import JobDetails, JobStatus, JobType
 from phalanx.api.job import Job
 from phalanx.api.session import JOB_CONFIG
-from phalanx.compat.jobs.details import JobDetails, JobStatus, JobType
 from phalanx.manifests.names import qualified_fault
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec

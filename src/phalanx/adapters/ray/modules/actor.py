@@ -15,7 +15,7 @@ from phalanx.actor import (
     method,
     typed,
 )
-from phalanx.compat.ray_modules.launching import described, strategy_in
+from phalanx.adapters.ray.modules.launching import described, strategy_in
 from phalanx.worker import launch_hooks
 
 _actor_launch_hook: Callable[..., None] | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+from phalanx.adapters.ray.modules.client_mode_hook import auto_init_hook, wrap_auto_init
 from phalanx.api import auto_init
-from phalanx.compat.ray_modules.client_mode_hook import auto_init_hook, wrap_auto_init
 
 __all__ = ["auto_init_hook", "enable_auto_connect", "wrap_auto_init"]
 

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from phalanx.compat.ray_modules.constants import (
+from phalanx.adapters.ray.modules.constants import (
     RESOURCE_CONSTRAINT_PREFIX,
     env_bool,
     env_float,
     env_integer,
 )
-from phalanx.engines.detection import cpu_count, memory_bytes
-from phalanx.engines.processes.memory_room import fullest_memory
+from phalanx.runtime.os.detection import cpu_count, memory_bytes
+from phalanx.runtime.os.memory_room import fullest_memory
 
 INT32_MAX = (1 << 31) - 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from phalanx.compat.ray_modules.state import GlobalState
+from phalanx.adapters.ray.modules.state import GlobalState
 from phalanx.observe.state.query import MAX_LIMIT, StateQuery
 from phalanx.util.state.listing import TIMEOUT_S
 from phalanx.util.state.rows import answer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from phalanx.adapters.ray.modules.launching import described, strategy_in
 from phalanx.api.functions import RemoteFunction
-from phalanx.compat.ray_modules.launching import described, strategy_in
 from phalanx.worker import launch_hooks
 
 _task_launch_hook: Callable[..., None] | None = None

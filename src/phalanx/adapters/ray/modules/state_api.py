@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.compat.jobs.client import JobSubmissionClient
+from phalanx.adapters.ray.jobs.client import JobSubmissionClient
 from phalanx.errors import StateQueryError
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.events import EventInfo

@@ -5,5 +5,5 @@ from importlib import import_module
 
 if __name__ == "ray":
     del sys.modules["ray"]  # this module: Phalanx asks whether a real Ray was imported
-    import_module("phalanx.compat.ray").install()
+    import_module("phalanx.adapters.ray.alias").install()
     import_module("ray")

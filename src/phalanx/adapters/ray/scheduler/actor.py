@@ -10,8 +10,8 @@ from typing import TypeVar
 import msgspec
 from ray.actor import ActorHandle
 
-from phalanx.engines.ray.scheduler.options import SchedulerOptions
-from phalanx.engines.ray.scheduler.scheduler_thread import SchedulerThread
+from phalanx.adapters.ray.scheduler.options import SchedulerOptions
+from phalanx.adapters.ray.scheduler.scheduler_thread import SchedulerThread
 from phalanx.protocol.node_messages import Reply
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 from ray.exceptions import GetTimeoutError as RayTimeout
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from phalanx.engines.ray.scheduler.actor import SchedulerActor
-from phalanx.engines.ray.scheduler.options import NAMESPACE, SCHEDULER, SchedulerOptions
-from phalanx.engines.ray.scheduler.ray_calls import nodes
+from phalanx.adapters.ray.scheduler.actor import SchedulerActor
+from phalanx.adapters.ray.scheduler.options import NAMESPACE, SCHEDULER, SchedulerOptions
+from phalanx.adapters.ray.scheduler.ray_calls import nodes
 from phalanx.errors import GetTimeoutError, SystemFailureError
 from phalanx.protocol.node_messages import Reply
 from phalanx.protocol.requests.request import Request, encode_request, read_result

@@ -16,9 +16,9 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from phalanx.engines.processes.environment import child_environment
-from phalanx.engines.processes.fork_server import ForkServer
-from phalanx.engines.processes.session import Session
+from phalanx.runtime.os.environment import child_environment
+from phalanx.runtime.os.fork_server import ForkServer
+from phalanx.runtime.os.session import Session
 
 _OF_WORKERS = ("CUDA_VISIBLE_DEVICES", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID")
 """What Ray sets for its own workers and commands are not to see."""

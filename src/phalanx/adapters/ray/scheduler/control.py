@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from phalanx.engines.probing import ThreadProber
-from phalanx.engines.ray.scheduler.reservation import Whole
-from phalanx.engines.system import SystemClock, log_defect, unforeseeable
+from phalanx.adapters.ray.scheduler.reservation import Whole
 from phalanx.head.control_plane import ControlPlane
 from phalanx.head.gangs.member_states import HOLDING
 from phalanx.head.nodes import HealthLimits, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, StoredState
 from phalanx.model.ids import node_prefix
-from phalanx.policies.placement_policy import PlacementPolicy
 from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
+from phalanx.runtime.os.probing import ThreadProber
+from phalanx.runtime.os.system import SystemClock, log_defect, unforeseeable
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler

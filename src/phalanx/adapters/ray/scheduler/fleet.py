@@ -13,12 +13,12 @@ import msgspec
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from phalanx.engines.processes.loop import Loop
-from phalanx.engines.ray.scheduler.node_agent import AgentSetup, NodeAgent
-from phalanx.engines.ray.scheduler.options import NAMESPACE, NODE_AGENT
-from phalanx.engines.ray.scheduler.ray_calls import available_by_node, ended_jobs, nodes
-from phalanx.engines.ray.scheduler.ray_groups import RayGroups
-from phalanx.engines.ray.scheduler.reservation import Amounts, Key
+from phalanx.adapters.ray.scheduler.node_agent import AgentSetup, NodeAgent
+from phalanx.adapters.ray.scheduler.options import NAMESPACE, NODE_AGENT
+from phalanx.adapters.ray.scheduler.ray_calls import available_by_node, ended_jobs, nodes
+from phalanx.adapters.ray.scheduler.ray_groups import RayGroups
+from phalanx.adapters.ray.scheduler.reservation import Amounts, Key
+from phalanx.runtime.os.loop import Loop
 
 LOOK_EVERY_S = 0.5
 

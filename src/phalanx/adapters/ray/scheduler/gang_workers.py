@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
-from phalanx.resources.instances import Allocation
+from phalanx.scheduler.devices.instances import Allocation
 
 LEAVES_WITHIN_S = 5.0
 """A worker whose member has ended is gone by then, or is ended."""

@@ -22,18 +22,18 @@ from typing import Any
 import msgspec
 import ray
 
-from phalanx.engines.declared_topology import read_topology
-from phalanx.engines.processes import session as sessions
-from phalanx.engines.processes.fork_client import ForkClient
-from phalanx.engines.processes.loop import Loop
-from phalanx.engines.ray.scheduler.command_server import start_command_server
-from phalanx.engines.ray.scheduler.node_machines import NodeMachines
-from phalanx.engines.ray.scheduler.options import NAMESPACE, SCHEDULER, SchedulerOptions
-from phalanx.engines.ray.scheduler.ray_calls import is_restarting
+from phalanx.adapters.ray.scheduler.command_server import start_command_server
+from phalanx.adapters.ray.scheduler.node_machines import NodeMachines
+from phalanx.adapters.ray.scheduler.options import NAMESPACE, SCHEDULER, SchedulerOptions
+from phalanx.adapters.ray.scheduler.ray_calls import is_restarting
 from phalanx.protocol.cluster_messages import Expelled, Joined
 from phalanx.protocol.frames import decode_body, encode_body
-from phalanx.resources.instances import NodeResources
-from phalanx.resources.topology import Topology
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.declared_topology import read_topology
+from phalanx.runtime.os.fork_client import ForkClient
+from phalanx.runtime.os.loop import Loop
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.topology import Topology
 
 JOINS_WITHIN_S = 60.0
 LOOKS_AT_LEASE_EVERY_S = 0.2

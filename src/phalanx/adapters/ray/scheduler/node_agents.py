@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.engines.ray.scheduler.node_agent import AgentSetup
-from phalanx.engines.ray.scheduler.options import SchedulerOptions
-from phalanx.engines.ray.scheduler.ray_groups import NODE_LABEL
-from phalanx.engines.ray.scheduler.reservation import Amounts
-from phalanx.engines.ray.scheduler.view import Naming, RayNode, merged
+from phalanx.adapters.ray.scheduler.node_agent import AgentSetup
+from phalanx.adapters.ray.scheduler.options import SchedulerOptions
+from phalanx.adapters.ray.scheduler.ray_groups import NODE_LABEL
+from phalanx.adapters.ray.scheduler.reservation import Amounts
+from phalanx.adapters.ray.scheduler.view import Naming, RayNode, merged
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD

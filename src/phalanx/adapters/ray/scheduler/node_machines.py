@@ -10,12 +10,7 @@ import time
 from secrets import token_bytes
 from typing import Any
 
-from phalanx.engines.processes.fork_client import CommandClient, ForkClient, how_it_ended
-from phalanx.engines.processes.job_files import JobDirectories
-from phalanx.engines.processes.memory_use import SessionMemory
-from phalanx.engines.processes.ports import is_port_free
-from phalanx.engines.ray.scheduler.gang_workers import GangWorkers
-from phalanx.engines.system import say
+from phalanx.adapters.ray.scheduler.gang_workers import GangWorkers
 from phalanx.model.ids import node_prefix, node_process_id
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.control_link import RemoteControl
@@ -38,7 +33,12 @@ from phalanx.protocol.cluster_messages import (
     StateReported,
 )
 from phalanx.protocol.fork_messages import Began, Exited
-from phalanx.resources.instances import NodeResources
+from phalanx.runtime.os.fork_client import CommandClient, ForkClient, how_it_ended
+from phalanx.runtime.os.job_files import JobDirectories
+from phalanx.runtime.os.memory_use import SessionMemory
+from phalanx.runtime.os.ports import is_port_free
+from phalanx.runtime.os.system import say
+from phalanx.scheduler.devices.instances import NodeResources
 
 
 class NodeMachines:

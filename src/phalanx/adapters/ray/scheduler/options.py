@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.policies.placement_policy import PlacementPolicy
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 NAMESPACE = "phalanx"
 SCHEDULER = "phalanx-scheduler"

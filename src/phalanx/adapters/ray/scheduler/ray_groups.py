@@ -19,8 +19,8 @@ from ray.util.placement_group import (
     remove_placement_group,
 )
 
-from phalanx.engines.ray.scheduler.options import GROUP
-from phalanx.engines.ray.scheduler.reservation import Amounts, Key
+from phalanx.adapters.ray.scheduler.options import GROUP
+from phalanx.adapters.ray.scheduler.reservation import Amounts, Key
 
 NODE_LABEL = "ray.io/node-id"
 _THREADS = 32

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from phalanx.engines.ray.scheduler.batch_requests import BatchRequests
-from phalanx.engines.ray.scheduler.ray_groups import RayGroups
-from phalanx.engines.ray.scheduler.reservation import Reservations
-from phalanx.engines.ray.scheduler.stages import Stages
+from phalanx.adapters.ray.scheduler.batch_requests import BatchRequests
+from phalanx.adapters.ray.scheduler.ray_groups import RayGroups
+from phalanx.adapters.ray.scheduler.reservation import Reservations
+from phalanx.adapters.ray.scheduler.stages import Stages
 from phalanx.head.gangs.member_states import HELD, SHOWN
 from phalanx.model.rows.explanation import Explanation, Reason
 from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply

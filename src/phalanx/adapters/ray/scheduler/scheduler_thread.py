@@ -12,25 +12,24 @@ from typing import Any
 
 import msgspec
 
-from phalanx.engines.processes.loop import Loop
-from phalanx.engines.ray.scheduler.batch_requests import BatchRequests
-from phalanx.engines.ray.scheduler.control import CLIENTS, RayControl
-from phalanx.engines.ray.scheduler.fleet import Fleet
-from phalanx.engines.ray.scheduler.kv_shard import KvShard
-from phalanx.engines.ray.scheduler.node_agents import NodeAgents
-from phalanx.engines.ray.scheduler.options import SchedulerOptions
-from phalanx.engines.ray.scheduler.ray_calls import InternalKv
-from phalanx.engines.ray.scheduler.ray_groups import RayGroups
-from phalanx.engines.ray.scheduler.requests import OnReply, SchedulerRequests
-from phalanx.engines.ray.scheduler.reservation import (
+from phalanx.adapters.ray.scheduler.batch_requests import BatchRequests
+from phalanx.adapters.ray.scheduler.control import CLIENTS, RayControl
+from phalanx.adapters.ray.scheduler.fleet import Fleet
+from phalanx.adapters.ray.scheduler.kv_shard import KvShard
+from phalanx.adapters.ray.scheduler.node_agents import NodeAgents
+from phalanx.adapters.ray.scheduler.options import SchedulerOptions
+from phalanx.adapters.ray.scheduler.ray_calls import InternalKv
+from phalanx.adapters.ray.scheduler.ray_groups import RayGroups
+from phalanx.adapters.ray.scheduler.requests import OnReply, SchedulerRequests
+from phalanx.adapters.ray.scheduler.reservation import (
     Amounts,
     Key,
     Reservations,
     Row,
     Whole,
 )
-from phalanx.engines.ray.scheduler.stages import Stages
-from phalanx.engines.ray.scheduler.view import Naming
+from phalanx.adapters.ray.scheduler.stages import Stages
+from phalanx.adapters.ray.scheduler.view import Naming
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.protocol.cluster_messages import ForwardedReply, Join, NodeReport
@@ -38,6 +37,7 @@ from phalanx.protocol.frames import decode_body
 from phalanx.protocol.node_messages import Reply
 from phalanx.protocol.requests.request import NOTHING
 from phalanx.protocol.wire_errors import WireError, to_wire
+from phalanx.runtime.os.loop import Loop
 from phalanx.storage.errors import StaleEpochError, StorageError, StorageUnreachableError
 from phalanx.storage.journal import Journal
 from phalanx.storage.naming import storage_name

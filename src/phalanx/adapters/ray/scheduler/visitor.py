@@ -12,8 +12,8 @@ from ray.util.placement_group import (
     remove_placement_group,
 )
 
-from phalanx.engines.ray.scheduler.client import SchedulerClient
-from phalanx.engines.ray.scheduler.options import (
+from phalanx.adapters.ray.scheduler.client import SchedulerClient
+from phalanx.adapters.ray.scheduler.options import (
     GROUP,
     NAMESPACE,
     NODE_AGENT,

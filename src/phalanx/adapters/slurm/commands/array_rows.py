@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from phalanx.adapters.slurm.commands.numbers import element_or_job
+from phalanx.adapters.slurm.commands.usage import address
 from phalanx.cli.reach import ask
-from phalanx.cli.slurm.numbers import element_or_job
-from phalanx.cli.slurm.usage import address
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import split_element
 from phalanx.model.rows.work import ElementInfo, JobInfo

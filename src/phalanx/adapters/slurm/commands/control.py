@@ -6,15 +6,15 @@ import os
 from collections.abc import Sequence
 from typing import NoReturn
 
+from phalanx.adapters.slurm.commands import reservations
+from phalanx.adapters.slurm.commands.hostlists import expanded
+from phalanx.adapters.slurm.commands.numbers import element_or_job
+from phalanx.adapters.slurm.commands.rows import Shown, jobs_wanted
+from phalanx.adapters.slurm.commands.sinfo import state_of
+from phalanx.adapters.slurm.commands.usage import address, read, refuse
+from phalanx.adapters.slurm.options import Option, flag
 from phalanx.cli.reach import ask
-from phalanx.cli.slurm import reservations
-from phalanx.cli.slurm.hostlists import expanded
-from phalanx.cli.slurm.numbers import element_or_job
-from phalanx.cli.slurm.rows import Shown, jobs_wanted
-from phalanx.cli.slurm.sinfo import state_of
-from phalanx.cli.slurm.usage import address, read, refuse
 from phalanx.cli.table import say
-from phalanx.compat.slurm.options import Option, flag
 from phalanx.manifests.times import read_length
 from phalanx.model.rows.work import JobInfo
 from phalanx.protocol.requests.cluster import GetStatus

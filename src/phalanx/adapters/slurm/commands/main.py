@@ -11,21 +11,23 @@ from typing import Annotated
 
 import typer
 
+import phalanx
 from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.registry import RUN
 from phalanx.cli.table import say
 
 COMMANDS = {
-    "sbatch": "phalanx.cli.slurm.sbatch:sbatch",
-    "srun": "phalanx.cli.slurm.srun:srun",
-    "salloc": "phalanx.cli.slurm.srun:salloc",
-    "squeue": "phalanx.cli.slurm.squeue:squeue",
-    "sacct": "phalanx.cli.slurm.sacct:sacct",
-    "sinfo": "phalanx.cli.slurm.sinfo:sinfo",
-    "scancel": "phalanx.cli.slurm.scancel:scancel",
-    "scontrol": "phalanx.cli.slurm.control:scontrol",
-    "sprio": "phalanx.cli.slurm.shares:sprio",
-    "sshare": "phalanx.cli.slurm.shares:sshare",
-    "seff": "phalanx.cli.slurm.control:seff",
+    "sbatch": "phalanx.adapters.slurm.commands.sbatch:sbatch",
+    "srun": "phalanx.adapters.slurm.commands.srun:srun",
+    "salloc": "phalanx.adapters.slurm.commands.srun:salloc",
+    "squeue": "phalanx.adapters.slurm.commands.squeue:squeue",
+    "sacct": "phalanx.adapters.slurm.commands.sacct:sacct",
+    "sinfo": "phalanx.adapters.slurm.commands.sinfo:sinfo",
+    "scancel": "phalanx.adapters.slurm.commands.scancel:scancel",
+    "scontrol": "phalanx.adapters.slurm.commands.control:scontrol",
+    "sprio": "phalanx.adapters.slurm.commands.shares:sprio",
+    "sshare": "phalanx.adapters.slurm.commands.shares:sshare",
+    "seff": "phalanx.adapters.slurm.commands.control:seff",
 }
 """Where each command is: a function that takes its words."""
 _ALL_WORDS = {
@@ -34,8 +36,10 @@ _ALL_WORDS = {
     "allow_interspersed_args": False,
     "help_option_names": [],
 }
-OURS = "from phalanx.cli.slurm.main import main"
+OURS = "from phalanx.adapters.slurm.commands.main import main"
 """The line by which a command's file is known to be ours."""
+BEFORE = "from phalanx.cli.slurm.main import main"
+"""The same line as version 0.1 wrote it."""
 
 
 def _function(name: str) -> Callable[[Sequence[str]], None]:
@@ -59,9 +63,10 @@ def install(
     files = {name: directory / name for name in COMMANDS}
     for file in files.values():
         with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
-            if OURS not in file.read_text() and not force:
+            text = file.read_text()
+            if OURS not in text and BEFORE not in text and not force:
                 fail(f"{file} is there already, and is not ours: --force writes over it.", USAGE)
-    root = Path(__file__).resolve().parent.parent.parent.parent
+    root = Path(phalanx.__file__).resolve().parent.parent
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, file in files.items():
@@ -73,14 +78,14 @@ def install(
     say(f"{', '.join(files)} in {directory} are Phalanx; `sbatch --version` says so.")
 
 
-compat = typer.Typer(name="slurm", help="Slurm's commands.", no_args_is_help=True)
+compat = typer.Typer(name="slurm", help="Install Slurm's commands.", no_args_is_help=True)
 compat.command()(install)
 compat.callback()(lambda: None)
 
 
 def register(app: typer.Typer) -> None:
-    """Add what begins with `phalanx` here."""
-    app.command("sbatch", context_settings=_ALL_WORDS)(sbatch)
+    """Add `phalanx sbatch`."""
+    app.command("sbatch", context_settings=_ALL_WORDS, rich_help_panel=RUN)(sbatch)
 
 
 def main(name: str) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from phalanx.adapters.slurm.commands.numbers import slurm_id
+from phalanx.adapters.slurm.commands.step_rows import Name, by_job
+from phalanx.adapters.slurm.commands.usage import address
+from phalanx.adapters.slurm.states import attempt_state, code_of
 from phalanx.cli.accounting_view import length
 from phalanx.cli.allocation import HOLDER
 from phalanx.cli.history import ANSWER_S, uid_of
 from phalanx.cli.periods import past_moment
 from phalanx.cli.reach import RAY, ask
-from phalanx.cli.slurm.numbers import slurm_id
-from phalanx.cli.slurm.step_rows import Name, by_job
-from phalanx.cli.slurm.usage import address
-from phalanx.compat.slurm.states import attempt_state, clock, code_of
+from phalanx.cli.times import clock
 from phalanx.model import attempts as at
 from phalanx.model.attempts import Attempt
 from phalanx.model.jobs import states as st

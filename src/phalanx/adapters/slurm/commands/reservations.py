@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
+from phalanx.adapters.slurm.commands.hostlists import expanded
+from phalanx.adapters.slurm.commands.usage import address, refuse
 from phalanx.cli.reach import ask
-from phalanx.cli.slurm.hostlists import expanded
-from phalanx.cli.slurm.usage import address, refuse
 from phalanx.cli.table import say
 from phalanx.manifests.times import length_text, read_length, read_moment
 from phalanx.model.jobs.timing import Moment
@@ -136,7 +136,7 @@ def _when(pairs: Mapping[str, str], recurring: Sequence[str]) -> dict[str, Any]:
     if "starttime" in pairs:
         moment = read_moment(pairs["starttime"], time.time())
         at = moment.at if moment.at is not None else time.time() + (moment.after_s or 0.0)
-        first = datetime.fromtimestamp(at, timezone.utc)
+        first = datetime.fromtimestamp(at, UTC)
         times = {"minute": first.minute, "hour": first.hour, "day": first.isoweekday() % 7}
         if recurring:
             found["schedule"] = recurring[0].format(**times)

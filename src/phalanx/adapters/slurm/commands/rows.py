@@ -7,11 +7,12 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 
+from phalanx.adapters.slurm.commands.usage import address
+from phalanx.adapters.slurm.request import NOTE
+from phalanx.adapters.slurm.states import JOB, code_of, elapsed
 from phalanx.cli.accounting_view import length
 from phalanx.cli.reach import ask
-from phalanx.cli.slurm.usage import address
-from phalanx.compat.slurm.request import NOTE
-from phalanx.compat.slurm.states import JOB, clock, code_of, elapsed
+from phalanx.cli.times import clock
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import split_element
 from phalanx.model.rows.work import JobDescription, JobInfo

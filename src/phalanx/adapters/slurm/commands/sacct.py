@@ -5,17 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from phalanx.adapters.slurm import formats
+from phalanx.adapters.slurm.columns import SACCT_FIELDS
+from phalanx.adapters.slurm.commands.past import PastJob, cpu_time, past_jobs
+from phalanx.adapters.slurm.commands.rows import (
+    PLACES,
+    Shown,
+    job_json,
+    jobs_wanted,
+    json_of,
+    user_of,
+)
+from phalanx.adapters.slurm.commands.step_rows import step_json, step_row, steps_of
+from phalanx.adapters.slurm.commands.usage import read, refuse
+from phalanx.adapters.slurm.options import Option, OptionError, flag
+from phalanx.adapters.slurm.request import NOTE
+from phalanx.adapters.slurm.states import states_named
 from phalanx.cli.periods import past_moment
-from phalanx.cli.slurm.past import PastJob, cpu_time, past_jobs
-from phalanx.cli.slurm.rows import PLACES, Shown, job_json, jobs_wanted, json_of, user_of
-from phalanx.cli.slurm.step_rows import step_json, step_row, steps_of
-from phalanx.cli.slurm.usage import read, refuse
 from phalanx.cli.table import say
-from phalanx.compat.slurm import formats
-from phalanx.compat.slurm.columns import SACCT_FIELDS
-from phalanx.compat.slurm.options import Option, OptionError, flag
-from phalanx.compat.slurm.request import NOTE
-from phalanx.compat.slurm.states import states_named
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
 from phalanx.model.steps import Step

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 
 import typer
 
+from phalanx.adapters.slurm.commands.main import COMMANDS, OURS
+from phalanx.adapters.slurm.commands.numbers import with_number
+from phalanx.adapters.slurm.commands.usage import address, read, refuse
+from phalanx.adapters.slurm.options import BATCH, OptionError, from_environment
+from phalanx.adapters.slurm.request import Shape, exported, job_spec, shape_of
+from phalanx.adapters.slurm.script import WRAPPED, checked, directives, file_name
 from phalanx.cli.allocation import LOOK_EVERY_S, OVER
 from phalanx.cli.jobs import TIMED_OUT
 from phalanx.cli.reach import FAILED, ask
-from phalanx.cli.slurm.main import COMMANDS, OURS
-from phalanx.cli.slurm.numbers import with_number
-from phalanx.cli.slurm.usage import address, read, refuse
 from phalanx.cli.table import say
-from phalanx.compat.slurm.options import BATCH, OptionError, from_environment
-from phalanx.compat.slurm.request import Shape, exported, job_spec, shape_of
-from phalanx.compat.slurm.script import WRAPPED, checked, directives, file_name
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.requests.jobs import GetJob

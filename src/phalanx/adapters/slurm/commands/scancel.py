@@ -8,15 +8,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 import typer
 
+from phalanx.adapters.slurm.commands.numbers import element_or_job
+from phalanx.adapters.slurm.commands.rows import jobs_wanted, user_of
+from phalanx.adapters.slurm.commands.usage import address, read, refuse
+from phalanx.adapters.slurm.options import Option, flag
+from phalanx.adapters.slurm.request import BATCH, NOTE
+from phalanx.adapters.slurm.states import states_named
 from phalanx.api.signals import signal_number
 from phalanx.cli.reach import FAILED, ask
-from phalanx.cli.slurm.numbers import element_or_job
-from phalanx.cli.slurm.rows import jobs_wanted, user_of
-from phalanx.cli.slurm.usage import address, read, refuse
 from phalanx.cli.table import say
-from phalanx.compat.slurm.options import Option, flag
-from phalanx.compat.slurm.request import BATCH, NOTE
-from phalanx.compat.slurm.states import states_named
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
 from phalanx.protocol.requests.jobs import CommandJob

@@ -6,16 +6,16 @@ import getpass
 import json
 from collections.abc import Mapping, Sequence
 
-from phalanx.batch.waiting import WaitingGroup, waiting_groups
+from phalanx.adapters.slurm import formats
+from phalanx.adapters.slurm.columns import SPRIO_LETTERS, SSHARE_NAMES
+from phalanx.adapters.slurm.commands.usage import address, read, refuse
+from phalanx.adapters.slurm.options import Option, OptionError, flag
 from phalanx.cli.reach import ask
-from phalanx.cli.slurm.usage import address, read, refuse
 from phalanx.cli.snapshots import one_snapshot
 from phalanx.cli.table import say
-from phalanx.compat.slurm import formats
-from phalanx.compat.slurm.columns import SPRIO_LETTERS, SSHARE_NAMES
-from phalanx.compat.slurm.options import Option, OptionError, flag
 from phalanx.model.rows.shares import ShareInfo
 from phalanx.protocol.requests.shares import GetShares
+from phalanx.scheduler.cycle.waiting import WaitingGroup, waiting_groups
 
 SSHARE = (
     Option("accounts", "A", note="queues"),

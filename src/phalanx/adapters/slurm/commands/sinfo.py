@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from phalanx.adapters.slurm import formats
+from phalanx.adapters.slurm.commands.usage import address, read, refuse
+from phalanx.adapters.slurm.options import Option, OptionError, flag
+from phalanx.adapters.slurm.states import elapsed
 from phalanx.cli.reach import ask
-from phalanx.cli.slurm.usage import address, read, refuse
 from phalanx.cli.table import say
-from phalanx.compat.slurm import formats
-from phalanx.compat.slurm.options import Option, OptionError, flag
-from phalanx.compat.slurm.states import elapsed
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.cluster import GetStatus

@@ -6,15 +6,22 @@ import getpass
 import time
 from collections.abc import Mapping, Sequence
 
-from phalanx.cli.slurm.array_rows import with_elements
-from phalanx.cli.slurm.rows import PLACES, Shown, job_json, jobs_wanted, json_of, user_of
-from phalanx.cli.slurm.step_rows import by_job, running_steps, step_row, steps_of
-from phalanx.cli.slurm.usage import read, refuse
+from phalanx.adapters.slurm import formats
+from phalanx.adapters.slurm.columns import SQUEUE_LETTERS, SQUEUE_NAMES
+from phalanx.adapters.slurm.commands.array_rows import with_elements
+from phalanx.adapters.slurm.commands.rows import (
+    PLACES,
+    Shown,
+    job_json,
+    jobs_wanted,
+    json_of,
+    user_of,
+)
+from phalanx.adapters.slurm.commands.step_rows import by_job, running_steps, step_row, steps_of
+from phalanx.adapters.slurm.commands.usage import read, refuse
+from phalanx.adapters.slurm.options import Option, flag
+from phalanx.adapters.slurm.states import elapsed, states_named
 from phalanx.cli.table import say
-from phalanx.compat.slurm import formats
-from phalanx.compat.slurm.columns import SQUEUE_LETTERS, SQUEUE_NAMES
-from phalanx.compat.slurm.options import Option, flag
-from phalanx.compat.slurm.states import elapsed, states_named
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
 

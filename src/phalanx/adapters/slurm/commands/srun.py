@@ -10,19 +10,19 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 import typer
 
-from phalanx.cli.allocation import HOLDER, Allocation, reach
-from phalanx.cli.attached import Program, follow
-from phalanx.cli.reach import ask
-from phalanx.cli.slurm.numbers import element_or_job, with_number
-from phalanx.cli.slurm.usage import address, read, refuse
-from phalanx.compat.slurm.options import (
+from phalanx.adapters.slurm.commands.numbers import element_or_job, with_number
+from phalanx.adapters.slurm.commands.usage import address, read, refuse
+from phalanx.adapters.slurm.options import (
     ALLOCATION,
     STEP,
     OptionError,
     from_environment,
 )
-from phalanx.compat.slurm.request import exported, job_spec, shape_of
-from phalanx.compat.slurm.script import file_name
+from phalanx.adapters.slurm.request import exported, job_spec, shape_of
+from phalanx.adapters.slurm.script import file_name
+from phalanx.cli.allocation import HOLDER, Allocation, reach
+from phalanx.cli.attached import Program, follow
+from phalanx.cli.reach import ask
 from phalanx.head.jobs.slurm import own_slurm_variables, slurm_variables, tasks_of_member
 from phalanx.model.jobs.arrays import split_element
 from phalanx.model.jobs.spec import JobSpec

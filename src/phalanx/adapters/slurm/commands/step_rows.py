@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from phalanx.adapters.slurm.commands.numbers import slurm_id
+from phalanx.adapters.slurm.commands.usage import address
+from phalanx.adapters.slurm.states import attempt_state, code_of
 from phalanx.cli.accounting_view import length
 from phalanx.cli.history import ANSWER_S
 from phalanx.cli.reach import RAY, ask
-from phalanx.cli.slurm.numbers import slurm_id
-from phalanx.cli.slurm.usage import address
-from phalanx.compat.slurm.states import attempt_state, clock, code_of
+from phalanx.cli.times import clock
 from phalanx.model.steps import RUNNING, Step
 from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts

@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import typer
 
+from phalanx.adapters.slurm.options import Option, OptionError, read_options
 from phalanx.cli.reach import FAILED
 from phalanx.cli.table import say
-from phalanx.compat.slurm.options import Option, OptionError, read_options
 
 SLURM_VERSION = "25.05.0"
 """Whose options these are."""

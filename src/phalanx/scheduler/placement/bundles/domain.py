@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
-from phalanx.policies.bundles.strategies import BundleOutcome, place
-from phalanx.policies.node_table import Flags
-from phalanx.policies.request_class import ClusterView
+from phalanx.scheduler.placement.bundles.request import (
+    BundleRejection,
+    BundleRequest,
+    BundlesPlaced,
+)
+from phalanx.scheduler.placement.bundles.strategies import BundleOutcome, place
+from phalanx.scheduler.placement.node_table import Flags
+from phalanx.scheduler.placement.request_class import ClusterView
 
 
 def pick_bundles(view: ClusterView, asked: BundleRequest) -> BundleOutcome:

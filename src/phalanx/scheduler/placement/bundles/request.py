@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from phalanx.policies.labels import ANY_NODE, LabelSelector
-from phalanx.policies.outcome import Rejection
-from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
+from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector
+from phalanx.scheduler.placement.outcome import Rejection
 
 BundleStrategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
 """One node if it can be, different nodes if they can be; strict: or not at all."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from phalanx.policies.node_table import NodeState
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.resources.devices import LowestIndex, take
-from phalanx.resources.quantities import SCALE
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.devices import LowestIndex, take
+from phalanx.scheduler.devices.quantities import SCALE
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.node_table import NodeState
+from phalanx.scheduler.placement.request_class import ClusterView, Request
 
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from phalanx.policies.outcome import Rejection, TurnedAway
-from phalanx.resources.quantities import from_units
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.quantities import from_units
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.outcome import Rejection, TurnedAway
 
 
 @dataclass(frozen=True, kw_only=True)

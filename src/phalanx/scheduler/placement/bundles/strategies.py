@@ -7,14 +7,25 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from phalanx.policies.bundles.matching import match
-from phalanx.policies.bundles.request import BundleRejection, BundleRequest, BundlesPlaced
-from phalanx.policies.bundles.room import Room, Rows, Scores, leftover, leftover_of, stuffed
-from phalanx.policies.labels import ANY_NODE
-from phalanx.policies.node_table import Flags, NodeState
-from phalanx.policies.outcome import Reason
-from phalanx.policies.request_class import ClusterView, Request, RequestClass
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.bundles.matching import match
+from phalanx.scheduler.placement.bundles.request import (
+    BundleRejection,
+    BundleRequest,
+    BundlesPlaced,
+)
+from phalanx.scheduler.placement.bundles.room import (
+    Room,
+    Rows,
+    Scores,
+    leftover,
+    leftover_of,
+    stuffed,
+)
+from phalanx.scheduler.placement.labels import ANY_NODE
+from phalanx.scheduler.placement.node_table import Flags, NodeState
+from phalanx.scheduler.placement.outcome import Reason
+from phalanx.scheduler.placement.request_class import ClusterView, Request, RequestClass
 
 BundleOutcome = BundlesPlaced | BundleRejection
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.errors import PhalanxError
-from phalanx.policies.fragmentation import published, scarcity
-from phalanx.policies.fragmentation.mix import typical_mix
-from phalanx.policies.fragmentation.nodes import GpuNodes
-from phalanx.policies.fragmentation.placer import NodePolicy
-from phalanx.policies.fragmentation.shape import Shape
+from phalanx.scheduler.placement.fragmentation import published, scarcity
+from phalanx.scheduler.placement.fragmentation.mix import typical_mix
+from phalanx.scheduler.placement.fragmentation.nodes import GpuNodes
+from phalanx.scheduler.placement.fragmentation.placer import NodePolicy
+from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 Past = Iterable[Shape] | Mapping[Shape, int]
 Maker = Callable[[GpuNodes, Past, published.Draws], NodePolicy]

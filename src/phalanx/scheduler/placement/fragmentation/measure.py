@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.policies.fragmentation.mix import Mix
-from phalanx.policies.fragmentation.nodes import Flags, Floats, GpuNodes, Ints, Rows
-from phalanx.policies.fragmentation.potential import Potential
-from phalanx.policies.fragmentation.shape import Shape
+from phalanx.scheduler.placement.fragmentation.mix import Mix
+from phalanx.scheduler.placement.fragmentation.nodes import Flags, Floats, GpuNodes, Ints, Rows
+from phalanx.scheduler.placement.fragmentation.potential import Potential
+from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 
 class Fragmentation:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from phalanx.policies.fragmentation.nodes import Flags, Floats, Ints, Rows
-from phalanx.policies.fragmentation.shape import Shape
+from phalanx.scheduler.placement.fragmentation.nodes import Flags, Floats, Ints, Rows
+from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 COVERED = 0.95
 """The share of pods that the typical shapes cover (FGD, USENIX ATC 2023)."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from phalanx.policies.fragmentation.shape import WHOLE, Shape
+from phalanx.scheduler.placement.fragmentation.shape import WHOLE, Shape
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from phalanx.policies.fragmentation.nodes import Floats, GpuNodes, Rows
-from phalanx.policies.fragmentation.shape import Shape
+from phalanx.scheduler.placement.fragmentation.nodes import Floats, GpuNodes, Rows
+from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 NEVER = -np.inf
 """The score of a node that cannot take the pod."""

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from phalanx.policies.fragmentation.mix import Mix
-from phalanx.policies.fragmentation.nodes import Flags, Floats, GpuNodes, Ints, Rows
-from phalanx.policies.fragmentation.shape import Shape
+from phalanx.scheduler.placement.fragmentation.mix import Mix
+from phalanx.scheduler.placement.fragmentation.nodes import Flags, Floats, GpuNodes, Ints, Rows
+from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 
 class Worth(Protocol):

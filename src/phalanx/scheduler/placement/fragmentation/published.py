@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from phalanx.policies.fragmentation.measure import Fragmentation
-from phalanx.policies.fragmentation.mix import Mix
-from phalanx.policies.fragmentation.nodes import Floats, GpuNodes, Ints, Rows
-from phalanx.policies.fragmentation.shape import WHOLE, Shape
+from phalanx.scheduler.placement.fragmentation.measure import Fragmentation
+from phalanx.scheduler.placement.fragmentation.mix import Mix
+from phalanx.scheduler.placement.fragmentation.nodes import Floats, GpuNodes, Ints, Rows
+from phalanx.scheduler.placement.fragmentation.shape import WHOLE, Shape
 
 
 class Draws(Protocol):

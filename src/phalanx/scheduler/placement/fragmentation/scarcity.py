@@ -30,11 +30,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from phalanx.policies.fragmentation.mix import Mix, heaviest_mix
-from phalanx.policies.fragmentation.nodes import Flags, Floats, GpuNodes, Ints, Rows
-from phalanx.policies.fragmentation.potential import Potential
-from phalanx.policies.fragmentation.published import FirstFit, best_of, lowest_free
-from phalanx.policies.fragmentation.shape import WHOLE, Shape
+from phalanx.scheduler.placement.fragmentation.mix import Mix, heaviest_mix
+from phalanx.scheduler.placement.fragmentation.nodes import Flags, Floats, GpuNodes, Ints, Rows
+from phalanx.scheduler.placement.fragmentation.potential import Potential
+from phalanx.scheduler.placement.fragmentation.published import FirstFit, best_of, lowest_free
+from phalanx.scheduler.placement.fragmentation.shape import WHOLE, Shape
 
 POWER = 0.6
 DEMAND_POWER = 0.4

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from phalanx.policies.node_table import Amounts, Flags
-from phalanx.policies.outcome import Filter
-from phalanx.policies.selector.settings import SelectorSettings
-from phalanx.resources.ports import RandomSource
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.placement.node_table import Amounts, Flags
+from phalanx.scheduler.placement.outcome import Filter
+from phalanx.scheduler.placement.selector.settings import SelectorSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from phalanx.resources.ports import LAST_PORT
+from phalanx.scheduler.devices.ports import LAST_PORT
 
 GPU_TYPE_LABEL = "ray.io/accelerator-type"
 

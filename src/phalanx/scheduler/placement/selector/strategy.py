@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from phalanx.policies.labels import LabelSelector
-from phalanx.policies.node_table import Flags
-from phalanx.policies.outcome import GPU_TYPE_RESOURCE, Outcome
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.selector.chain import Columns, Selection, select
-from phalanx.policies.selector.settings import (
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
+from phalanx.scheduler.placement.labels import LabelSelector
+from phalanx.scheduler.placement.node_table import Flags
+from phalanx.scheduler.placement.outcome import GPU_TYPE_RESOURCE, Outcome
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.selector.chain import Columns, Selection, select
+from phalanx.scheduler.placement.selector.settings import (
     GPU_TYPE_LABEL,
     SelectorSettings,
 )
-from phalanx.policies.strategy import Asking, excluded_rows, placed, reject
-from phalanx.resources.ports import RandomSource
-from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, reject
 
 
 @dataclass(frozen=True, kw_only=True)

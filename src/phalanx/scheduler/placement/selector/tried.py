@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from phalanx.resources.sets import EMPTY, ResourceSet
+from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 IN_VAIN_AFTER_S = 5.0
 """A node that has not given what it was asked for by then was asked in vain."""

@@ -11,27 +11,27 @@ from collections import Counter
 from functools import singledispatch
 from typing import Any, Literal
 
-from tests.engine.leasing import Node as LeasingNode
+from tests.unit.node.leasing import Node as LeasingNode
 
 from phalanx.node.bundle_pool import BundlePool
-from phalanx.policies.affinity import NodeAffinity, WithFallbacks
-from phalanx.policies.bundles.domain import pick_bundles
-from phalanx.policies.bundles.request import BundleRequest
-from phalanx.policies.bundles.room import leftover_of
-from phalanx.policies.bundles.slots import PlacedBundle, Slot, pick_bundle
-from phalanx.policies.hybrid import Hybrid
-from phalanx.policies.labels import parse_condition, parse_selector
-from phalanx.policies.locality import best_holder
-from phalanx.policies.memory_pressure import WorkerMemory, kills_by_time
-from phalanx.policies.node_table import NodeState, NodeTable
-from phalanx.policies.outcome import Placed, Rejection
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.seeded import Seeded
-from phalanx.policies.spread import RandomAvailable, Spread
-from phalanx.policies.strategy import Asking, Strategy
-from phalanx.resources.instances import Allocation, NodeResources
-from phalanx.resources.quantities import SCALE, from_units
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.instances import Allocation, NodeResources
+from phalanx.scheduler.devices.quantities import SCALE, from_units
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.affinity import NodeAffinity, WithFallbacks
+from phalanx.scheduler.placement.bundles.domain import pick_bundles
+from phalanx.scheduler.placement.bundles.request import BundleRequest
+from phalanx.scheduler.placement.bundles.room import leftover_of
+from phalanx.scheduler.placement.bundles.slots import PlacedBundle, Slot, pick_bundle
+from phalanx.scheduler.placement.hybrid import Hybrid
+from phalanx.scheduler.placement.labels import parse_condition, parse_selector
+from phalanx.scheduler.placement.locality import best_holder
+from phalanx.scheduler.placement.memory_pressure import WorkerMemory, kills_by_time
+from phalanx.scheduler.placement.node_table import NodeState, NodeTable
+from phalanx.scheduler.placement.outcome import Placed, Rejection
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.seeded import Seeded
+from phalanx.scheduler.placement.spread import RandomAvailable, Spread
+from phalanx.scheduler.placement.strategy import Asking, Strategy
 
 from . import schema as s
 

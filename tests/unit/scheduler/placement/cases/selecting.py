@@ -14,17 +14,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from phalanx.policies.labels import parse_selector
-from phalanx.policies.node_table import NodeState, NodeTable
-from phalanx.policies.request_class import ClusterView, Request
-from phalanx.policies.selector.chain import select
-from phalanx.policies.selector.settings import GPU_TYPE_LABEL, SelectorSettings
-from phalanx.policies.selector.strategy import columns
-from phalanx.policies.strategy import Asking
-from phalanx.resources.devices import LowestIndex, take
-from phalanx.resources.ports import Ports, common_ports, settle_ports
-from phalanx.resources.quantities import SCALE
-from phalanx.resources.sets import ResourceSet
+from phalanx.scheduler.devices.devices import LowestIndex, take
+from phalanx.scheduler.devices.ports import Ports, common_ports, settle_ports
+from phalanx.scheduler.devices.quantities import SCALE
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.labels import parse_selector
+from phalanx.scheduler.placement.node_table import NodeState, NodeTable
+from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.selector.chain import select
+from phalanx.scheduler.placement.selector.settings import GPU_TYPE_LABEL, SelectorSettings
+from phalanx.scheduler.placement.selector.strategy import columns
+from phalanx.scheduler.placement.strategy import Asking
 
 from .schema import (
     MaskRow,

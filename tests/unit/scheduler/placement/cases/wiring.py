@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from phalanx.resources.machines import known_machines, machine
-from phalanx.resources.topology import Topology, from_rows
+from phalanx.scheduler.devices.machines import known_machines, machine
+from phalanx.scheduler.devices.topology import Topology, from_rows
 
 from .schema import Machine, WiringRow, WiringTable
 

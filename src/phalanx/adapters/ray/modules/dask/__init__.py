@@ -9,14 +9,14 @@ from typing import Any
 import dask
 from dask.base import DaskMethodsMixin
 
-from phalanx.compat.ray_modules.dask.callbacks import (
+from phalanx.adapters.dask import enable, get
+from phalanx.adapters.ray.modules.dask.callbacks import (
     ProgressBarCallback,
     RayDaskCallback,
     local_ray_callbacks,
     unpack_ray_callbacks,
 )
-from phalanx.compat.ray_modules.dask.optimizations import dataframe_optimize
-from phalanx.integrations.dask import enable, get
+from phalanx.adapters.ray.modules.dask.optimizations import dataframe_optimize
 
 __all__ = [
     "ProgressBarCallback",
@@ -48,7 +48,7 @@ def ray_dask_get(
     _ray_enable_progress_bar: object = None,
     **kwargs: Any,
 ) -> Any:
-    """`phalanx.integrations.dask.get`. There is no `pool` of threads to use, and a progress bar
+    """`phalanx.adapters.dask.get`. There is no `pool` of threads to use, and a progress bar
     is what `ProgressBarCallback` shows. Raises ValueError for resources outside of
     `ray_remote_args`."""
     of_keys: dict[str, Any] = getattr(dsk, "__dask_annotations__", dict)()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from dask.callbacks import Callback
 from dask.diagnostics import ProgressBar
 
-from phalanx.integrations.dask.hooks import Hook, Hooks
+from phalanx.adapters.dask.hooks import Hook, Hooks
 
 __all__ = [
     "ProgressBarCallback",

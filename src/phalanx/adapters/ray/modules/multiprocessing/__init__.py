@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiprocessing import JoinableQueue
 
-from phalanx.compat.ray_modules.multiprocessing.pool import Pool
+from phalanx.adapters.ray.modules.multiprocessing.pool import Pool
 from phalanx.util.multiprocessing import AsyncResult, TimeoutError
 
 __all__ = ["AsyncResult", "JoinableQueue", "Pool", "TimeoutError"]

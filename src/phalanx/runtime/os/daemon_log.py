@@ -6,12 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import msgspec
 
-from phalanx.engines.processes import log_files
 from phalanx.observe.log_lines import INFO, LogPiece, LogRecord
+from phalanx.runtime.os import log_files
 
 DAEMON_LOG_BYTES = 16 << 20
 """Of each of a daemon's two files."""
@@ -44,7 +44,7 @@ class DaemonLog:
         if not self._path:
             return
         record = LogRecord(
-            time=time_text(datetime.now(timezone.utc)),
+            time=time_text(datetime.now(UTC)),
             level=level,
             process=self._process,
             pid=os.getpid(),

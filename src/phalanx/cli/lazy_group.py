@@ -1,0 +1,116 @@
+"""A group of commands whose modules are imported when a command is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from phalanx.cli import registry
+from phalanx.runtime.engine import entry_points
+
+GROUP = "phalanx.commands"
+
+
+class Commands(dict[str, Any]):
+    """The commands by name; each is imported when it is looked up.
+
+    To look up a name that is not in the registry, or to go through all commands, also imports what
+    other installed packages add.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys(registry.ENTRIES))
+        self._sources: list[Callable[[str], list[Any]]] = [entry_points.own, entry_points.others]
+
+    def __getitem__(self, name: str) -> Any:
+        found = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The command, or `default`."""
+        while name not in self and self._sources:
+            self._add(self._sources.pop(0))
+        if super().get(name) is None and name in registry.ENTRIES:
+            self[name] = _load(name)
+        return super().get(name, default)
+
+    def all(self) -> None:
+        """Add the commands of all other packages."""
+        while self._sources:
+            self._add(self._sources.pop(0))
+
+    def items(self) -> Any:
+        """All commands with their names; imports all modules."""
+        self.all()
+        return [(name, self[name]) for name in self]
+
+    def values(self) -> Any:
+        """All commands; imports all modules."""
+        return [command for _, command in self.items()]
+
+    def _add(self, source: Callable[[str], list[Any]]) -> None:
+        for entry in source(GROUP):
+            added = typer.Typer()
+            entry.load()(added)
+            for name, command in typer.main.get_group(added).commands.items():
+                self.setdefault(name, command)
+
+
+def _load(name: str) -> Any:
+    """The command of a registry's entry."""
+    entry, panel = registry.ENTRIES[name], registry.PANEL_OF[name]
+    module, _, attribute = entry.target.partition(":")
+    found = getattr(import_module(f"phalanx.cli.{module}"), attribute)
+    parent = typer.Typer()
+    if isinstance(found, typer.Typer):
+        parent.add_typer(found, name=name, rich_help_panel=panel)
+    else:
+        parent.command(name, rich_help_panel=panel)(found)
+    return typer.main.get_group(parent).commands[name]
+
+
+class LazyGroup(TyperGroup):
+    """The group `phalanx`: its help shows the registry's phrases and imports no command."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = cast("dict[str, Any]", Commands())
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands, in the order of help."""
+        cast("Commands", self.commands).all()
+        return list(self.commands)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command. Ends with a sentence for one that a package has that is not installed."""
+        found = self.commands.get(cmd_name)
+        package = registry.IN_OTHER_PACKAGES.get(cmd_name)
+        if found is None and package is not None and not ctx.resilient_parsing:
+            ctx.fail(f"`phalanx {cmd_name}` is in a package of its own: pip install {package}.")
+        return found
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write help from the registry's phrases."""
+        listing = TyperGroup(
+            name=self.name,
+            help=self.help,
+            params=self.params,
+            commands=dict(self._listed(ctx)),
+            rich_markup_mode=self.rich_markup_mode,
+        )
+        listing.format_help(ctx, formatter)
+
+    def _listed(self, ctx: Any) -> Iterator[tuple[str, Any]]:
+        for name in self.list_commands(ctx):
+            entry = registry.ENTRIES.get(name)
+            if entry is None:
+                yield name, self.commands.get(name)
+            else:
+                panel = registry.PANEL_OF[name]
+                yield name, TyperCommand(name, help=entry.summary, rich_help_panel=panel)

@@ -1,0 +1,81 @@
+"""Modules that programs import under the names that they had before version 0.2.
+
+A program that imports `phalanx.integrations.prefect` gets `phalanx.adapters.prefect`, the same
+module under both names, with a DeprecationWarning. The old names go with version 0.3.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MOVED = {
+    "phalanx.batch": "phalanx.scheduler.cycle",
+    "phalanx.batch.actions": "phalanx.scheduler.actions",
+    "phalanx.batch.plugin_parts": "phalanx.scheduler.plugin_parts",
+    "phalanx.batch.plugins": "phalanx.scheduler.plugins",
+    "phalanx.bench": "phalanx_benchmarks",
+    "phalanx.cli.ray_command": "phalanx.adapters.ray.command.main",
+    "phalanx.cli.slurm": "phalanx.adapters.slurm.commands",
+    "phalanx.compat.jobs": "phalanx.adapters.ray.jobs",
+    "phalanx.compat.ray_modules": "phalanx.adapters.ray.modules",
+    "phalanx.compat.slurm": "phalanx.adapters.slurm",
+    "phalanx.demo": "phalanx_research.demo",
+    "phalanx.integrations": "phalanx.adapters",
+    "phalanx.plan": "phalanx.scheduler.forecast",
+    "phalanx.policies": "phalanx.scheduler.placement",
+    "phalanx.resources": "phalanx.scheduler.devices",
+    "phalanx.scheduling": "phalanx.scheduler.placement",
+    "phalanx.sim": "phalanx_research",
+}
+"""A package's or module's old name -> its new one; what lies below moves with it."""
+
+
+def new_name(name: str) -> str | None:
+    """The name that a module has today; None for one that did not move.
+
+    >>> new_name("phalanx.batch.plugins.sjf")
+    'phalanx.scheduler.plugins.sjf'
+    """
+    old = name
+    while old and old not in MOVED:
+        old = old.rpartition(".")[0]
+    return MOVED[old] + name.removeprefix(old) if old else None
+
+
+class Finder(MetaPathFinder):
+    """Finds modules by their old names."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module itself; None for a name that did not move."""
+        new = new_name(fullname) if fullname.startswith("phalanx.") else None
+        return None if new is None else ModuleSpec(fullname, _Same(new), is_package=True)
+
+
+class _Same(Loader):
+    """Loads the module under its new name, and gives that one."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        warnings.warn(f"{spec.name} is called {self._name} now", DeprecationWarning, stacklevel=2)
+        module = import_module(self._name)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # the import system has written over it
+
+
+def find_moved_modules() -> None:
+    """Have modules be found by their old names, too."""
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())
