@@ -71,7 +71,7 @@ EXCEPTIONS: dict[str, str] = {
     "phalanx.adapters.ray.jobs.server._Connection.do_POST": "http.server calls it by its name",
     "phalanx.adapters.ray.jobs.server._Connection.do_PUT": "http.server calls it by its name",
     "phalanx.adapters.ray.jobs.server._Connection.log_message": "http.server calls it",
-    "phalanx.scheduler.cycle.kept.KeptCluster.snapshot_now": "tests compare patched columns with it",
+    "phalanx.scheduler.cycle.kept.KeptCluster.snapshot_now": "tests compare columns with it",
     "phalanx.scheduler.cycle.kept.KeptCluster._task_now": "a part of snapshot_now",
     "phalanx.node.single_node.SingleNodeMembership.has_head": "tests see by it when it is made",
     "phalanx.util.executor.Executor._max_workers": "Dask reads it of every executor",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-from enum import Enum, StrEnum
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated

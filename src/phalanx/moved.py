@@ -7,12 +7,13 @@ module under both names, with a DeprecationWarning. The old names go with versio
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Sequence
-from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
 
 MOVED = {
     "phalanx.batch": "phalanx.scheduler.cycle",
@@ -48,24 +49,32 @@ def new_name(name: str) -> str | None:
     return MOVED[old] + name.removeprefix(old) if old else None
 
 
-class Finder(MetaPathFinder):
-    """Finds modules by their old names."""
+class Finder:
+    """Finds modules by their old names. Its imports wait until a program uses one of these."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module itself; None for a name that did not move."""
         new = new_name(fullname) if fullname.startswith("phalanx.") else None
-        return None if new is None else ModuleSpec(fullname, _Same(new), is_package=True)
+        if new is None:
+            return None
+        from importlib.machinery import ModuleSpec
+
+        loader: Any = _Same(new)  # without its base class, whose module takes long to import
+        return ModuleSpec(fullname, loader, is_package=True)
 
 
-class _Same(Loader):
+class _Same:
     """Loads the module under its new name, and gives that one."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
+        import warnings
+        from importlib import import_module
+
         warnings.warn(f"{spec.name} is called {self._name} now", DeprecationWarning, stacklevel=2)
         module = import_module(self._name)
         self._spec = module.__spec__

@@ -8,6 +8,12 @@ import pytest
 from tests.docs.programs import ROOT
 
 PACKAGE = ROOT / "src" / "phalanx"
+HOMES = [
+    *(ROOT, PACKAGE, ROOT / "tests"),
+    ROOT / "benchmarks" / "phalanx_benchmarks",
+    ROOT / "research" / "phalanx_research",
+]
+"""Where a name may lie that a document gives without the folders above it."""
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
     for path in [
@@ -19,18 +25,18 @@ DOCUMENTS = sorted(
         *(ROOT / "docs" / "decisions").glob("*.md"),
     ]
 )
-NO_FILES = {"src/phalanx/batch/plugins/NAME.py", "phalanx-snapshot/1"}
+NO_FILES = {"src/phalanx/scheduler/plugins/NAME.py", "phalanx-snapshot/1"}
 """A placeholder, and the name of a format."""
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|toml|txt))`")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
 def is_there(name: str) -> bool:
+    if (ROOT / name).exists():
+        return True
     if "/" not in name:
-        return (
-            any(PACKAGE.rglob(name)) or any((ROOT / "tests").rglob(name)) or (ROOT / name).exists()
-        )
-    return (ROOT / name).exists() or (PACKAGE / name).exists()
+        return any(any(home.rglob(name)) for home in HOMES[1:])
+    return any((home / name).exists() for home in HOMES)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -173,7 +173,8 @@ def init(
         if engine_name == engines.EMBEDDED:
             runtime_env = _with_that_of_the_job(runtime_env)
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
-        hook, preload = None, ()
+        hook: Callable[[], None] | None = None
+        preload: tuple[str, ...] = ()
         if engine_name == engines.EMBEDDED:  # another engine has options of its own for that
             lifetime = getattr(job_config, "default_actor_lifetime", "non_detached")
             asked = options.get("_tracing_startup_hook") or tracing

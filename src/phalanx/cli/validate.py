@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum, StrEnum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 

@@ -18,6 +18,7 @@ from phalanx.adapters.ray import alias as compat
 from phalanx.adapters.ray import modules as ray_modules
 from phalanx.adapters.ray import names
 from phalanx.adapters.ray.dialect import DIALECT
+from phalanx.runtime.engine import dialect
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def installed(monkeypatch):
     for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    monkeypatch.setenv(compat.MARKER, "0")
+    monkeypatch.setenv(dialect.VARIABLE, "")
     compat.install()
     yield
     compat.uninstall()
@@ -202,14 +203,14 @@ def test_installing_twice_changes_nothing(installed):
     before = list(sys.meta_path)
     compat.install()
     assert sys.meta_path == before
-    assert os.environ[compat.MARKER] == "1"
+    assert os.environ[dialect.VARIABLE] == "ray"
 
 
 def test_uninstalling_takes_all_back(installed):
     import ray.util.queue  # noqa: F401
 
     compat.uninstall()
-    assert compat.MARKER not in os.environ
+    assert dialect.VARIABLE not in os.environ
     assert not [name for name in sys.modules if name == "ray" or name.startswith("ray.")]
 
 

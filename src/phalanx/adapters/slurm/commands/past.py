@@ -13,7 +13,7 @@ from phalanx.cli.accounting_view import length
 from phalanx.cli.allocation import HOLDER
 from phalanx.cli.history import ANSWER_S, uid_of
 from phalanx.cli.periods import past_moment
-from phalanx.cli.reach import RAY, ask
+from phalanx.cli.reach import ask, is_elsewhere
 from phalanx.cli.times import clock
 from phalanx.model import attempts as at
 from phalanx.model.attempts import Attempt
@@ -141,7 +141,7 @@ def past_jobs(
 ) -> tuple[dict[Name, PastJob], dict[Name, list[Step]]]:
     """Those whose attempts ended in that time, oldest first, and the steps that did, or that run.
     Without a beginning and ids: today."""
-    if (address() or "").startswith(RAY):
+    if is_elsewhere(address()):
         return {}, {}  # its scheduler keeps no history
     begin = since or 0.0
     if since is None and not ids:

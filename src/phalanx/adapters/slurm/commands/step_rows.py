@@ -9,7 +9,7 @@ from phalanx.adapters.slurm.commands.usage import address
 from phalanx.adapters.slurm.states import attempt_state, code_of
 from phalanx.cli.accounting_view import length
 from phalanx.cli.history import ANSWER_S
-from phalanx.cli.reach import RAY, ask
+from phalanx.cli.reach import ask, is_elsewhere
 from phalanx.cli.times import clock
 from phalanx.model.steps import RUNNING, Step
 from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
@@ -86,7 +86,7 @@ def step_json(row: Mapping[str, str]) -> dict[str, object]:
 
 def running_steps() -> list[Step]:
     """All that run now, the first that began first."""
-    if (address() or "").startswith(RAY):
+    if is_elsewhere(address()):
         return []  # there are none on its nodes
     query = AttemptQuery(states=[RUNNING], has_attempts=False, has_steps=True, limit=MAX_ATTEMPTS)
     return ask(address(), ListAttempts(query), ANSWER_S).steps[::-1]
