@@ -6,14 +6,14 @@ from typing import TypeVar
 
 import msgspec
 
-from phalanx.head.control_plane import ControlPlane
+from phalanx.head.head import Head
 from phalanx.protocol.requests.request import Asker, Request, Role, encode_request, read_result
 from phalanx.protocol.wire_errors import WireError
 
 R = TypeVar("R")
 
 
-def ask(shell: ControlPlane, request: Request[R], process: bytes = bytes(16)) -> R | None:
+def ask(shell: Head, request: Request[R], process: bytes = bytes(16)) -> R | None:
     """What a control store answers to a process, raised where it is an error; None when it answers
     later."""
     replies: list[tuple[msgspec.Raw, WireError | None]] = []

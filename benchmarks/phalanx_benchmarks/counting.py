@@ -20,7 +20,7 @@ from typing import Any
 
 import phalanx
 from phalanx.api.session import running_engine
-from phalanx.owner.numbers import OwnerNumbers
+from phalanx.owner.metrics import OwnerMetrics
 
 TURNS, BATCH = 200, 2_000
 USUAL, UNCOUNTED, UNRECORDED = "as always", "without metrics", "without metrics and listings"
@@ -29,18 +29,18 @@ USUAL, UNCOUNTED, UNRECORDED = "as always", "without metrics", "without metrics 
 class _Timed:
     """Counts as ever, and how long it takes this thread."""
 
-    def __init__(self, counts: OwnerNumbers) -> None:
+    def __init__(self, counts: OwnerMetrics) -> None:
         self._counts = counts
         self.took_s = 0.0
 
     def tick(self, now: float) -> None:
-        """See OwnerNumbers."""
+        """See OwnerMetrics."""
         begun = time.thread_time()
         self._counts.tick(now)
         self.took_s += time.thread_time() - begun
 
     def say(self) -> None:
-        """See OwnerNumbers."""
+        """See OwnerMetrics."""
         begun = time.thread_time()
         self._counts.say()
         self.took_s += time.thread_time() - begun

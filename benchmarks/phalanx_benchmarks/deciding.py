@@ -21,7 +21,7 @@ MODULES = {
     "plan": "phalanx_benchmarks.deciding_forecast",
     "cluster": "phalanx_benchmarks.heartbeats",
     "nodes": "phalanx_benchmarks.nodes",
-    "scheduling": "phalanx_benchmarks.spilling",
+    "scheduling": "phalanx_benchmarks.spillback",
     "transfer": "phalanx_benchmarks.transfer",
     "store": "phalanx_benchmarks.store",
     "history": "phalanx_benchmarks.history",

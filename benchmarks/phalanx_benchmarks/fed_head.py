@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
+from phalanx.head.head import NOTHING_STORED, Head
 from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, read_state
@@ -72,7 +72,7 @@ class FedHead:
             stored = NOTHING_STORED if storage is None else read_state(storage)
             self._journal = None if storage is None else Journal(storage)
             state_store = StateStore(self._journal)
-            self.control = ControlPlane(
+            self.control = Head(
                 Outbox(self._send, state_store),
                 state_store,
                 self,

@@ -252,7 +252,7 @@ class ObjectStoreFullError(PhalanxError):
     """Shared memory is full and nothing in it can be spilled."""
 
 
-class ControlStoreFullError(PhalanxError):
+class StoreFullError(PhalanxError):
     """The head's store has too little room, so no new work is taken; what runs goes on."""
 
 

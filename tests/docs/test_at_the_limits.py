@@ -294,11 +294,11 @@ TRIED: dict[str, list[Limit]] = {
 }
 
 ELSEWHERE = {
-    "head.shares.books.MAX_BOOKS": "tests/unit/head/test_shares.py",
+    "head.shares.usage_ledger.MAX_BOOKS": "tests/unit/head/test_shares.py",
     "head.shares.control.MAX_SHARES": "tests/unit/head/test_shares.py",
     "dashboard.pages.what_if.MAX_MANIFEST": "tests/unit/dashboard/test_app.py",
-    "dashboard.supposing.AT_ONCE": "tests/unit/dashboard/test_app.py",
-    "dashboard.supposing.PATIENCE_S": "tests/unit/dashboard/test_app.py",
+    "dashboard.what_if.AT_ONCE": "tests/unit/dashboard/test_app.py",
+    "dashboard.what_if.PATIENCE_S": "tests/unit/dashboard/test_app.py",
     "head.gangs.rules.MAX_VALUES": "tests/unit/head/gangs/test_rules.py",
     "head.gangs.rules.MAX_BYTES": "tests/unit/head/gangs/test_rules.py",
     "model.reservations.MAX_RESERVATIONS": "tests/unit/head/test_reservations.py",
@@ -332,11 +332,11 @@ ELSEWHERE = {
     "dashboard.record.MAX_EXPLAINED": "tests/unit/dashboard/test_record.py",
     "dashboard.record.MAX_BYTES": "tests/unit/dashboard/test_record.py",
     "head.gangs.cycle_log.KEEP_CYCLES": "tests/unit/head/gangs/test_cycle_log.py",
-    "head.numbers.MAX_SERIES": "tests/unit/head/gangs/test_numbers_over_time.py",
+    "head.time_series.MAX_SERIES": "tests/unit/head/gangs/test_numbers_over_time.py",
     "scheduler.cycle.session.CHOICES": "tests/unit/scheduler/cycle/test_choices.py",
     "head.gangs.cycle_log.NAMED": "tests/unit/head/gangs/test_cycle_log.py",
-    "head.events.book.KEEP_OF_JOBS": "tests/unit/head/test_events.py",
-    "head.events.book.KEEP_OTHERS": "tests/unit/head/test_events.py",
+    "head.events.event_log.KEEP_OF_JOBS": "tests/unit/head/test_events.py",
+    "head.events.event_log.KEEP_OTHERS": "tests/unit/head/test_events.py",
     "head.events.jobs.MOST_OF_ARRAY": "tests/unit/head/test_events.py",
     "observe.events.MAX_EVENTS": "tests/unit/head/test_events.py",
     "head.accounting.records.MAX_TEXT": "tests/unit/head/gangs/test_attempt_records.py",
@@ -353,8 +353,8 @@ _CLOCK = "a time after which something happens, not an amount that is asked for"
 _PER_PROCESS = "the end is the kernel's limit on a process, reached only with as many files"
 _LATER = "nothing is refused above it: those behind are told less, or later"
 NOT_TRIED = {
-    "dashboard.supposing.MEMORY_BYTES": _MACHINE,
-    "scheduler.forecast.lines.EXACT": _OTHER_WAY,
+    "dashboard.what_if.MEMORY_BYTES": _MACHINE,
+    "scheduler.forecast.reservation_timeline.EXACT": _OTHER_WAY,
     "storage.ledger.HistoryLimits.records": _OLDEST_GO,
     "storage.ledger.HistoryLimits.days": _OLDEST_GO,
     "storage.ledger.HistoryLimits.sum_days": _OLDEST_GO,

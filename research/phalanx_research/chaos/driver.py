@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.errors import ControlStoreFullError
+from phalanx.errors import StoreFullError
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
 from phalanx.owner.actors.client import ActorClient
@@ -59,7 +59,7 @@ class SimDriver(SimProcess):
         elif isinstance(message, Reply):
             try:
                 answer = read_result(RegisterDriver, message.result, message.error)
-            except ControlStoreFullError:
+            except StoreFullError:
                 self.host.later(_TRY_AGAIN_S, self._register)
                 return
             self._history.driver_joined(answer.process, self.name)

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-from phalanx.head.control_plane import ControlPlane
 from phalanx.head.groups.record import KnownGroup
+from phalanx.head.head import Head
 from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, read_state
@@ -86,7 +86,7 @@ class SimHead:
         stored = read_state(storage)
         self._journal = SimJournal(storage, disk, host, self._rng, self._write_s, self._round)
         state_store = StateStore(self._journal)
-        self.control = ControlPlane(
+        self.control = Head(
             Outbox(self._send, state_store),
             state_store,
             HostClock(host),
@@ -209,7 +209,7 @@ class SimHead:
         self._round()
 
 
-def _check_places(control: ControlPlane, group: KnownGroup) -> None:
+def _check_places(control: Head, group: KnownGroup) -> None:
     """Raise Broken when a group that is said to be there has a bundle on no living node."""
     gone = [node for node in group.nodes if not control.nodes.is_alive(node)]
     if gone:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from phalanx.head.control_plane import ControlPlane
 from phalanx.head.groups.record import KnownGroup
+from phalanx.head.head import Head
 from phalanx.head.jobs import dependencies
 from phalanx.manifests.dependencies import written_dependencies
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.arrays import Indices, element_uid, split_element
+from phalanx.model.jobs.arrays import Indices, array_task_uid, split_element
 from phalanx.model.jobs.dependencies import AFTER, AFTER_CORR, AFTER_OK, SINGLETON, Dependency
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
@@ -249,7 +249,7 @@ class JobPromises:
             element = record.spec.element
             assert element is not None
             self._history.count("elements after elements")
-            return bool(self._succeeded.get(element_uid(need.job, element.index)))
+            return bool(self._succeeded.get(array_task_uid(need.job, element.index)))
         of_it = [uid for uid, _ in self._runs if uid == need.job or _array_of(uid) == need.job]
         if need.kind != AFTER_OK:
             runs = [run for (uid, _), runs in self._runs.items() if uid in of_it for run in runs]
@@ -259,7 +259,7 @@ class JobPromises:
         least = other.min_available if other.array is None else other.array.count
         return by_policy or done >= least
 
-    def open(self, control: ControlPlane | None) -> list[str]:
+    def open(self, control: Head | None) -> list[str]:
         """Jobs that have still something to do, or that nobody knows any more, in words. `control`:
         the head's; None while there is none."""
         scheduler = None if control is None else control.gangs_if_used
@@ -276,7 +276,7 @@ class JobPromises:
         lost = sorted(self._taken.keys() - known.keys() - self._deleted)
         return left + [f"{uid} is not known any more" for uid in lost]
 
-    def check_ends(self, control: ControlPlane | None) -> None:
+    def check_ends(self, control: Head | None) -> None:
         """Who is said to be completed has as many members that were."""
         scheduler = None if control is None else control.gangs_if_used
         for job in scheduler.jobs.table.all() if scheduler is not None else ():
@@ -311,7 +311,7 @@ class JobPromises:
         """An array that is over has run what it says."""
         assert job.spec.array is not None
         indices = Indices(job.spec.array.ranges)
-        done = sum(bool(self._succeeded.get(element_uid(job.uid, i))) for i in indices)
+        done = sum(bool(self._succeeded.get(array_task_uid(job.uid, i))) for i in indices)
         if job.is_finished:
             self._history.count("arrays that ended")
             counted = job.count(st.SUCCEEDED, st.FAILED, st.ENDED)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from phalanx.head.control_plane import ControlPlane
+from phalanx.head.head import Head
 from phalanx.model.ids import INDEX_BITS
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.model.lifecycle import FINISHED
@@ -407,7 +407,7 @@ class Promises:
         """What has no outcome yet."""
         return [promise for promise in self.kept.values() if not promise.outcome]
 
-    def check_all_kept(self, waited_s: float, control: ControlPlane | None) -> None:
+    def check_all_kept(self, waited_s: float, control: Head | None) -> None:
         """Everything submitted has ended, one way or another, and nobody waits for a value.
         `control`: the head's."""
         jobs = self.jobs.open(control)

@@ -104,7 +104,7 @@ class Truth:
                 return promise.node in history.dead_nodes or promise.node in history.drained_nodes
             case errors.ActorError():
                 return promise.is_call
-            case errors.ControlStoreFullError():
+            case errors.StoreFullError():
                 return promise.is_call and history.had_full_disk
         return self._is_lost_for_good(promise, error)
 

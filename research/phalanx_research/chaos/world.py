@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable
 from functools import partial
 
-from phalanx.head.control_plane import ControlPlane
+from phalanx.head.head import Head
 from phalanx.model.lifecycle import DEAD
 from phalanx_research.chaos import settled
 from phalanx_research.chaos.broken import Broken
@@ -109,7 +109,7 @@ class World:
             )
 
     @property
-    def _control(self) -> ControlPlane | None:
+    def _control(self) -> Head | None:
         head = self.cluster.head
         return None if head is None else head.control
 

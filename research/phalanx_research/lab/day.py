@@ -17,8 +17,8 @@ from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, Manifest
 from phalanx.protocol.requests.queues import CreateQueue
 from phalanx.protocol.requests.reservations import Reserve, SetLicense
 from phalanx_research.chaos.kernel import Kernel
-from phalanx_research.lab.books import GpuBook
 from phalanx_research.lab.estimates import Estimates
+from phalanx_research.lab.gpu_usage import GpuUsage
 from phalanx_research.lab.head import MIDNIGHT, LabHead, Store
 from phalanx_research.lab.machine import Machine
 from phalanx_research.lab.people import HOUR_S, Size, machines, queues
@@ -46,7 +46,7 @@ class Day:
         self.kernel = kernel = Kernel(f"lab {seed}")
         self.work = draw_day(size, seed)
         self.store = Store()
-        self.gpus = GpuBook(kernel, size.gpus)
+        self.gpus = GpuUsage(kernel, size.gpus)
         self.estimates = Estimates(MIDNIGHT)
         self.of_job = {one.spec.uid: one for one in self.work}
         self.gave_up: set[str] = set()

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.head.control_plane import ControlPlane
 from phalanx.head.gangs.kept_promises import TABLE
+from phalanx.head.head import Head
 from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.outbox import Outbox
@@ -120,7 +120,7 @@ class LabHead:
         storage = Storage([MemoryShard(store.disk)], marks=[store.mark])
         stored = read_state(storage)
         state_store = StateStore(_Journal(storage))
-        self.control = ControlPlane(
+        self.control = Head(
             Outbox(self._send, state_store),
             state_store,
             LabClock(kernel),

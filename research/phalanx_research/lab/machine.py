@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from phalanx.model.exit_codes import KILLED, SIGNALLED
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import NodeGroups
+from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.job_members import JobMembers
 from phalanx.node.usage import NoUsageMeter
 from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
@@ -87,7 +87,7 @@ class Machine:
         self._unique = 0
         self._epoch = 0
         self._wire: Wire | None = None
-        self._control = RemoteControl()
+        self._control = RemoteHeadLink()
         self._bundles = BundleTable(self.resources)
         places = GroupPlaces(self.node_id, self._bundles)
         self.members = JobMembers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.arrays import element_uid, split_element
+from phalanx.model.jobs.arrays import array_task_uid, split_element
 from phalanx.model.jobs.records import JobRecord
 from phalanx_research.lab.day import Day
 from phalanx_research.lab.estimates import Held, quantile
@@ -143,7 +143,7 @@ def _lost(day: Day, records: dict[str, JobRecord]) -> list[str]:
         if not job.is_finished:
             found.append(f"job {spec.name} is {job.state}: {job.reason}")
         positions = range(0 if spec.array is None else spec.array.count)
-        uids = [element_uid(spec.uid, i) for i in positions] or [spec.uid]
+        uids = [array_task_uid(spec.uid, i) for i in positions] or [spec.uid]
         for uid in uids:
             has_run = uid in day.estimates.started
             if has_run and (uid.partition("/")[2], spec.namespace) not in of_history:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from phalanx_research.report.heat import heat_map
-from phalanx_research.report.lines import Axis, line_plot
+from phalanx_research.report.polyline import Axis, line_plot
 from phalanx_research.report.run import Curve, ReportRun
 from phalanx_research.report.style import COLOURS, STYLE
 from phalanx_research.report.tables import figure_table, queue_table

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.cycle_times import CycleTimes
 from phalanx.head.gangs.cycles import NEVER, Cycles, Pace
 from phalanx.head.gangs.gang import Gang, Member
@@ -17,11 +18,10 @@ from phalanx.head.gangs.member_lifecycle import Evicted, MemberLifecycle
 from phalanx.head.gangs.member_states import HELD
 from phalanx.head.gangs.minimums import has_minimum
 from phalanx.head.gangs.plan_applier import PlanApplier
-from phalanx.head.gangs.reservations import GangReservations
+from phalanx.head.gangs.quarantine import Quarantine
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
-from phalanx.head.gangs.set_aside import SetAside
 from phalanx.head.groups.give_backs import Ending
-from phalanx.head.shares.books import BookRow, Books
+from phalanx.head.shares.usage_ledger import UsageLedger, UsageRow
 from phalanx.observe.metrics.meter import Meter
 from phalanx.scheduler.cycle.cluster import Cluster
 from phalanx.scheduler.cycle.config import Configuration
@@ -75,10 +75,10 @@ class SimulatedScheduler:
         self._source = source = SimulatedCluster(machines, queues, rules, kept)
         self._registry = registry = GangRegistry(_keep_nothing, _nothing_follows)
         seen, member_of = registry.window.seen, registry.member_of
-        set_aside = SetAside(lambda error, gang: self.report_defect(error))
-        books = Books(_keep_nothing, clock.wall, config, source.shape)
+        set_aside = Quarantine(lambda error, gang: self.report_defect(error))
+        books = UsageLedger(_keep_nothing, clock.wall, config, source.shape)
         books.load(
-            BookRow(
+            UsageRow(
                 queue=queue.name, user=one.name, use=one.use, at=one.at or 0.0, shares=one.shares
             )
             for queue in queues
@@ -98,7 +98,7 @@ class SimulatedScheduler:
         times = CycleTimes(meter, clock, None)
         self._cycles = Cycles(clock, registry, self._cache, source, self, pace, times)
         lifecycle = MemberLifecycle(registry, self._cache, books, self._cycles)
-        self._reservations = GangReservations(
+        self._reservations = GangBinder(
             registry, lifecycle, self, self, clock, lambda gang: has_minimum(gang, source)
         )
         amended = self._cache.gang_amended

@@ -8,7 +8,7 @@ from pathlib import Path
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.snapshots import one_snapshot
 from phalanx.cli.table import table
-from phalanx.head.jobs.supposing import Supposition, suppose
+from phalanx.head.jobs.what_if import Supposition, suppose
 from phalanx.scheduler.forecast.what_if import Comparison, Start, change_words, start_words
 
 

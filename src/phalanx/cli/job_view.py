@@ -12,8 +12,8 @@ from phalanx.model.readable import age, amount
 from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import (
+    ArrayTaskInfo,
     CronInfo,
-    ElementInfo,
     FlowInfo,
     JobDescription,
     JobInfo,
@@ -127,7 +127,7 @@ def _time_lines(job: JobDescription) -> list[str]:
     return [safe(", ".join(line)) for line in (said, inside) if line]
 
 
-def elements_text(rows: Sequence[ElementInfo]) -> str:
+def elements_text(rows: Sequence[ArrayTaskInfo]) -> str:
     """A row for elements that are alike."""
     lines = [
         [

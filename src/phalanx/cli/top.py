@@ -20,7 +20,7 @@ from phalanx.cli.cluster import Address
 from phalanx.cli.reach import USAGE, ask, fail, is_elsewhere
 
 if TYPE_CHECKING:
-    from phalanx.cli.top_picture import Following, TopPicture
+    from phalanx.cli.top_snapshot import Following, TopSnapshot
 
 _KEYS = "q quit  Tab next table  j/k or arrows scroll  space now  p pause"
 _PAGE = 10
@@ -55,7 +55,7 @@ def top(
 
     Keys: q ends it, Tab chooses a table, j and k or arrows scroll it, space looks now, p pauses.
     """
-    from phalanx.cli.top_picture import Following
+    from phalanx.cli.top_snapshot import Following
 
     if is_elsewhere(address):
         fail("phalanx top is for clusters of Phalanx; on Ray: phalanx jobs, queue list.", USAGE)
@@ -68,7 +68,7 @@ def top(
         _Live(following, every).run()
 
 
-def _as_data(picture: TopPicture) -> dict[str, Any]:
+def _as_data(picture: TopSnapshot) -> dict[str, Any]:
     return {
         "format": "phalanx-top/1",
         "at": picture.at,
@@ -88,7 +88,7 @@ def _as_data(picture: TopPicture) -> dict[str, Any]:
     }
 
 
-def _print_once(picture: TopPicture) -> None:
+def _print_once(picture: TopSnapshot) -> None:
     from rich.console import Console
 
     is_terminal = sys.stdout.isatty()
@@ -97,7 +97,7 @@ def _print_once(picture: TopPicture) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _lines(picture: TopPicture, width: int, height: int, **more: Any) -> list[Any]:
+def _lines(picture: TopSnapshot, width: int, height: int, **more: Any) -> list[Any]:
     from phalanx.cli.top_view import ASCII, UNICODE, screen
 
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
@@ -117,7 +117,7 @@ class _Live:
         self._chosen = 0
         self._skipped = dict.fromkeys(SECTIONS, 0)
         self._is_paused = False
-        self._picture: TopPicture | None = None
+        self._picture: TopSnapshot | None = None
         self._trouble = ""
 
     def run(self) -> None:
@@ -188,7 +188,7 @@ class _Live:
         sys.stdout.flush()
 
 
-def _rows(picture: TopPicture, section: str) -> int:
+def _rows(picture: TopSnapshot, section: str) -> int:
     return len(getattr(picture, section)) - 1
 
 

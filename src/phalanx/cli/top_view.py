@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from phalanx.cli.table import safe
-from phalanx.cli.top_picture import TopPicture
+from phalanx.cli.top_snapshot import TopSnapshot
 from phalanx.model.lifecycle import ALIVE
 from phalanx.model.readable import age, amount, size
 from phalanx.model.rows.cluster import NodeInfo
@@ -51,7 +51,7 @@ class Section(NamedTuple):
 
 
 def screen(
-    picture: TopPicture,
+    picture: TopSnapshot,
     width: int,
     height: int,
     *,
@@ -104,7 +104,7 @@ def _shared_out(wanted: Mapping[str, int], room: int) -> dict[str, int]:
     return got
 
 
-def _summary(picture: TopPicture) -> list[Text]:
+def _summary(picture: TopSnapshot) -> list[Text]:
     from rich.text import Text
 
     status = picture.status
@@ -128,7 +128,7 @@ def _summary(picture: TopPicture) -> list[Text]:
 # ---- nodes -----------------------------------------------------------------------------------
 
 
-def _nodes(picture: TopPicture, signs: Signs) -> Section:
+def _nodes(picture: TopSnapshot, signs: Signs) -> Section:
     head = f"{'NODE':{_NAMES}} {'STATE':8} {'CPU':>9} {'MEMORY':>19}  GPUS"
     lines = [_node_line(row, picture.devices.get(row.node_id, []), signs) for row in picture.nodes]
     title = (
@@ -197,7 +197,7 @@ def _measured(devices: Sequence[DeviceInfo]) -> str:
 # ---- queues and jobs -------------------------------------------------------------------------
 
 
-def _queues(picture: TopPicture, signs: Signs) -> Section:
+def _queues(picture: TopSnapshot, signs: Signs) -> Section:
     head = (
         f"{'QUEUE':{_NAMES}} {'STATE':8} {'WEIGHT':>6} {'RUN':>5} {'WAIT':>5} "
         f"{'GPU':>6} {'ASKED':>6} {'CPU':>7} {'ASKED':>6}"
@@ -219,12 +219,12 @@ def _queue_line(row: QueueInfo) -> Text:
     )
 
 
-def _running(picture: TopPicture, signs: Signs) -> Section:
+def _running(picture: TopSnapshot, signs: Signs) -> Section:
     head = f"{'JOB':24} {'QUEUE':{_NAMES}} {'USER':10} {'RUN':>5} {'TIME':>5} {'GPUS':>5}  DEVICES"
     return Section("RUNNING", head, [_running_line(job, picture) for job in picture.running])
 
 
-def _running_line(job: JobInfo, picture: TopPicture) -> Text:
+def _running_line(job: JobInfo, picture: TopSnapshot) -> Text:
     from rich.text import Text
 
     devices = picture.devices_of(job)
@@ -237,7 +237,7 @@ def _running_line(job: JobInfo, picture: TopPicture) -> Text:
     return line
 
 
-def _waiting(picture: TopPicture, signs: Signs) -> Section:
+def _waiting(picture: TopSnapshot, signs: Signs) -> Section:
     head = f"{'JOB':24} {'QUEUE':{_NAMES}} {'USER':10} {'POS':>5} {'AGE':>5}  WHY"
     return Section("WAITING", head, [_waiting_line(job, picture.at) for job in picture.waiting])
 
@@ -255,7 +255,7 @@ def _job(job: JobInfo) -> str:
     return f"{_cut(name, 24):24} {_cut(job.queue, _NAMES):{_NAMES}} {_cut(job.user or '-', 10):10}"
 
 
-_BUILDERS: Mapping[str, Callable[[TopPicture, Signs], Section]] = {
+_BUILDERS: Mapping[str, Callable[[TopSnapshot, Signs], Section]] = {
     "nodes": _nodes,
     "queues": _queues,
     "running": _running,

@@ -28,7 +28,7 @@ from phalanx.dashboard.output import first_offset, part_data
 from phalanx.dashboard.pages.nodes import Grid, grid
 from phalanx.dashboard.rendering import Pieces, Renderer
 from phalanx.dashboard.views import NAV, STILL, NoSuchPageError, View, Views
-from phalanx.dashboard.watch import Picture, Watch
+from phalanx.dashboard.watch import SessionView, Watch
 from phalanx.errors import JobNotFoundError, PhalanxError
 from phalanx.protocol.requests.jobs import Command, CommandJob, ReadJobLog
 
@@ -167,7 +167,7 @@ class Dashboard:
         path = request.url.path
         return await self._guarded(path, lambda picture: self._shown(request, path, picture))
 
-    async def _shown(self, request: Request, path: str, picture: Picture) -> Response:
+    async def _shown(self, request: Request, path: str, picture: SessionView) -> Response:
         view = await self._views.build(path, request.query_params, picture)
         html, pieces = self._written(view, path, picture)
         key = (_address_of(path, request), picture.version)
@@ -179,7 +179,7 @@ class Dashboard:
     async def _data(self, request: Request) -> Response:
         path = request.path_params["path"] or "/"
 
-        async def answer(picture: Picture) -> Response:
+        async def answer(picture: SessionView) -> Response:
             view = await self._views.build(path, request.query_params, picture)
             data = {"format": FORMAT, "at": picture.at, "trouble": picture.trouble}
             return _json({**data, "page": by_name(view.page)})
@@ -194,7 +194,7 @@ class Dashboard:
         words, job = request.query_params, _job_of(request)
         member, said = words.get("member", ""), words.get("offset", "")
 
-        async def answer(picture: Picture) -> Response:
+        async def answer(picture: SessionView) -> Response:
             if said.isdecimal() and len(said) < 16:
                 offset = int(said)
             else:
@@ -208,7 +208,7 @@ class Dashboard:
     async def _act(self, request: Request) -> Response:
         job, action = _job_of(request), ACTIONS.get(request.path_params["action"])
 
-        async def answer(picture: Picture) -> Response:
+        async def answer(picture: SessionView) -> Response:
             if action is None:
                 raise NoSuchPageError("There is no such command.")
             if not self._may_act:
@@ -220,7 +220,7 @@ class Dashboard:
         return await self._guarded("/jobs", answer)
 
     async def _guarded(
-        self, path: str, answer: Callable[[Picture], Awaitable[Response]], is_data: bool = False
+        self, path: str, answer: Callable[[SessionView], Awaitable[Response]], is_data: bool = False
     ) -> Response:
         """An answer, or what stands in its way in words."""
         picture = await self.watch.fresh()
@@ -238,14 +238,14 @@ class Dashboard:
             return Response(f"{text}\n", status, _NO_STORE, "text/plain")
         return self._message(text, status, picture)
 
-    def _message(self, text: str, status: int, picture: Picture | None) -> Response:
+    def _message(self, text: str, status: int, picture: SessionView | None) -> Response:
         html, _ = self._renderer.page(
             "message.html", title="Not possible", text=text, **self._frame("", "phalanx status"),
             trouble="" if picture is None else picture.trouble, live="no",
         )  # fmt: skip
         return _html(html, status)
 
-    def _written(self, view: View, path: str, picture: Picture) -> tuple[str, Pieces]:
+    def _written(self, view: View, path: str, picture: SessionView) -> tuple[str, Pieces]:
         return self._renderer.page(
             view.template,
             title=view.title,

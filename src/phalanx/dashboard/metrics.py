@@ -20,8 +20,8 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, genera
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from phalanx.dashboard.told_numbers import UNBOUND, Families, ToldNumbers, node_names
-from phalanx.dashboard.watch import Picture, Watch
+from phalanx.dashboard.scraped_metrics import UNBOUND, Families, ScrapedMetrics, node_names
+from phalanx.dashboard.watch import SessionView, Watch
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.cluster import NodeInfo
@@ -48,7 +48,7 @@ class Metrics(Collector):
         self._of_page = Meter()
         self._watch = watch
         self._version = version
-        self._told = ToldNumbers()
+        self._told = ScrapedMetrics()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -117,7 +117,7 @@ def _metric(name: str, family: Family) -> Metric:
     return metric
 
 
-def put_picture(meter: Meter, picture: Picture, names: dict[str, str]) -> None:
+def put_picture(meter: Meter, picture: SessionView, names: dict[str, str]) -> None:
     """What the head says of itself, as gauges. `names`: what living nodes are called."""
     _put_nodes(meter, picture.status.nodes, names)
     for name, amount in stranded_in_all(picture.status.stranded).items():
@@ -166,7 +166,7 @@ def _put_queue(meter: Meter, queue: QueueInfo, capacity: dict[str, float]) -> No
     meter.set("phalanx_queue_open", float(queue.state == "Open"), queue.name)
 
 
-def _put_jobs(meter: Meter, jobs: Iterable[JobInfo], picture: Picture) -> None:
+def _put_jobs(meter: Meter, jobs: Iterable[JobInfo], picture: SessionView) -> None:
     oldest: dict[str, float] = {}
     reasons: Counter[tuple[str, str]] = Counter()
     states: Counter[tuple[str, str]] = Counter()

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from phalanx.dashboard.pages import history, objects, work
-from phalanx.dashboard.watch import Ask, Picture
+from phalanx.dashboard.watch import Ask, SessionView
 from phalanx.errors import PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
@@ -86,7 +86,7 @@ class Title(msgspec.Struct, frozen=True, kw_only=True):
 # ---- writing ---------------------------------------------------------------------------------
 
 
-def asked_of(picture: Picture) -> Iterator[Request[Any]]:
+def asked_of(picture: SessionView) -> Iterator[Request[Any]]:
     """All that pages ask beside what they follow, and beside the jobs."""
     yield GetStatus(is_brief=True)
     yield ListWaiting()
@@ -105,7 +105,7 @@ def asked_of(picture: Picture) -> Iterator[Request[Any]]:
 
 
 def brought_up_to(
-    content: Content, picture: Picture, series: dict[tuple[str, str], Series]
+    content: Content, picture: SessionView, series: dict[tuple[str, str], Series]
 ) -> Content:
     """The same with the rows, events and numbers that were seen last of a head that is gone."""
     everything = ListEvents(EventQuery(limit=MAX_EVENTS))
@@ -119,7 +119,7 @@ def brought_up_to(
     return Content(answers=[*content.answers, *seen], numbers=_numbers(picture, series))
 
 
-def _youngest(picture: Picture) -> list[JobInfo]:
+def _youngest(picture: SessionView) -> list[JobInfo]:
     return sorted(picture.jobs, key=lambda job: -job.submitted)[:MAX_JOBS]
 
 
@@ -128,7 +128,7 @@ KnownJobs = dict[str, tuple[JobInfo, Answer]]
 
 
 def recorded(
-    ask: Ask, picture: Picture, series: dict[tuple[str, str], Series], known: KnownJobs
+    ask: Ask, picture: SessionView, series: dict[tuple[str, str], Series], known: KnownJobs
 ) -> Content:
     """Ask a head for everything; what it does not answer, as it is gone or cannot, is left out.
     `known`: jobs that were asked for before are asked for again where their rows are others."""
@@ -155,7 +155,7 @@ def recorded(
     return Content(answers=answers, numbers=_numbers(picture, series))
 
 
-def _numbers(picture: Picture, series: dict[tuple[str, str], Series]) -> list[Numbers]:
+def _numbers(picture: SessionView, series: dict[tuple[str, str], Series]) -> list[Numbers]:
     return [Numbers(what, of, _points(one, picture.at)) for (what, of), one in series.items()]
 
 
@@ -163,7 +163,7 @@ def _answer(request: Request[Any], result: Any) -> Answer:
     return Answer(request.kind, bytes(encode_request(request)), _encode(result))
 
 
-def _news_of(picture: Picture) -> ClusterNews:
+def _news_of(picture: SessionView) -> ClusterNews:
     return ClusterNews(
         since=Since(head=picture.at), is_new=True, is_more=False, nodes=picture.status.nodes,
         jobs=picture.jobs, gangs=picture.gangs, gone_nodes=[], gone_jobs=[], gone_gangs=[],

@@ -17,7 +17,7 @@ from phalanx.dashboard.record import (
     recorded,
     write,
 )
-from phalanx.dashboard.watch import Ask, Picture, Watch
+from phalanx.dashboard.watch import Ask, SessionView, Watch
 
 WRITES_EVERY_S = 10.0
 SHARE = 50.0
@@ -98,7 +98,7 @@ class Recording:
             content = brought_up_to(self._content, picture, self._watch.series)
             await self._put(content, picture)
 
-    async def _put(self, content: Content, picture: Picture) -> None:
+    async def _put(self, content: Content, picture: SessionView) -> None:
         title = Title(format=FORMAT, cluster=self._cluster, at=picture.at, version=__version__)
         await asyncio.to_thread(write, self._path, title, content)
         self.jobs = len(picture.jobs)

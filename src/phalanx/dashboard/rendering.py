@@ -16,7 +16,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from phalanx.dashboard.pages import numbers, plan
+from phalanx.dashboard.pages import metrics, plan
 from phalanx.model.readable import age, amount, size
 from phalanx.observe.events import subject, told
 
@@ -64,7 +64,7 @@ class Renderer:
         self._env.filters |= {
             "ago": _moment,
             "amount": amount,
-            "amounts": numbers.amounts_text,
+            "amounts": metrics.amounts_text,
             "span": age,
             "size": size,
             "ms": lambda seconds: f"{1000 * seconds:.2f} ms",
@@ -124,7 +124,7 @@ def _moment(at: float | None) -> Markup:
     )
 
 
-def line(curve: numbers.Curve, span_s: float, width: int = 600, height: int = 90) -> Markup:
+def line(curve: metrics.Curve, span_s: float, width: int = 600, height: int = 90) -> Markup:
     """A number over time as an SVG path from the left, long ago, to the right, now."""
     if not curve.points:
         return Markup('<p class="quiet">Nothing was counted yet.</p>')

@@ -21,9 +21,9 @@ from phalanx.dashboard.pages import (
     what_if,
     work,
 )
-from phalanx.dashboard.pages.numbers import SPANS_S
-from phalanx.dashboard.supposing import Supposing
-from phalanx.dashboard.watch import Picture, Watch
+from phalanx.dashboard.pages.metrics import SPANS_S
+from phalanx.dashboard.watch import SessionView, Watch
+from phalanx.dashboard.what_if import WhatIf
 from phalanx.errors import JobNotFoundError
 from phalanx.model.jobs import states as st
 from phalanx.observe.health import health
@@ -70,7 +70,7 @@ class View(NamedTuple):
     """What the template needs beside that."""
 
 
-Build = Callable[["Views", Picture, Mapping[str, str], Mapping[str, str]], Awaitable[View]]
+Build = Callable[["Views", SessionView, Mapping[str, str], Mapping[str, str]], Awaitable[View]]
 
 
 class Views:
@@ -78,9 +78,9 @@ class Views:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._supposing = Supposing()
+        self._supposing = WhatIf()
 
-    async def build(self, path: str, words: Mapping[str, str], picture: Picture) -> View:
+    async def build(self, path: str, words: Mapping[str, str], picture: SessionView) -> View:
         """The page at a path. Raises NoSuchPageError, and what the head's answers raise."""
         for pattern, build in _PAGES:
             found = re.fullmatch(pattern, path)
@@ -89,14 +89,14 @@ class Views:
         raise NoSuchPageError("There is no such page.")
 
     async def _overview(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         page = overview.overview(picture, self._watch.series, picture.at, words.get("span", ""))
         more = {"span_s": SPANS_S[page.span]}
         return View("overview.html", "Overview", "phalanx status", page, more)
 
     async def _jobs(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         page = jobs.jobs(picture, words)
         filters = page.listed.asked.filters
@@ -105,7 +105,7 @@ class Views:
         return View("jobs.html", "Jobs", f"phalanx jobs{said}", page, {})
 
     async def _job(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         name = f"{parts['namespace']}/{parts['name']}"
         try:
@@ -122,13 +122,13 @@ class Views:
         return View("job.html", short, f"phalanx job {short}", page, more)
 
     async def _nodes(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         page = nodes.nodes(picture, words)
         return View("nodes.html", "Nodes", "phalanx nodes", page, {"gauges": nodes.gauges_of})
 
     async def _node(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         page = nodes.node_page(picture, parts["node"])
         if page is None:
@@ -141,12 +141,12 @@ class Views:
         return View("node.html", page.node.hostname or page.node.host, command, page, more)
 
     async def _queues(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         return View("queues.html", "Queues", "phalanx queue list", queues.queues(picture), {})
 
     async def _queue(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         name, span = parts["queue"], words.get("span", "")
         page = queues.queue_page(picture, self._watch.series, name, picture.at, span)
@@ -156,14 +156,14 @@ class Views:
         return View("queue.html", f"Queue {name}", f"phalanx queue get {name}", page, more)
 
     async def _plan(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         found = await self._watch.shared(ShowPlan(), picture.version)
         page = plan.plan_page(found, picture)
         return View("plan.html", "Plan", "phalanx plan", page, {"names": _names(picture)})
 
     async def _work(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         tasks = await self._watch.shared(QueryState(work.TASKS), picture.version)
         actors = await self._watch.shared(QueryState(work.ACTORS), picture.version)
@@ -171,7 +171,7 @@ class Views:
         return View("work.html", "Tasks and actors", "phalanx summary tasks", page, {})
 
     async def _objects(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         queries = (objects.OBJECTS, objects.STORES, objects.SITES)
         found = [await self._watch.shared(QueryState(one), picture.version) for one in queries]
@@ -179,14 +179,14 @@ class Views:
         return View("objects.html", "Objects", "phalanx memory", page, {"names": _names(picture)})
 
     async def _decisions(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         found = await self._watch.shared(ListCycles(), picture.version)
         page = decisions.decisions(found)
         return View("decisions.html", "Decisions", "phalanx scheduler cycles -n 200", page, {})
 
     async def _cycle(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         number = int(parts["number"])
         try:
@@ -198,7 +198,7 @@ class Views:
         return View("cycle.html", f"Cycle {number}", command, page, more)
 
     async def _health(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         shared = self._watch.shared
         page = health(
@@ -213,7 +213,7 @@ class Views:
         return View("health.html", "Health", "phalanx health", page, {})
 
     async def _events(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         page = events.events(picture, words)
         more = {"names": _names(picture), "spans": list(events.SPANS)}
@@ -221,7 +221,7 @@ class Views:
         return View("events.html", "Events", command, page, more)
 
     async def _history(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         asked = history.asked(words)
         usage = GetUsage(asked.usage(picture.at))
@@ -238,7 +238,7 @@ class Views:
         return View("history.html", "History", command, page, {"periods": list(history.DAYS)})
 
     async def _what_if(
-        self, picture: Picture, parts: Mapping[str, str], words: Mapping[str, str]
+        self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         found, wrong = None, ""
         try:
@@ -253,7 +253,7 @@ class Views:
         return View("what_if.html", "What if", what_if.command(words), page, more)
 
 
-def _names(picture: Picture) -> dict[str, str]:
+def _names(picture: SessionView) -> dict[str, str]:
     return {row.node_id: row.hostname or row.host for row in picture.status.nodes}
 
 

@@ -49,7 +49,7 @@ PATIENCE_S = 5.0
 _TURN_S = 0.05
 
 
-class Picture(msgspec.Struct, frozen=True, kw_only=True):
+class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     """What the head said last."""
 
     version: int
@@ -95,7 +95,7 @@ class Watch:
         """What there was when it began is still to come, or some of it."""
         self.viewers = 0
         self._wanted_until = 0.0
-        self.picture: Picture | None = None
+        self.picture: SessionView | None = None
         self.trouble = ""
         """Why the head gave no answer the last time."""
         self.series: dict[tuple[str, str], Series] = {}
@@ -117,7 +117,7 @@ class Watch:
     def _is_watched(self) -> bool:
         return bool(self.viewers) or time.monotonic() < self._wanted_until
 
-    async def fresh(self) -> Picture | None:
+    async def fresh(self) -> SessionView | None:
         """The picture, of now if nobody has looked for a while; None when the head has never
         answered."""
         was_watched = self._is_watched()
@@ -144,7 +144,7 @@ class Watch:
         if not was_first:  # that is all that there is, once
             self._pace.heard(time.monotonic() - begun - self._waits_took)
         self.trouble = ""
-        self.picture = Picture(
+        self.picture = SessionView(
             version=1 if self.picture is None else self.picture.version + 1,
             at=self._wall(),
             status=msgspec.structs.replace(status, nodes=list(self._nodes.values())),
@@ -230,7 +230,7 @@ class Watch:
             del self._answers[next(iter(self._answers))]
         return answer
 
-    async def newer(self, version: int, patience_s: float) -> Picture | None:
+    async def newer(self, version: int, patience_s: float) -> SessionView | None:
         """The picture once there is one after `version`; None after so long, at the end, and when
         the head has never answered."""
         deadline = time.monotonic() + patience_s

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from phalanx.errors import ControlStoreFullError, ProtocolError
+from phalanx.errors import ProtocolError, StoreFullError
 from phalanx.head.actors.table import ActorTable
 from phalanx.head.clock import Clock
-from phalanx.head.events.book import EventBook
+from phalanx.head.events.event_log import EventLog
 from phalanx.head.groups.table import GroupTable
 from phalanx.head.key_values import KeyValues
 from phalanx.head.outbox import Outbox
-from phalanx.head.requests import ControlRequests
+from phalanx.head.requests import HeadRequests
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import node_process_id
 from phalanx.model.lifecycle import DEPENDENCIES_UNREADY
@@ -60,11 +60,11 @@ class Answering:
         self,
         outbox: Outbox,
         state_store: StateStore,
-        requests: ControlRequests,
+        requests: HeadRequests,
         groups: GroupTable,
         actors: ActorTable,
         values: KeyValues,
-        book: EventBook,
+        book: EventLog,
         gang_scheduler: Callable[[], GangScheduler],
         clock: Clock,
         meter: Meter,
@@ -122,7 +122,7 @@ class Answering:
         handlers, store = self.handlers_of(kind), self._state_store
         effect = handlers.effect_of(kind)
         if effect is Effect.ADDS and store.shortage and self._is_new(kind, body):
-            error = ControlStoreFullError(
+            error = StoreFullError(
                 f"The head takes no new work: {store.shortage}. What runs goes on, and new work is "
                 "taken again when there is room."
             )

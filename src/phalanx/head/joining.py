@@ -3,26 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from phalanx.errors import StaleNodeError
-from phalanx.head.events.nodes import NodeStory
-from phalanx.head.nodes import NodeRecord
+from phalanx.head.actors.control import ActorControl
+from phalanx.head.clock import Clock
+from phalanx.head.devices import Devices
+from phalanx.head.draining import Draining
+from phalanx.head.drivers import Drivers
+from phalanx.head.event_gathering import EventGathering
+from phalanx.head.events.nodes import NodeRecorder
+from phalanx.head.gangs.interface import GangSchedulerInterface
+from phalanx.head.groups.table import GroupTable
+from phalanx.head.nodes import NodeDirectory, NodeRecord
+from phalanx.head.outbox import Outbox
+from phalanx.head.unplaceable import Unplaceable
+from phalanx.model.system_settings import SystemSettings
 from phalanx.observe import cluster_events
 from phalanx.protocol.cluster_messages import Expelled, Join, Joined, NodeReport, View, ViewRow
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
-if TYPE_CHECKING:
-    from phalanx.head.control_plane import ControlPlane
+
+class Parts(Protocol):
+    """The parts of a head that a node's joining concerns."""
+
+    outbox: Outbox
+    clock: Clock
+    nodes: NodeDirectory
+    events: EventGathering
+    drivers: Drivers
+    actors: ActorControl
+    gangs: GangSchedulerInterface
+    group_table: GroupTable
+    devices: Devices
+    draining: Draining
+    unplaceable: Unplaceable
+    placement: PlacementPolicy
+    settings: SystemSettings
+
+    def node_changed(self, record: NodeRecord) -> None:
+        """The node has other totals than before."""
+        ...
 
 
 class Joining:
-    """The door of one control store."""
+    """The door of one head."""
 
-    def __init__(self, plane: ControlPlane, cluster: str, story: NodeStory) -> None:
-        """`cluster` names it in its store; empty: it takes in nodes of any."""
-        self._plane = plane
+    def __init__(self, head: Parts, cluster: str, recorder: NodeRecorder) -> None:
+        """`cluster` is the cluster's name in the head's store; with an empty name the head takes in
+        nodes of any cluster."""
+        self._head = head
         self._cluster = cluster
-        self._story = story
+        self._recorder = recorder
         self._foreign: dict[str, str] = {}
         """The name of the machine of each node that was refused, as it is another cluster's."""
 
@@ -39,39 +71,37 @@ class Joining:
 
     def join(self, prefix: bytes, message: Join, now: float) -> None:
         """A node wants to belong to the cluster, for the first time or again."""
-        plane = self._plane
+        head = self._head
         row = message.row
         if self._cluster and message.cluster not in ("", self._cluster):
             self._foreign[row.node_id] = message.hostname
             reason = f"it is the head of the cluster {self._cluster}, not of {message.cluster}"
             refusal = Expelled(reason, is_stale=True, is_foreign=True)
-            plane.outbox.send_to_stranger(prefix, refusal)
+            head.outbox.send_to_stranger(prefix, refusal)
             return
         try:
             if row.prefix != prefix:
                 raise ValueError("a node joins under its own prefix")
             report = NodeReport(available=row.available, devices=row.devices)
             entry = record_of(row, message.hostname, message.epoch, message.name)
-            record = plane.nodes.join(now, entry, report)
+            record = head.nodes.join(now, entry, report)
         except (StaleNodeError, ValueError) as error:
             is_stale = isinstance(error, StaleNodeError)
-            plane.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale))
+            head.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale))
             return
-        plane.outbox.connect(record.node_id, prefix)
+        head.outbox.connect(record.node_id, prefix)
         self._note(record)
-        plane.outbox.send(
-            prefix, Joined(record.epoch, plane.placement, self._cluster, plane.settings)
-        )
-        _, rows = plane.nodes.changes_since(0)
-        plane.outbox.send(prefix, View(rows, is_whole=True))
+        head.outbox.send(prefix, Joined(record.epoch, head.placement, self._cluster, head.settings))
+        _, rows = head.nodes.changes_since(0)
+        head.outbox.send(prefix, View(rows, is_whole=True))
         self._know_again(record, message, now)
         self._give_up(message.given_up, but=prefix)
 
     def _note(self, record: NodeRecord) -> None:
-        self._story.joined(record)
-        self._plane.events.record(
+        self._recorder.joined(record)
+        self._head.events.record(
             cluster_events.NodeJoined(
-                at=self._plane.clock.wall(),
+                at=self._head.clock.wall(),
                 node=record.prefix.hex(),
                 hostname=record.hostname,
                 epoch=record.epoch,
@@ -80,42 +110,42 @@ class Joining:
 
     def _know_again(self, record: NodeRecord, message: Join, now: float) -> None:
         """Each part looks at what the node has of it."""
-        plane = self._plane
-        plane.drivers.node_joined(record.prefix)
-        plane.actors.node_joined(record, message.actors)
-        others = plane.gangs.inventory(record.node_id, message.bundles, now)
-        plane.group_table.inventory(record.node_id, others, message.bundles.ended, now)
-        plane.gangs.node_joined(record)
-        plane.devices.node_joined(record)
-        plane.draining.node_joined(record)
+        head = self._head
+        head.drivers.node_joined(record.prefix)
+        head.actors.node_joined(record, message.actors)
+        others = head.gangs.inventory(record.node_id, message.bundles, now)
+        head.group_table.inventory(record.node_id, others, message.bundles.ended, now)
+        head.gangs.node_joined(record)
+        head.devices.node_joined(record)
+        head.draining.node_joined(record)
 
     def _give_up(self, prefixes: Iterable[bytes], but: bytes) -> None:
         """What an earlier head has given up stays so, also where it could not write that down:
         others have acted on it."""
         for prefix in prefixes:
-            record = self._plane.nodes.of_prefix(prefix)
+            record = self._head.nodes.of_prefix(prefix)
             if record is not None and prefix != but:
-                self._plane.nodes.leave(record.node_id, "an earlier head gave it up")
+                self._head.nodes.leave(record.node_id, "an earlier head gave it up")
 
     def report(self, prefix: bytes, message: NodeReport, now: float) -> bool:
         """A node says what it has free; whether that is something else than before."""
-        plane = self._plane
-        record = plane.nodes.of_prefix(prefix)
+        head = self._head
+        record = head.nodes.of_prefix(prefix)
         if record is None:
             return False
         if message.total == record.totals:
             message.total = None
-        before = plane.nodes.last_report(record.node_id)
+        before = head.nodes.last_report(record.node_id)
         try:
-            changed = plane.nodes.report(now, record.node_id, message)
+            changed = head.nodes.report(now, record.node_id, message)
         except StaleNodeError as error:
-            plane.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale=True))
+            head.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale=True))
             return False
-        self._story.judged(record, before, message)
-        plane.unplaceable.judge(amounts for amounts, _ in message.queued)
+        self._recorder.judged(record, before, message)
+        head.unplaceable.judge(amounts for amounts, _ in message.queued)
         if message.total is not None:
-            plane.node_changed(record)
-        plane.gangs.node_reported(record.node_id, changed)
+            head.node_changed(record)
+        head.gangs.node_reported(record.node_id, changed)
         return changed
 
 

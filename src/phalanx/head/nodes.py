@@ -497,8 +497,8 @@ class NodeDirectory:
         self._effects.node_dead(record, reason)
 
     def _move(self, record: NodeRecord, state: str, reason: str) -> None:
-        story = f"node {record.node_id} on {record.hostname}, epoch {record.epoch}"
-        record.state = move(NODE, "node", record.state, state, story)
+        recorder = f"node {record.node_id} on {record.hostname}, epoch {record.epoch}"
+        record.state = move(NODE, "node", record.state, state, recorder)
         record.reason = reason
         self._put(record)
         self._note(record.node_id)

@@ -12,14 +12,14 @@ from phalanx.errors import PhalanxError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.clock import Clock
-from phalanx.head.defects import Defects
 from phalanx.head.devices import Devices
 from phalanx.head.draining import Draining
 from phalanx.head.drivers import Drivers
 from phalanx.head.event_gathering import EventGathering
-from phalanx.head.events.book import EventBook
+from phalanx.head.events.event_log import EventLog
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.groups.record import Group
+from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.key_values import KeyValues
 from phalanx.head.log_reading import LogReading
 from phalanx.head.metrics import HeadMetrics
@@ -87,7 +87,7 @@ Row = dict[str, Any]
 Amounts = dict[str, float]
 
 
-class ControlRequests:
+class HeadRequests:
     """Their handlers."""
 
     def __init__(
@@ -103,11 +103,11 @@ class ControlRequests:
         gang_counts: Callable[[], dict[str, int]],
         state: StateQueries,
         values: KeyValues,
-        defects: Defects,
+        internal_errors: InternalErrors,
         logs: LogReading,
         devices: Devices,
         metrics: HeadMetrics,
-        book: EventBook,
+        book: EventLog,
         draining: Draining,
         stranded: Stranded,
     ) -> None:
@@ -115,7 +115,7 @@ class ControlRequests:
         none, and what is not well with them; `gang_counts` how many gangs there are of each kind,
         as StatusInfo names them."""
         self._gang_counts = gang_counts
-        self._defects = defects
+        self._internal_errors = internal_errors
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -167,7 +167,7 @@ class ControlRequests:
             ListKeys.handled_by(values.list_keys),
             ListEvents.handled_by(self._list_events),
             GetHealth.handled_by(self._get_health),
-            on_defect=defects.in_request,
+            on_defect=internal_errors.in_request,
         )
 
     # ---- the cluster -------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class ControlRequests:
             groups=[] if request.is_brief else self._groups.table.table(),
             jobs=self._drivers.rows(),
             gangs={} if request.is_brief else self._gang_counts(),
-            defects=dict(self._defects.rows),
+            defects=dict(self._internal_errors.rows),
             troubles=troubles,
             stranded=self._stranded.amounts(),
         )

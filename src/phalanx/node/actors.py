@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from phalanx.model.ids import CONTROL
-from phalanx.node.control_link import ControlLink
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
+from phalanx.node.head_link import HeadLink
 from phalanx.node.known_jobs import KnownJobs
-from phalanx.node.lease import Demand, Lease
-from phalanx.node.leases import LeaseMachine
+from phalanx.node.leases.machine import LeaseMachine
+from phalanx.node.leases.model import Demand, Lease
 from phalanx.node.peers import Peer, Peers
 from phalanx.node.workers import WorkerRecord
 from phalanx.protocol.cluster_messages import (
@@ -65,7 +65,7 @@ class NodeActors:
         workers: EndsWorkers,
         peers: Peers,
         jobs: KnownJobs,
-        control: ControlLink,
+        control: HeadLink,
         report_needed: Callable[[], None],
     ) -> None:
         """`report_needed`: the head is about to hear of what depends on what is free here."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.node.lease import Demand
+from phalanx.node.leases.model import Demand
 from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.scheduler.devices.sets import ResourceSet
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phalanx.model.ids import PREFIX_BYTES, node_prefix
-from phalanx.node.borrowed_leases import LeaseInquiries
-from phalanx.node.control_link import RemoteControl
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.group_places import GroupPlaces
+from phalanx.node.head_link import RemoteHeadLink
+from phalanx.node.leases.remote import LeaseInquiries
 from phalanx.node.membership import ClusterMembership, HeadEffects, MembershipOptions
 from phalanx.node.node import Node
 from phalanx.node.options import SpillOptions
-from phalanx.node.spilling import Spilling
+from phalanx.node.spillback import Spillback
 from phalanx.scheduler.devices.ports import RandomSource
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
@@ -30,7 +30,7 @@ def cluster_node(
     rng: RandomSource,
 ) -> Node[ClusterMembership]:
     """A node of a cluster whose head is another process. `rng` chooses among equal nodes."""
-    link = RemoteControl()
+    link = RemoteHeadLink()
 
     def make_membership(node: Node[ClusterMembership]) -> ClusterMembership:
         return ClusterMembership(
@@ -57,12 +57,12 @@ def cluster_node(
 
 def spilling_of(
     node_id: str, options: SpillOptions, rng: RandomSource
-) -> Callable[[LeaseInquiries, GroupPlaces], Spilling]:
+) -> Callable[[LeaseInquiries, GroupPlaces], Spillback]:
     """Makes what chooses among nodes for what is submitted on this one."""
     prefix = node_prefix(node_id)
 
-    def make(inquiries: LeaseInquiries, places: GroupPlaces) -> Spilling:
-        return Spilling(
+    def make(inquiries: LeaseInquiries, places: GroupPlaces) -> Spillback:
+        return Spillback(
             node_id,
             ClusterNodes(),
             inquiries,

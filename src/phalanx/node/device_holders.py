@@ -7,8 +7,8 @@ from typing import Protocol
 
 import msgspec
 
-from phalanx.node.lease import Lease
-from phalanx.node.leases import LeaseMachine
+from phalanx.node.leases.machine import LeaseMachine
+from phalanx.node.leases.model import Lease
 from phalanx.observe.devices import DeviceProcess, DeviceSample
 
 _SHOWN = 12

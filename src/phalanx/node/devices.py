@@ -11,8 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from phalanx.node.control_link import ControlLink
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.head_link import HeadLink
 from phalanx.node.notes import Note
 from phalanx.node.usage import Device
 from phalanx.observe.device_health import (
@@ -79,7 +79,7 @@ class DeviceWatch:
         resources: NodeResources,
         reading: DeviceReading,
         holders: Holders,
-        control: ControlLink,
+        control: HeadLink,
         room_changed: Callable[[float], None],
         clock: Callable[[], float],
         note: Note,

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from phalanx.model.ids import node_prefix, node_process_id
-from phalanx.node.control_link import ControlLink, ask
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.head_link import HeadLink, ask
 from phalanx.node.known_jobs import KnownJobs
-from phalanx.node.leases import LeaseMachine
+from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import DRIVER, Peers
 from phalanx.node.process_history import ProcessHistory
@@ -43,7 +43,7 @@ class Drivers:
         peers: Peers,
         jobs: KnownJobs,
         store: ObjectStore,
-        control: ControlLink,
+        control: HeadLink,
         new_process: Callable[[bytes], bytes],
         node_id: str,
         address: str,

@@ -9,7 +9,7 @@ from typing import Any
 
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.node.dispatch import PeerMessageTable
-from phalanx.node.lease import Demand, Lease
+from phalanx.node.leases.model import Demand, Lease
 from phalanx.node.peers import Peer
 from phalanx.observe.cluster_events import (
     DemandQueued,

@@ -8,9 +8,9 @@ from typing import Protocol
 from phalanx.model.lifecycle import PENDING, REMOVED
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.control_link import ControlLink, ask
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.group_places import GroupPlaces
+from phalanx.node.head_link import HeadLink, ask
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,
@@ -64,7 +64,7 @@ class NodeGroups:
         places: GroupPlaces,
         leases: Leases,
         tenants: Sequence[Tenants],
-        control: ControlLink,
+        control: HeadLink,
         request_plan: Callable[[], None],
         report_changed: Callable[[], None],
         is_port_free: Callable[[int], bool],

@@ -10,10 +10,10 @@ import msgspec
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.control_link import ControlLink
 from phalanx.node.device_holders import Holder
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.error_files import ERROR_BYTES, told_in
+from phalanx.node.head_link import HeadLink
 from phalanx.node.member_effects import (
     CommandEffects,
     JobFiles,
@@ -91,7 +91,7 @@ class JobMembers:
         self,
         clock: Callable[[], float],
         bundles: BundleTable,
-        control: ControlLink,
+        control: HeadLink,
         commands: CommandEffects,
         files: JobFiles,
         memory: MemoryMeter,

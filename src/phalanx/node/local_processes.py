@@ -7,17 +7,17 @@ from typing import Protocol
 
 from phalanx.errors import ActorOutOfMemoryError
 from phalanx.model.ids import worker_id_of
-from phalanx.node.borrowed_leases import BorrowedLeases
-from phalanx.node.control_link import ControlLink
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.drivers import Drivers
+from phalanx.node.head_link import HeadLink
 from phalanx.node.known_jobs import KnownJobs
-from phalanx.node.lease import Lease
-from phalanx.node.leases import LeaseMachine
+from phalanx.node.leases.machine import LeaseMachine
+from phalanx.node.leases.model import Lease
+from phalanx.node.leases.remote import BorrowedLeases
+from phalanx.node.metrics import NodeCounts
 from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import Connections, NodeLinks
 from phalanx.node.notes import Note
-from phalanx.node.numbers import NodeCounts
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import DRIVER, WORKER, Peer, Peers
 from phalanx.node.process_history import ProcessHistory
@@ -61,7 +61,7 @@ class LocalProcesses:
         spilling: Spills,
         borrowed: BorrowedLeases,
         store: ObjectStore,
-        control: ControlLink,
+        control: HeadLink,
         logs: NodeLogs,
         note: Note,
         history: ProcessHistory,

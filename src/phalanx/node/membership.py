@@ -9,8 +9,8 @@ import msgspec
 
 from phalanx.model.ids import CONTROL, node_process_id
 from phalanx.model.system_settings import SystemSettings
-from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.options import PATIENCE_S
 from phalanx.node.peers import HEAD, Peer
 from phalanx.protocol.bundle_messages import BundleInventory
@@ -97,7 +97,7 @@ class ClusterMembership:
         prefix: bytes,
         clock: Callable[[], float],
         options: MembershipOptions,
-        link: RemoteControl,
+        link: RemoteHeadLink,
         effects: HeadEffects,
         own_row: Callable[[], ViewRow],
         holdings: Callable[[], Holdings],

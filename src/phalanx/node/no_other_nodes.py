@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from phalanx.node.lease import Demand
+from phalanx.node.leases.model import Demand
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.outcome import Outcome

@@ -12,12 +12,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from phalanx.model.ids import node_prefix, node_process_id, process_id
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.actors import NodeActors
-from phalanx.node.borrowed_leases import BorrowedLeases, LeaseInquiries
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.checks import Checks
-from phalanx.node.control_link import ControlLink
 from phalanx.node.device_holders import DeviceHolders
-from phalanx.node.device_numbers import DeviceNumbers
+from phalanx.node.device_metrics import DeviceMetrics
 from phalanx.node.devices import DeviceWatch
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.drivers import Drivers
@@ -26,23 +24,25 @@ from phalanx.node.events import NodeEvents
 from phalanx.node.failed_orders import refusal
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import NodeGroups
+from phalanx.node.head_link import HeadLink
 from phalanx.node.job_members import JobMembers
 from phalanx.node.known_jobs import KnownJobs
-from phalanx.node.lease_requests import LeaseRequests, OwnerLeases
-from phalanx.node.leases import LeaseMachine
+from phalanx.node.leases.machine import LeaseMachine
+from phalanx.node.leases.remote import BorrowedLeases, LeaseInquiries
+from phalanx.node.leases.requests import LeaseRequests, OwnerLeases
 from phalanx.node.local_processes import LocalProcesses
 from phalanx.node.membership import Holdings
+from phalanx.node.metrics import ALONE_EVERY_S, SAY_EVERY_S, NodeCounts
 from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import NodeLinks
-from phalanx.node.numbers import ALONE_EVERY_S, SAY_EVERY_S, NodeCounts
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.other_nodes import OtherNodes
 from phalanx.node.own_requests import OwnRequests
 from phalanx.node.peers import DRIVER, NODE, Peer, Peers
-from phalanx.node.planning import Planner, PlanRequests, ViewRefresh
 from phalanx.node.process_history import ProcessHistory
 from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.requests import NodeRequests
+from phalanx.node.spillback_planner import PlanRequests, SpillbackPlanner, ViewRefresh
 from phalanx.node.state_reports import StateReports
 from phalanx.node.usage import Device
 from phalanx.node.waiting_tasks import WaitingTasks
@@ -104,7 +104,7 @@ class Node(Generic[M_co]):
         self,
         setup: NodeSetup,
         effects: NodeEffects,
-        control: ControlLink,
+        control: HeadLink,
         make_spilling: Callable[[LeaseInquiries, GroupPlaces], Spills],
         make_membership: Callable[[Node[M_co]], M_co],
         reports_every_tick: bool = False,
@@ -276,12 +276,14 @@ class Node(Generic[M_co]):
             effects.sweep,
         )
         self.view = ViewRefresh(me, control, self.others.view)
-        self.planner = Planner(clock, self.leases, self.spilling, self.view, plans, self.status.row)
+        self.planner = SpillbackPlanner(
+            clock, self.leases, self.spilling, self.view, plans, self.status.row
+        )
         self.counts = NodeCounts(
             control,
             self.leases,
             self.store,
-            DeviceNumbers(setup.resources, self.devices),
+            DeviceMetrics(setup.resources, self.devices),
             effects.look,
             effects.note,
             ALONE_EVERY_S if reports_every_tick else SAY_EVERY_S,

@@ -19,11 +19,11 @@ from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.node_links import NodeLinks
 from phalanx.node.object_room import ObjectRoom, SpillFiles
 from phalanx.node.peers import Peer, Peers
+from phalanx.objects.file_pool import FilePool
 from phalanx.objects.last_readers import LastReaders
 from phalanx.objects.names import is_name, prefix_of_name, spare_file, writer_of_name
 from phalanx.objects.pins import Pins
 from phalanx.objects.pull_queue import Done, PullQueue
-from phalanx.objects.spares import Spares
 from phalanx.objects.store_accounting import StoreAccounting
 from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted, ResultStored
 from phalanx.protocol.cluster_messages import CopyMade, Prefetch
@@ -142,7 +142,7 @@ class ObjectStore:
         )
         self.questions = SourceQuestions(clock, links.send, links.is_dead)
         self._last_readers = LastReaders()
-        self.spares = Spares(capacity_bytes)
+        self.spares = FilePool(capacity_bytes)
         """Files of copies that are gone, in memory, for the next."""
         self._pins = Pins(self._unpinned)
         self._room = ObjectRoom(self.accounting, self._pins, spill_files, self, disk)

@@ -12,15 +12,15 @@ from typing import Any
 
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DRAINING
-from phalanx.node.borrowed_leases import BorrowedLeases, LeaseInquiries
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.known_jobs import KnownJobs
-from phalanx.node.leases import LeaseMachine
+from phalanx.node.leases.machine import LeaseMachine
+from phalanx.node.leases.remote import BorrowedLeases, LeaseInquiries
 from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import NodeLinks
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import Peer, Peers
-from phalanx.node.planning import PlanRequests
+from phalanx.node.spillback_planner import PlanRequests
 from phalanx.protocol.cluster_messages import (
     CopyMade,
     EnvironmentKnown,

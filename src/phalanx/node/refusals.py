@@ -14,7 +14,7 @@ from phalanx.errors import (
     TaskUnschedulableError,
 )
 from phalanx.node.group_places import GroupPlaces
-from phalanx.node.lease import Demand
+from phalanx.node.leases.model import Demand
 from phalanx.node.no_other_nodes import OtherNodesView
 from phalanx.node.queue_usage import QueueShares
 from phalanx.protocol.wire_errors import code_of

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.node.checks import Checks
-from phalanx.node.control_link import ControlLink
 from phalanx.node.devices import DeviceWatch
-from phalanx.node.leases import LeaseMachine
+from phalanx.node.head_link import HeadLink
+from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.object_store import ObjectStore
 from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
 from phalanx.scheduler.devices.instances import NodeResources
@@ -115,7 +115,7 @@ class Reports:
         self,
         clock: Callable[[], float],
         status: Status,
-        control: ControlLink,
+        control: HeadLink,
         at_most_every_s: float = AT_MOST_EVERY_S,
         every_s: float = REPORT_EVERY_S,
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from phalanx.errors import SystemFailureError
-from phalanx.node.control_link import ControlLink
+from phalanx.node.head_link import HeadLink
 from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import ForwardedReply
 from phalanx.protocol.node_messages import Ask, Reply
@@ -56,7 +56,7 @@ class NodeRequests:
     def __init__(
         self,
         handlers: RequestHandlers,
-        control: ControlLink,
+        control: HeadLink,
         head: HeadState,
         address: str,
         report: Callable[[], None],

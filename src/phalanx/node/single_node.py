@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import msgspec
 
 from phalanx.model.ids import JobID
-from phalanx.node.borrowed_leases import LeaseInquiries
-from phalanx.node.control_link import LocalControl
-from phalanx.node.demands import Demands
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.group_places import GroupPlaces
+from phalanx.node.head_link import LocalHeadLink
+from phalanx.node.leases.demands import Demands
+from phalanx.node.leases.remote import LeaseInquiries
 from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node import Node
 from phalanx.node.peers import Peer
@@ -74,7 +74,7 @@ class SingleNodeMembership:
         self,
         prefix: bytes,
         clock: Callable[[], float],
-        link: LocalControl,
+        link: LocalHeadLink,
         from_head: MessageTable,
         make_head: MakeHead,
         own_row: Callable[[], ViewRow],
@@ -182,7 +182,7 @@ def single_node(
 ) -> Node[SingleNodeMembership]:
     """A node that is a cluster of its own; see SingleNodeMembership for the three before the last.
     `make_spilling`: makes what chooses among nodes, if a policy has a say even here."""
-    link = LocalControl()
+    link = LocalHeadLink()
 
     def membership(node: Node[SingleNodeMembership]) -> SingleNodeMembership:
         return SingleNodeMembership(

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from phalanx.model.ids import PREFIX_BYTES, worker_id_of
-from phalanx.node.control_link import ControlLink
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.events import NodeEvents
-from phalanx.node.leases import LeaseMachine
+from phalanx.node.head_link import HeadLink
+from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import Peer, Peers
 from phalanx.node.process_history import ProcessHistory, ProcessRecord
@@ -48,7 +48,7 @@ class StateReports:
         self,
         node_id: str,
         clock: Callable[[], float],
-        control: ControlLink,
+        control: HeadLink,
         peers: Peers,
         leases: LeaseMachine,
         store: ObjectStore,

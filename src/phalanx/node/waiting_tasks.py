@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phalanx.model.rows.explanation import Explanation
-from phalanx.node.demands import Demands
-from phalanx.node.lease import Demand
+from phalanx.node.leases.demands import Demands
+from phalanx.node.leases.model import Demand
 from phalanx.node.no_other_nodes import Spills
 from phalanx.protocol.requests.node import ExplainTask
 from phalanx.protocol.requests.request import Asker

@@ -17,13 +17,12 @@ from phalanx.objects.streams import Stream
 from phalanx.observe.cluster_events import EventRing
 from phalanx.observe.metrics.definitions import Numbers
 from phalanx.observe.task_journal import KEEP_RUNS, Run, TaskJournal, encode_runs
-from phalanx.owner.absence import why_call, why_task
 from phalanx.owner.actors.calls import Calls
 from phalanx.owner.actors.client import PendingCall
 from phalanx.owner.actors.registration import Registration
 from phalanx.owner.cancelling import Cancelling
 from phalanx.owner.children import Children
-from phalanx.owner.numbers import OwnerNumbers
+from phalanx.owner.metrics import OwnerMetrics
 from phalanx.owner.objects.inputs import Inputs
 from phalanx.owner.objects.reconstruction import Reconstruction
 from phalanx.owner.objects.references import References
@@ -33,6 +32,7 @@ from phalanx.owner.objects.table import Files, ObjectTable
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.peers.reconnection import Reconnection
 from phalanx.owner.peers.redialling import DIAL_AGAIN_S
+from phalanx.owner.pending_reason import why_call, why_task
 from phalanx.owner.requests import Requests
 from phalanx.owner.state_rows import StateRows
 from phalanx.owner.tasks.gangs import OwnedGangs
@@ -185,7 +185,7 @@ class OwnerCore:
             self.journal,
             wall,
         )
-        self.counts = program_numbers and OwnerNumbers(
+        self.counts = program_numbers and OwnerMetrics(
             node,
             self.journal,
             self.tasks.machine,

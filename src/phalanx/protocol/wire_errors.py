@@ -35,7 +35,7 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "local_node_died": errors.LocalNodeDiedError,
     "system_failure": errors.SystemFailureError,
     "object_store_full": errors.ObjectStoreFullError,
-    "store_full": errors.ControlStoreFullError,
+    "store_full": errors.StoreFullError,
     "history": errors.HistoryUnavailableError,
     "out_of_disk": errors.OutOfDiskError,
     "out_of_memory": errors.OutOfMemoryError,

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from phalanx.observe.metrics.definitions import COUNTER, GAUGE, HISTOGRAM, Definition
-from phalanx.observe.metrics.program_numbers import MOST_CHARS
+from phalanx.observe.metrics.program_metrics import MOST_CHARS
 from phalanx.runtime.engine.program_metrics import PROGRAM
 
 Tags = Mapping[str, str] | None

@@ -7,8 +7,8 @@ import contextlib
 import pytest
 
 from phalanx.head.gangs import gang_scheduler, plan_applier
+from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.member_lifecycle import Freed
-from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.groups.attempts import Attempts
 from phalanx.head.jobs.dependents import Dependents
@@ -101,7 +101,7 @@ def freed_twice(monkeypatch):
             for _ in range(2):
                 self.handle(gang, indexes, Freed())
 
-    monkeypatch.setattr(GangReservations, "returned", careless)
+    monkeypatch.setattr(GangBinder, "returned", careless)
 
 
 def one_event_missed(monkeypatch):

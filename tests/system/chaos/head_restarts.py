@@ -23,7 +23,7 @@ from typing import Any
 
 import phalanx
 from phalanx.cluster_utils import Cluster
-from phalanx.errors import ControlStoreFullError, SystemFailureError
+from phalanx.errors import StoreFullError, SystemFailureError
 from phalanx.model.rows.cluster import StatusInfo
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.runtime.daemons.daemon_files import daemons
@@ -89,7 +89,7 @@ class Load:
         assert phalanx.get(self._counter.add.remote(), timeout=PATIENCE_S) == self.calls + 1
 
     def submit_one(self) -> phalanx.JobHandle:
-        """One more job. Raises ControlStoreFullError."""
+        """One more job. Raises StoreFullError."""
         ran = self._directory / f"job-{len(self.jobs)}-{self.refused}"
         job = phalanx.submit(phalanx.Job(f"echo ran >> {ran}; sleep 0.05", num_cpus=0.5))
         self.jobs.append((job, ran))
@@ -105,7 +105,7 @@ class Load:
     def _submit(self) -> None:
         try:
             job = self.submit_one()
-        except ControlStoreFullError:
+        except StoreFullError:
             self.refused += 1
             self._is_over.wait(0.2)
             return
@@ -237,7 +237,7 @@ class Trial:
     def _is_refused(self) -> None:
         try:
             phalanx.submit(phalanx.Job("true", name=f"refused-{self.seen['refused']}"))
-        except ControlStoreFullError:
+        except StoreFullError:
             self.seen["refused"] += 1
         else:
             raise AssertionError("a job was taken while the store was full")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.system.cli.terminals import Terminal
 from tests.unit.dashboard.world import EVIL, NOW, gang, job, node, queue
 
-from phalanx.cli.top_picture import TopPicture
+from phalanx.cli.top_snapshot import TopSnapshot
 from phalanx.cli.top_view import ASCII, SECTIONS, screen
 from phalanx.model.jobs import states
 from phalanx.model.rows.cluster import DefectInfo, NodeInfo, StatusInfo
@@ -36,7 +36,7 @@ def device(row: NodeInfo, number: int, **fields) -> DeviceInfo:
     )
 
 
-def picture(nodes: int = 2, jobs: int = 3) -> TopPicture:
+def picture(nodes: int = 2, jobs: int = 3) -> TopSnapshot:
     rows = [node(n, left=[0, 10_000]) for n in range(nodes)]
     status = StatusInfo(
         address="10.0.0.1:6380",
@@ -49,7 +49,7 @@ def picture(nodes: int = 2, jobs: int = 3) -> TopPicture:
         troubles=["no new work is taken: its disk is full"],
         defects={"job": DefectInfo(count=2, last="x", at=NOW)},
     )
-    return TopPicture(
+    return TopSnapshot(
         at=NOW,
         status=status,
         nodes=rows,
@@ -64,7 +64,7 @@ def picture(nodes: int = 2, jobs: int = 3) -> TopPicture:
     )
 
 
-def text(shown: TopPicture, width: int = 200, height: int = 0, **more) -> list[str]:
+def text(shown: TopSnapshot, width: int = 200, height: int = 0, **more) -> list[str]:
     return [line.plain for line in screen(shown, width, height, signs=ASCII, **more)]
 
 

@@ -10,7 +10,7 @@ from tests.polling import eventually
 from tests.unit.node.leasing import Node
 
 import phalanx
-from phalanx.node.turns import LONGEST_HOLD_S
+from phalanx.node.leases.queue import LONGEST_HOLD_S
 from phalanx.protocol.bundle_messages import ClaimRoom
 
 from .conftest import none_left

@@ -16,7 +16,7 @@ from tests.present import own_gang
 import phalanx
 
 from . import playing
-from .checking import faults, left, merged, of_gangs
+from tests.unit.head.gangs.checking import faults, left, merged, of_gangs
 from .conftest import none_left
 from .playing import Notes, play
 

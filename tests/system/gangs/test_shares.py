@@ -10,7 +10,7 @@ from tests.polling import PATIENCE_S, eventually
 
 import phalanx
 
-from .checking import faults, of_gangs
+from tests.unit.head.gangs.checking import faults, of_gangs
 from .conftest import none_left
 
 GPUS = 6

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from phalanx.node.leases import LeaseMachine
-from phalanx.node.turns import LONGEST_HOLD_S
+from phalanx.node.leases.machine import LeaseMachine
+from phalanx.node.leases.queue import LONGEST_HOLD_S
 from phalanx.node.workers import WorkerPool
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet

@@ -17,9 +17,9 @@ from phalanx.dashboard.app import ACTIONS, Dashboard
 from phalanx.dashboard.login import Login, make_code
 from phalanx.dashboard.pages.what_if import MAX_MANIFEST
 from phalanx.dashboard.record import Record
-from phalanx.dashboard.supposing import Supposing
 from phalanx.dashboard.watch import Watch
-from phalanx.head.jobs.supposing import Supposition
+from phalanx.dashboard.what_if import WhatIf
+from phalanx.head.jobs.what_if import Supposition
 from phalanx.model.jobs import states as st
 
 from .world import EVIL, NOW, SNAPSHOT, Head, job, node, picture
@@ -380,12 +380,12 @@ def test_what_is_supposed_is_worked_out_beside_and_nothing_is_applied():
 
 def test_what_takes_too_long_or_comes_too_often_is_told_so(monkeypatch):
     async def look():
-        supposing = Supposing()
+        supposing = WhatIf()
         supposed = Supposition(add_nodes=("1:n1",))
-        monkeypatch.setattr("phalanx.dashboard.supposing.PATIENCE_S", 0.0)
+        monkeypatch.setattr("phalanx.dashboard.what_if.PATIENCE_S", 0.0)
         with pytest.raises(TimeoutError, match="takes longer than 0 s"):
             await supposing.ask(SNAPSHOT, supposed)
-        monkeypatch.setattr("phalanx.dashboard.supposing.AT_ONCE", 0)
+        monkeypatch.setattr("phalanx.dashboard.what_if.AT_ONCE", 0)
         with pytest.raises(TimeoutError, match="0 such questions are being worked out"):
             await supposing.ask(SNAPSHOT, supposed)
 

@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from phalanx.dashboard import monitoring
 from phalanx.dashboard.metrics import Metrics
-from phalanx.dashboard.told_numbers import node_names
+from phalanx.dashboard.scraped_metrics import node_names
 from phalanx.dashboard.watch import Watch
 from phalanx.observe.metrics.catalogue import CATALOGUE
 from phalanx.observe.metrics.definitions import (

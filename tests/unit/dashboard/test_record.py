@@ -20,7 +20,7 @@ from phalanx.dashboard.record import (
     write,
 )
 from phalanx.dashboard.watch import Watch
-from phalanx.errors import ControlStoreFullError
+from phalanx.errors import StoreFullError
 from phalanx.model.jobs import states as st
 from phalanx.observe.events import EventQuery
 from phalanx.observe.series import Series
@@ -126,7 +126,7 @@ def test_what_a_head_does_not_answer_is_left_out(tmp_path):
     class Poor(Head):
         def ask(self, request):
             if isinstance(request, Explain | GetJob):
-                raise ControlStoreFullError("full")
+                raise StoreFullError("full")
             return super().ask(request)
 
     path = str(tmp_path / "x")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from phalanx.dashboard.watch import Picture
+from phalanx.dashboard.watch import SessionView
 from phalanx.errors import JobNotFoundError
 from phalanx.model.attempts import Attempt
 from phalanx.model.jobs import states as st
@@ -182,7 +182,7 @@ CYCLES = [
 ]
 
 
-def picture(**fields: Any) -> Picture:
+def picture(**fields: Any) -> SessionView:
     """Two nodes, of which one device is half held by a task; a gang; jobs of all kinds."""
     nodes = [node(1, [0, 5_000]), node(2), node(3, [], state="DEAD", reason=EVIL)]
     known: dict[str, Any] = {
@@ -209,7 +209,7 @@ def picture(**fields: Any) -> Picture:
         ],
         "events": EVENTS,
     }  # fmt: skip
-    return Picture(**known | fields)
+    return SessionView(**known | fields)
 
 
 def description(row: JobInfo) -> JobDescription:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
+from phalanx.head.head import NOTHING_STORED, Head
 from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, StoredState
@@ -33,10 +33,10 @@ def make_control(
     journal: Any = None,
     stored: StoredState = NOTHING_STORED,
     **options: Any,
-) -> ControlPlane:
+) -> Head:
     """A control store that sends through `send` and reads the time from `now`."""
     state_store = StateStore(journal)
-    return ControlPlane(
+    return Head(
         Outbox(send, state_store),
         state_store,
         TestClock(now),

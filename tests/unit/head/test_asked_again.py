@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.errors import JobCommandError, JobNotFoundError, QueueUnavailableError
-from phalanx.node.control_link import RemoteControl
+from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply, Reported
 from phalanx.protocol.requests.jobs import CommandJob, DeleteJob, ListJobs
@@ -107,7 +107,7 @@ def _asked(connection: Connection) -> list[tuple[int, bool]]:
 
 
 def test_only_what_was_sent_before_is_asked_again():
-    control = RemoteControl()
+    control = RemoteHeadLink()
     body = encode_request(ListJobs())
     answers: list[ForwardedReply] = []
     first, second, third = Connection(), Connection(), Connection()

@@ -58,7 +58,7 @@ def job(name, **fields):
 
 
 def counted(world):
-    return {kind: row.count for kind, row in world.control.defects.rows.items()}
+    return {kind: row.count for kind, row in world.control.internal_errors.rows.items()}
 
 
 def others_go_on(world):
@@ -76,7 +76,10 @@ def test_a_request(world, monkeypatch):
     assert isinstance(world.ask(ListActors()).error, Planted)
     monkeypatch.undo()
     assert set(counted(world)) == {"request"}
-    assert "ListActors: Planted: a plank is loose" in world.control.defects.rows["request"].last
+    assert (
+        "ListActors: Planted: a plank is loose"
+        in world.control.internal_errors.rows["request"].last
+    )
     others_go_on(world)
 
 
@@ -149,7 +152,7 @@ def test_a_plugin_that_only_prefers_nodes(world, monkeypatch):
     fails_for(monkeypatch, Binpack, "open", lambda plugin, session: True)
     others_go_on(world)
     assert counted(world) == {"plugin": 1}, "cycles do without it"
-    assert world.control.defects.rows["plugin"].last.startswith("binpack: Planted")
+    assert world.control.internal_errors.rows["plugin"].last.startswith("binpack: Planted")
 
 
 def test_a_connection(world):
@@ -235,7 +238,7 @@ def test_what_was_written_of_one_job_does_not_keep_the_next_head_from_its_work(w
 
 
 def test_people_see_it(world):
-    world.control.defects.add("job", KeyError("x\x1b[2J"), "default/j")
+    world.control.internal_errors.add("job", KeyError("x\x1b[2J"), "default/j")
     status = read_result(GetStatus(), world.ask(GetStatus()).results[0], None)
     text = status_text(status, "1")
     assert "defects: 1 job" in text

@@ -7,8 +7,8 @@ from tests.unit.head.gangs.nodes_world import StoredWorld, World
 from tests.unit.head.gangs.test_what_people_see import settle
 
 from phalanx.errors import JobCommandError
-from phalanx.head.events import book as books
-from phalanx.head.events.book import KEEP_OF_JOBS, KEEP_OTHERS, MAX_TEXT, EventBook
+from phalanx.head.events import event_log as books
+from phalanx.head.events.event_log import KEEP_OF_JOBS, KEEP_OTHERS, MAX_TEXT, EventLog
 from phalanx.head.events.jobs import MOST_OF_ARRAY
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.jobs.arrays import ArraySpec
@@ -269,7 +269,7 @@ def test_a_full_store_takes_no_events_and_takes_them_later():
 
 def test_who_follows_hears_each_event_once_also_from_another_head():
     clock = TestClock(lambda: 1000.0)
-    book = EventBook(StateStore(), clock)
+    book = EventLog(StateStore(), clock)
     for name in "abc":
         book.note("submitted", job=f"default/{name}")
     first = book.page(EventQuery(limit=2))
@@ -278,7 +278,7 @@ def test_who_follows_hears_each_event_once_also_from_another_head():
     book.note("ended", job="default/a")
     (new,) = book.page(EventQuery(after=first.newest)).events
     assert new.kind == "ended"
-    later = EventBook(StateStore(), TestClock(lambda: 1001.0))
+    later = EventLog(StateStore(), TestClock(lambda: 1001.0))
     later.note("head-began")
     assert [one.kind for one in later.page(EventQuery(after=new.number)).events] == ["head-began"]
 
@@ -288,9 +288,9 @@ def test_texts_are_cut_and_a_defect_that_comes_again_and_again_is_noted_now_and_
     world.shell.book.note("defect", name=EVIL * 100, why="x" * 1000)
     (event,) = events(world, kinds=["defect"])
     assert len(event.name) == len(event.why) == MAX_TEXT and event.why.endswith("…")
-    world.shell.defects._show = lambda error: None
+    world.shell.internal_errors._show = lambda error: None
     for _ in range(250):
-        world.shell.defects.add("tick", ValueError(EVIL))
+        world.shell.internal_errors.add("tick", ValueError(EVIL))
     counted = [one.why for one in events(world, kinds=["defect"]) if one.name == "tick"]
     assert len(counted) == 3 and "(100 by now)" in counted[-1]
 

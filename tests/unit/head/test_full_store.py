@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from phalanx.errors import ControlStoreFullError, JobCommandError
+from phalanx.errors import JobCommandError, StoreFullError
 from phalanx.head.state_store import read_state
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Process, Step, TaskGroup, Template
 from phalanx.model.lifecycle import DEAD
@@ -184,7 +184,7 @@ NEW_WORK = [
 def test_new_work_is_refused_at_once_and_taken_when_there_is_room(place, request_, is_stalled):
     place.is_short(is_stalled)
     for _ in range(2):
-        with pytest.raises(ControlStoreFullError, match=f"takes no new work: {FULL}. What runs"):
+        with pytest.raises(StoreFullError, match=f"takes no new work: {FULL}. What runs"):
             place.answer(request_)
     place.has_room()
     place.answer(request_)
@@ -193,7 +193,7 @@ def test_new_work_is_refused_at_once_and_taken_when_there_is_room(place, request
 @pytest.mark.parametrize("kind", ["Job", "JobFlow", "Nonsense"])
 def test_bytes_that_are_no_object_harm_nobody_while_the_store_is_full(place, kind):
     place.is_short(is_stalled=False)
-    with pytest.raises((ControlStoreFullError, ValueError)):
+    with pytest.raises((StoreFullError, ValueError)):
         place.answer(ApplyManifests([Manifest(kind, b"\xff")], b"id"))
     body = msgspec.Raw(b"\xc1")
     place.control.on_message(PREFIX, ForwardedAsk(90, DRIVER, ApplyManifests.kind, body))
@@ -203,7 +203,7 @@ def test_bytes_that_are_no_object_harm_nobody_while_the_store_is_full(place, kin
 def test_a_driver_begins_when_there_is_room(place):
     own = PREFIX + bytes(10)
     place.is_short(is_stalled=False)
-    with pytest.raises(ControlStoreFullError):
+    with pytest.raises(StoreFullError):
         place.answer(NewDriverJob(), own)
     place.has_room()
     assert place.answer(NewDriverJob(), own)
@@ -309,7 +309,7 @@ def test_a_visitor_is_answered_while_nothing_can_be_written(place):
         place.control.answering.answer_visitor(visitor, ask)
     answered, refused = visitor.replies
     assert read_result(GetStatus, answered.result, answered.error).troubles
-    with pytest.raises(ControlStoreFullError):
+    with pytest.raises(StoreFullError):
         read_result(ApplyManifests, refused.result, refused.error)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.errors import ControlStoreFullError, MessageTooLargeError
+from phalanx.errors import MessageTooLargeError, StoreFullError
 from phalanx.head import key_values
 from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKeys, PutValue
 
@@ -76,7 +76,7 @@ def test_a_first_put_that_is_asked_again_was_the_first(place):
 def test_a_full_store_takes_no_values_and_gives_and_deletes_those_that_it_has(place):
     place.answer(put(b"k", b"1"))
     place.is_short(is_stalled=False)
-    with pytest.raises(ControlStoreFullError):
+    with pytest.raises(StoreFullError):
         place.answer(put(b"k", b"2"))
     assert place.answer_again(put(b"k", b"1")) is True
     assert place.answer(get(b"k")) == b"1"

@@ -12,9 +12,9 @@ from tests.unit.head.gangs.nodes_world import StoredWorld, World
 from tests.unit.head.gangs.test_what_people_see import settle
 
 from phalanx.errors import JobCommandError
-from phalanx.head.shares import books as keeping
-from phalanx.head.shares.book import Book, Running
+from phalanx.head.shares import usage_ledger as keeping
 from phalanx.head.shares.control import MAX_SHARES
+from phalanx.head.shares.user_usage import Running, UserUsage
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.protocol.bundle_messages import MemberNews
 from phalanx.protocol.requests.gangs import Explain, SetRules, TakeSnapshot
@@ -73,7 +73,7 @@ def positions(world):
 def test_looking_and_other_work_change_nothing_of_what_is_billed(works, looks):
     """Work (begins, rate, seconds): use is the sum of what each adds alone, whenever one looks."""
     end = 10_000.0
-    book = Book()
+    book = UserUsage()
     steps = [(begin, 1, i) for i, (begin, _, _) in enumerate(works)]
     steps += [(begin + seconds, 2, i) for i, (begin, _, seconds) in enumerate(works)]
     steps += [(look, 3, 0) for look in looks]
@@ -94,7 +94,7 @@ def test_looking_and_other_work_change_nothing_of_what_is_billed(works, looks):
 
 
 def test_what_has_just_begun_counts_for_the_penalty():
-    book = Book()
+    book = UserUsage()
     book.begin((b"g", 0), Running(0.0, 2.0), 0.0, TERMS)
     assert book.used(0.0, TERMS) == 600.0
     assert book.used(100.0, TERMS) == pytest.approx(accrued(2.0, 100.0, HOUR_S) + 400.0)
@@ -104,7 +104,7 @@ def test_what_has_just_begun_counts_for_the_penalty():
 
 
 def test_a_clock_that_is_set_back_adds_and_forgets_nothing():
-    book = Book(use=100.0, at=1000.0)
+    book = UserUsage(use=100.0, at=1000.0)
     book.begin((b"g", 0), Running(1000.0, 1.0), 1000.0, TERMS)
     assert book.used(500.0, TERMS) == pytest.approx(100.0 + 300.0)
     book.end((b"g", 0), 500.0, TERMS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.head.events import unplaceable
-from phalanx.head.events.book import EventBook
+from phalanx.head.events.event_log import EventLog
 from phalanx.head.events.unplaceable import Unplaceable
 from phalanx.head.state_store import StateStore
 from phalanx.observe.events import EventQuery
@@ -17,7 +17,7 @@ GPU = {"GPU": 1.0}
 
 class World:
     def __init__(self):
-        self.book = EventBook(StateStore(None), TestClock(lambda: 0.0))
+        self.book = EventLog(StateStore(None), TestClock(lambda: 0.0))
         self.cluster = ClusterNodes()
         self.unplaceable = Unplaceable(self.book, self.cluster)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from phalanx.model.lifecycle import CREATED, REMOVED
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.group_places import GroupPlaces
-from phalanx.node.leases import (
+from phalanx.node.leases.machine import (
     LeaseMachine,
 )
 from phalanx.node.workers import WorkerPool

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from phalanx.model.lifecycle import ALIVE
-from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.membership import ClusterMembership, MembershipOptions
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.cluster_messages import Acked, Expelled, Join, Joined, ViewRow
@@ -41,7 +41,7 @@ class Place:
             b"node01",
             lambda: self.now,
             MembershipOptions(head="head", hostname="n1", **options),
-            RemoteControl(),
+            RemoteHeadLink(),
             self,
             lambda: ViewRow("6e" * 28, b"node01", "", 0, ALIVE, {}, {}, {}),
             lambda: ({}, BundleInventory([], {})),

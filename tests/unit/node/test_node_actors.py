@@ -13,7 +13,7 @@ from phalanx.node.actors import NodeActors
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.drivers import Drivers
 from phalanx.node.known_jobs import KnownJobs
-from phalanx.node.leases import LeaseMachine
+from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.peers import Peers
 from phalanx.node.process_history import ProcessHistory
 from phalanx.node.requests import NodeAsker

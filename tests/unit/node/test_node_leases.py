@@ -10,8 +10,8 @@ import pytest
 from tests.unit.node.leasing import GONE, Node, make_group, owner
 
 from phalanx.model.lifecycle import CREATED, PREPARED, RESCHEDULING
+from phalanx.node.leases.queue import LONGEST_HOLD_S, MIN_HOLD_S
 from phalanx.node.refusals import UNAVAILABLE_AFTER_S
-from phalanx.node.turns import LONGEST_HOLD_S, MIN_HOLD_S
 from phalanx.protocol.bundle_messages import GroupKnown
 from phalanx.protocol.node_messages import OVER
 from phalanx.scheduler.devices.sets import ResourceSet

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.node.numbers import SAY_EVERY_S, NodeCounts
+from phalanx.node.metrics import SAY_EVERY_S, NodeCounts
 from phalanx.objects.store_accounting import StoreAccounting
 from phalanx.observe.metrics.definitions import (
     COUNTER,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from phalanx.node import planning
-from phalanx.node.planning import ViewRefresh
+from phalanx.node import spillback_planner
+from phalanx.node.spillback_planner import ViewRefresh
 from phalanx.protocol.cluster_messages import View, ViewRow
 from phalanx.protocol.requests.cluster import ViewChanges
 
@@ -22,7 +22,9 @@ def test_an_answer_says_nothing_of_the_node_that_asks(monkeypatch):
     of this node, that it drains no more for instance, would be undone."""
     asked: list[Any] = []
     views: list[View] = []
-    monkeypatch.setattr(planning, "ask", lambda control, node, request, then: asked.append(then))
+    monkeypatch.setattr(
+        spillback_planner, "ask", lambda control, node, request, then: asked.append(then)
+    )
     control: Any = SimpleNamespace(is_connected=True)
     refresh = ViewRefresh(ME + bytes(10), control, views.append)
     assert refresh.is_awaited(1.0)

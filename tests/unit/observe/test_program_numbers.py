@@ -13,9 +13,9 @@ from phalanx.observe.metrics.definitions import (
     Numbers,
     Sample,
 )
-from phalanx.observe.metrics.program_numbers import (
+from phalanx.observe.metrics.program_metrics import (
     MOST_METRICS,
-    ProgramNumbers,
+    RecordedMetrics,
     check_definition,
 )
 
@@ -47,15 +47,15 @@ H = Definition(HISTOGRAM, "", (), (1.0, 2.0))
 def test_what_cannot_be_is_refused(name: str, definition: Definition, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         check_definition(name, definition)
-    assert said in ProgramNumbers().take_in(Numbers(name, [], definition), b"p")
+    assert said in RecordedMetrics().take_in(Numbers(name, [], definition), b"p")
 
 
-def values(numbers: ProgramNumbers) -> dict[tuple[str, ...], float]:
+def values(numbers: RecordedMetrics) -> dict[tuple[str, ...], float]:
     return {(one.name, *s.labels): s.value for one in numbers.numbers() for s in one.samples}
 
 
 def test_processes_add_up_and_gauges_go_with_who_set_them_last() -> None:
-    node = ProgramNumbers()
+    node = RecordedMetrics()
     for process in (b"a", b"b"):
         assert not node.take_in(Numbers("c", [Sample(("x",), 2.0)], C), process)
         assert not node.take_in(Numbers("g", [Sample(("x",), 3.0)], G), process)
@@ -69,7 +69,7 @@ def test_processes_add_up_and_gauges_go_with_who_set_them_last() -> None:
 
 
 def test_who_used_a_name_first_says_what_it_is() -> None:
-    node = ProgramNumbers()
+    node = RecordedMetrics()
     node.take_in(Numbers("c", [Sample(("x",), 1.0)], C), b"a")
     why = node.take_in(Numbers("c", [Sample(("x",), 1.0)], G), b"b")
     assert why == (
@@ -80,7 +80,7 @@ def test_who_used_a_name_first_says_what_it_is() -> None:
 
 
 def test_there_is_an_end_to_names_and_tags() -> None:
-    node = ProgramNumbers()
+    node = RecordedMetrics()
     for number in range(MOST_METRICS):
         assert not node.take_in(Numbers(f"m{number}", [], C), b"a")
     assert "there are 200 already" in node.take_in(Numbers("one_more", [], C), b"a")
@@ -88,7 +88,7 @@ def test_there_is_an_end_to_names_and_tags() -> None:
     node.take_in(Numbers("m0", many, C), b"a")
     assert sum(values(node).values()) == 3 * MOST_SETS
     assert len(values(node)) == MOST_SETS + 1
-    gauges = ProgramNumbers()
+    gauges = RecordedMetrics()
     gauges.take_in(Numbers("g", many, G), b"a")
     assert len(values(gauges)) == MOST_SETS
     gauges.process_gone(b"a")
@@ -96,14 +96,14 @@ def test_there_is_an_end_to_names_and_tags() -> None:
 
 
 def test_samples_that_do_not_fit_are_passed_over() -> None:
-    node = ProgramNumbers()
+    node = RecordedMetrics()
     node.take_in(Numbers("h", [Sample((), 1.0, [1]), Sample(("x",), 1.0, [1, 0, 0])], H), b"a")
     node.take_in(Numbers("c", [Sample((), 1.0), Sample(("x" * 300,), 1.0)], C), b"a")
     assert values(node) == {}
 
 
 def test_what_is_drained_is_forgotten_and_names_stay_known() -> None:
-    numbers = ProgramNumbers()
+    numbers = RecordedMetrics()
     numbers.family("c", C).sample(("x",)).value += 2
     assert [(one.name, one.definition) for one in numbers.drain()] == [("c", C)]
     assert numbers.drain() == []

@@ -13,7 +13,7 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-from phalanx.node.leases import LeaseMachine
+from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.workers import WorkerPool
 from phalanx.objects.file_hold import FileHold
 from phalanx.owner.core import OwnerCore

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from phalanx.dashboard.watch import Picture
+from phalanx.dashboard.watch import SessionView
 from phalanx.model.rows.cycles import CycleInfo
 from phalanx.observe.cycles import Difference, Verdict, difference, verdicts
 
@@ -55,7 +55,7 @@ class CyclePage(msgspec.Struct, frozen=True, kw_only=True):
     news: Difference | None
 
 
-def cycle_page(picture: Picture, found: Sequence[CycleInfo]) -> CyclePage:
+def cycle_page(picture: SessionView, found: Sequence[CycleInfo]) -> CyclePage:
     """The last of one or two cycles."""
     names = {row.node_id: row.hostname or row.host for row in picture.status.nodes}
     jobs = {f"{job.namespace}/{job.name}": job for job in picture.jobs}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from phalanx.dashboard.pages.lists import ROWS, Listed, asked
-from phalanx.dashboard.watch import Picture
+from phalanx.dashboard.watch import SessionView
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import JobDescription
 from phalanx.observe.events import KINDS, OF_PLACES, EventQuery, is_meant, subject, told
@@ -27,7 +27,7 @@ class EventList(msgspec.Struct, frozen=True, kw_only=True):
     kinds: list[str]
 
 
-def events(picture: Picture, words: Mapping[str, str]) -> EventList:
+def events(picture: SessionView, words: Mapping[str, str]) -> EventList:
     """The events that an address asks for. A kind or a time that there is not counts as not
     said."""
     wanted = asked(words, _FILTERS, "-at")
@@ -78,7 +78,7 @@ def command(filters: Mapping[str, str]) -> str:
     return f"phalanx events{said}"
 
 
-def of_node(picture: Picture, node_id: str) -> list[EventInfo]:
+def of_node(picture: SessionView, node_id: str) -> list[EventInfo]:
     """The last that happened to a node and to members there, the newest first."""
     query = EventQuery(node=node_id)
     found = [row for row in reversed(picture.events) if is_meant(row, query)]
@@ -96,7 +96,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """The other job: which got the places, or whose they were."""
 
 
-def steps_of(picture: Picture, job: JobDescription) -> list[Step]:
+def steps_of(picture: SessionView, job: JobDescription) -> list[Step]:
     """A job's life, the newest step first: the states in its record, and what happened to
     places."""
     uid = f"{job.namespace}/{job.name}"

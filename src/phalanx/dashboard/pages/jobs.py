@@ -9,8 +9,8 @@ import msgspec
 
 from phalanx.dashboard.pages.events import Step
 from phalanx.dashboard.pages.lists import Asked, Listed, asked, cut
-from phalanx.dashboard.pages.numbers import jobs_by_state
-from phalanx.dashboard.watch import Picture
+from phalanx.dashboard.pages.metrics import jobs_by_state
+from phalanx.dashboard.watch import SessionView
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.work import JobDescription, JobInfo
@@ -43,7 +43,7 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
     queues: list[str]
 
 
-def jobs(picture: Picture, words: Mapping[str, str]) -> JobList:
+def jobs(picture: SessionView, words: Mapping[str, str]) -> JobList:
     """The jobs that an address asks for: by words in name, reason or command, queue and state."""
     wanted = asked(words, ("q", "queue", "state", "user"), _USUAL)
     filters = wanted.filters

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from phalanx.dashboard.pages.lists import Listed, asked, cut
-from phalanx.dashboard.pages.numbers import Gauge
-from phalanx.dashboard.watch import Picture
+from phalanx.dashboard.pages.metrics import Gauge
+from phalanx.dashboard.watch import SessionView
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.readable import size
 from phalanx.model.rows.cluster import NodeInfo
@@ -51,7 +51,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     holders: list[Holder]
 
 
-def holders_of(picture: Picture) -> dict[tuple[str, str, int], GangInfo]:
+def holders_of(picture: SessionView) -> dict[tuple[str, str, int], GangInfo]:
     """The gang that holds each device, by node, resource and number. Where several share one, one
     of them."""
     found = {}
@@ -67,7 +67,7 @@ def _name(row: NodeInfo) -> str:
     return row.hostname or row.host
 
 
-def ordered(picture: Picture) -> list[NodeInfo]:
+def ordered(picture: SessionView) -> list[NodeInfo]:
     """The nodes that are not dead, by name."""
     return sorted(
         (row for row in picture.status.nodes if row.state != DEAD),
@@ -75,7 +75,7 @@ def ordered(picture: Picture) -> list[NodeInfo]:
     )
 
 
-def grid(picture: Picture) -> Grid:
+def grid(picture: SessionView) -> Grid:
     """All devices; nodes that have none are left out."""
     holding = holders_of(picture)
     numbers: dict[str, int] = {}
@@ -131,7 +131,7 @@ COLUMNS: dict[str, Callable[[NodeInfo], Any]] = {
 _USUAL = "name"
 
 
-def nodes(picture: Picture, words: Mapping[str, str]) -> NodeList:
+def nodes(picture: SessionView, words: Mapping[str, str]) -> NodeList:
     """The nodes that an address asks for: by words in name, id or labels, and by state."""
     wanted = asked(words, ("q", "state"), _USUAL)
     said, state = wanted.filters.get("q", "").lower().split(), wanted.filters.get("state", "")
@@ -221,7 +221,9 @@ class NodePage(msgspec.Struct, frozen=True, kw_only=True):
     guests: list[Guest]
 
 
-def node_page(picture: Picture, node_id: str, seen: Sequence[DeviceInfo] = ()) -> NodePage | None:
+def node_page(
+    picture: SessionView, node_id: str, seen: Sequence[DeviceInfo] = ()
+) -> NodePage | None:
     """A node by its id, or by a beginning of that which no other has. `seen`: what was read of its
     devices."""
     found = [row for row in picture.status.nodes if row.node_id.startswith(node_id)]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.dashboard.pages.numbers import SPANS_S, Curve, Gauge, curve, gauges, jobs_by_state
-from phalanx.dashboard.watch import Picture
+from phalanx.dashboard.pages.metrics import SPANS_S, Curve, Gauge, curve, gauges, jobs_by_state
+from phalanx.dashboard.watch import SessionView
 from phalanx.model.jobs import states as st
 from phalanx.model.lifecycle import ALIVE
 from phalanx.model.rows.cluster import DriverInfo, NodeInfo
@@ -45,7 +45,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def overview(
-    picture: Picture, series: Mapping[tuple[str, str], Series], now: float, span: str = "15m"
+    picture: SessionView, series: Mapping[tuple[str, str], Series], now: float, span: str = "15m"
 ) -> Overview:
     """The page as of `now`, in seconds since the epoch."""
     span = span if span in SPANS_S else "15m"

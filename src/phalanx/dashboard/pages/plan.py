@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.dashboard.watch import Picture
+from phalanx.dashboard.watch import SessionView
 from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 
 NODES = 60
@@ -42,7 +42,7 @@ class PlanPage(msgspec.Struct, frozen=True, kw_only=True):
     starts: list[PlannedStart]
 
 
-def plan_page(plan: TimePlan, picture: Picture) -> PlanPage:
+def plan_page(plan: TimePlan, picture: SessionView) -> PlanPage:
     """The axis reaches from now to the last end that is known."""
     names = {row.node_id: row.hostname or row.host for row in picture.status.nodes}
     spans: dict[str, list[tuple[str, float, float | None, str, Place]]] = {}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.dashboard.pages.numbers import SPANS_S, Curve, curve
-from phalanx.dashboard.watch import Picture
+from phalanx.dashboard.pages.metrics import SPANS_S, Curve, curve
+from phalanx.dashboard.watch import SessionView
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo, QueueInfo
 from phalanx.observe.series import Series
@@ -50,7 +50,7 @@ class QueueTree(msgspec.Struct, frozen=True, kw_only=True):
     lines: list[QueueLine]
 
 
-def queues(picture: Picture) -> QueueTree:
+def queues(picture: SessionView) -> QueueTree:
     """All of them."""
     below: dict[str, list[QueueInfo]] = {}
     for queue in sorted(picture.queues, key=lambda queue: queue.name):
@@ -127,7 +127,7 @@ class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def queue_page(
-    picture: Picture,
+    picture: SessionView,
     series: Mapping[tuple[str, str], Series],
     name: str,
     now: float,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.dashboard.watch import Picture
-from phalanx.head.jobs.supposing import Supposition
+from phalanx.dashboard.watch import SessionView
+from phalanx.head.jobs.what_if import Supposition
 from phalanx.scheduler.forecast.what_if import Comparison, change_words, start_words
 
 SHOWN = 200
@@ -66,7 +66,7 @@ def command(words: Mapping[str, str]) -> str:
 
 
 def what_if(
-    picture: Picture, words: Mapping[str, str], found: Comparison | None, wrong: str
+    picture: SessionView, words: Mapping[str, str], found: Comparison | None, wrong: str
 ) -> WhatIfPage:
     """`found`: what was worked out, if anything; `wrong`: why not."""
     stopped = set(found.stopped) if found is not None else set()

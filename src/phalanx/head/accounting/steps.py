@@ -43,7 +43,7 @@ class OpenStep(msgspec.Struct, kw_only=True, eq=False):
     """When its last task ended, or it began."""
 
 
-class StepBook:
+class StepUsage:
     """The steps that run."""
 
     def __init__(

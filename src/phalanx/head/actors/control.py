@@ -8,11 +8,11 @@ from phalanx.errors import ActorUnschedulableError, JobNotFoundError
 from phalanx.head.actors.node_choice import ActorNodeChoice, Choice
 from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.head.clock import Clock
-from phalanx.head.defects import Defects
 from phalanx.head.drivers import Drivers
-from phalanx.head.events.book import EventBook
+from phalanx.head.events.event_log import EventLog
 from phalanx.head.events.unplaceable import Unplaceable
 from phalanx.head.groups.control import GroupControl
+from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
@@ -49,10 +49,10 @@ class ActorControl:
         drivers: Drivers,
         node_choice: ActorNodeChoice,
         bundle_left: Callable[[bytes, int], None],
-        defects: Defects,
+        internal_errors: InternalErrors,
         kept_dead: int,
         meter: Meter,
-        book: EventBook,
+        book: EventLog,
         unplaceable: Unplaceable,
     ) -> None:
         """`bundle_left` is called with (group, index) when an actor that lived in a bundle is dead
@@ -65,7 +65,7 @@ class ActorControl:
         self._drivers = drivers
         self._node_choice = node_choice
         self._bundle_left = bundle_left
-        self._defects = defects
+        self._internal_errors = internal_errors
         self._meter = meter
         self._book = book
         self._unplaceable = unplaceable
@@ -289,5 +289,5 @@ class ActorControl:
     def place_waiting(self) -> None:
         """Resources came free: who waits may do better elsewhere."""
         for record, choice in self._node_choice.better(self._clock.now()):
-            with self._defects.kept_apart("actor", record.name or record.class_name):
+            with self._internal_errors.kept_apart("actor", record.name or record.class_name):
                 self._follow(record, choice)

@@ -420,8 +420,8 @@ class ActorTable:
             del self._actors[actor]
 
     def _move(self, record: ActorRecord, state: str) -> None:
-        story = f"actor {record.actor.hex()} ({record.class_name}), restarts {record.restarts}"
-        record.state = move(ACTOR, "actor", record.state, state, story)
+        recorder = f"actor {record.actor.hex()} ({record.class_name}), restarts {record.restarts}"
+        record.state = move(ACTOR, "actor", record.state, state, recorder)
         self._effects.publish(record, list(record.watchers))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from phalanx.head.events.book import EventBook
+from phalanx.head.events.event_log import EventLog
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Arrived, Lost, Move
 from phalanx.head.gangs.member_states import HAVING, HELD
@@ -17,13 +17,13 @@ PREEMPTING: Final = frozenset({"preempt", "gangpreempt"})
 RECLAIMING: Final = frozenset({"reclaim", "gangreclaim"})
 
 
-class GangStory:
+class GangRecorder:
     """Notes what becomes of members' places. Follows their life cycle. Of elements of arrays only
     what goes wrong: they are many, and their array says how many run."""
 
     def __init__(
         self,
-        book: EventBook,
+        book: EventLog,
         host_of: Callable[[str], str],
         job_of: Callable[[str], JobRecord | None],
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from phalanx.head.events.book import EventBook
+from phalanx.head.events.event_log import EventLog
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, Transition
 
@@ -25,10 +25,10 @@ _KIND_OF_NOTE: Final = {"held": "held", "released": "released"}
 """Of notes that change no state; others say that the job was changed."""
 
 
-class JobStory:
+class JobRecorder:
     """Notes what became of jobs since it looked last, by the history in their records."""
 
-    def __init__(self, book: EventBook) -> None:
+    def __init__(self, book: EventLog) -> None:
         self._book = book
         self._told: dict[str, Transition] = {}
         """The last transition of each job that is noted, or that an earlier head has noted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.head.events.book import EventBook
+from phalanx.head.events.event_log import EventLog
 from phalanx.head.nodes import NodeRecord
 from phalanx.model.holds import Hold, holds_text
 from phalanx.model.lifecycle import ALIVE, DRAINING
@@ -12,10 +12,10 @@ from phalanx.observe.device_health import OK, WELL
 from phalanx.protocol.cluster_messages import NodeReport
 
 
-class NodeStory:
+class NodeRecorder:
     """Notes what is news of a node, by what was known of it."""
 
-    def __init__(self, book: EventBook) -> None:
+    def __init__(self, book: EventLog) -> None:
         self._book = book
         self._states: dict[str, str] = {}
         """Of the living."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from phalanx.head.events.book import EventBook
+from phalanx.head.events.event_log import EventLog
 from phalanx.head.queues.table import QueueRecord
 from phalanx.head.reservations.record import ReservationRecord
 from phalanx.model.reservations import Reservation
@@ -16,10 +16,10 @@ _UNSAID = frozenset({"name", "state", "created"})
 """What is no change of a queue's quotas."""
 
 
-class QueueStory:
+class QueueRecorder:
     """Notes what is news of a queue, by what was known of it."""
 
-    def __init__(self, book: EventBook) -> None:
+    def __init__(self, book: EventLog) -> None:
         self._book = book
         self._known: dict[str, QueueSpec] = {}
 
@@ -47,10 +47,10 @@ class QueueStory:
         self._book.note("queue-deleted", queue=queue.name)
 
 
-class ReservationStory:
+class ReservationRecorder:
     """Notes what is news of a reservation."""
 
-    def __init__(self, book: EventBook) -> None:
+    def __init__(self, book: EventLog) -> None:
         self._book = book
         self._known: dict[str, tuple[Reservation, float | None]] = {}
 

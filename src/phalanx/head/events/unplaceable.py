@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from phalanx.head.events.book import EventBook
+from phalanx.head.events.event_log import EventLog
 from phalanx.head.gangs.feasibility import said
 from phalanx.scheduler.devices.quantities import from_units
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -25,7 +25,7 @@ class Unplaceable:
     Jobs and gangs have reasons of their own, and are refused where nothing can ever run them.
     """
 
-    def __init__(self, book: EventBook, cluster: ClusterNodes) -> None:
+    def __init__(self, book: EventLog, cluster: ClusterNodes) -> None:
         self._book = book
         self._cluster = cluster
         self._judged: OrderedDict[ResourceSet, tuple[int, bool]] = OrderedDict()

@@ -28,9 +28,9 @@ from phalanx.head.gangs.member_states import (
     ON_THE_WAY,
     WAITING,
 )
-from phalanx.head.gangs.pictures import Pictures
+from phalanx.head.gangs.quarantine import Quarantine
 from phalanx.head.gangs.scheduler_cache import gentle
-from phalanx.head.gangs.set_aside import SetAside
+from phalanx.head.gangs.snapshot_source import SnapshotSource
 from phalanx.model.nearest import nearest
 from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import TimePlan
@@ -69,10 +69,10 @@ class Explanations:
     def __init__(
         self,
         registry: GangRegistry,
-        pictures: Pictures,
+        pictures: SnapshotSource,
         may_evict: Callable[[Iterable[Gang]], bool],
         show_next: Callable[[], None],
-        set_aside: SetAside,
+        quarantine: Quarantine,
         learnt: LearntRunTimes,
         clock: Clock,
         closed_devices: Callable[[], list[str]],
@@ -85,7 +85,7 @@ class Explanations:
         self._told = told
         self._closed_devices = closed_devices
         self._learnt = learnt
-        self._set_aside = set_aside
+        self._set_aside = quarantine
         self._registry = registry
         self._pictures = pictures
         self._may_evict = may_evict

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.head.gangs.cycle_window import CycleWindow
 from phalanx.head.gangs.gang import Gang
-from phalanx.head.gangs.lines import Lines, came
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import HOLDING, WAITING
+from phalanx.head.gangs.queue_positions import QueuePositions, came
 from phalanx.model.rows.work import Amounts
 
 Keep = Callable[[str, bytes, Gang | None], None]
@@ -48,7 +48,7 @@ class GangRegistry:
         self.member_of: dict[str, tuple[Gang, int]] = {}
         self.waiting: dict[bytes, Gang] = {}
         """Gangs of which members wait for places."""
-        self.lines = Lines()
+        self.lines = QueuePositions()
         """The same, in the order in which they came."""
         self.active: dict[bytes, Gang] = {}
         """Gangs of which members take, or may take, something of nodes."""

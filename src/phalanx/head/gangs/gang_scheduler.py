@@ -16,9 +16,9 @@ from phalanx.errors import JobCommandError
 from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.accounting.requests import AccountingRequests
 from phalanx.head.clock import Clock
-from phalanx.head.defects import Defects
-from phalanx.head.events.book import EventBook
-from phalanx.head.events.stories import Stories
+from phalanx.head.events.event_log import EventLog
+from phalanx.head.events.recorders import Stories
+from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.bundle_orders import BundleOrders
 from phalanx.head.gangs.cycle_log import CycleLog
 from phalanx.head.gangs.cycle_times import CycleTimes
@@ -28,6 +28,7 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_events import Recorder
 from phalanx.head.gangs.gang_registry import GangRegistry, one_of_each_name
 from phalanx.head.gangs.gang_starts import GangStarts
+from phalanx.head.gangs.interface import Held
 from phalanx.head.gangs.kept_promises import TABLE, KeptPromises
 from phalanx.head.gangs.live_cluster import LiveCluster
 from phalanx.head.gangs.member_lifecycle import MemberLifecycle
@@ -35,21 +36,20 @@ from phalanx.head.gangs.member_states import HELD
 from phalanx.head.gangs.minimums import has_minimum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.gangs.news import News
-from phalanx.head.gangs.not_in_use import Held
 from phalanx.head.gangs.offered_ports import OfferedPorts
 from phalanx.head.gangs.outside_work import OutsideWork
-from phalanx.head.gangs.pictures import Pictures
 from phalanx.head.gangs.plan_applier import PlanApplier
+from phalanx.head.gangs.quarantine import Quarantine
 from phalanx.head.gangs.refusals import Refusals
 from phalanx.head.gangs.rendezvous import Rendezvous
 from phalanx.head.gangs.requests import GangRequests
-from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.gangs.room_claims import RoomClaims
 from phalanx.head.gangs.rules import Rules, RulesRow
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
-from phalanx.head.gangs.set_aside import SetAside
+from phalanx.head.gangs.snapshot_source import SnapshotSource
 from phalanx.head.groups.control import GroupControl
-from phalanx.head.jobs.elements import ElementRows
+from phalanx.head.internal_errors import InternalErrors
+from phalanx.head.jobs.array_tasks import ArrayTaskRows
 from phalanx.head.jobs.events import Commanded
 from phalanx.head.jobs.idle_gpus import IdleGpus, holdings
 from phalanx.head.jobs.job_gangs import JobGangs, JobRow
@@ -61,16 +61,16 @@ from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.jobs.signals import Signals
 from phalanx.head.jobs.steps import Steps
 from phalanx.head.nodes import NodeDirectory, NodeRecord
-from phalanx.head.numbers import NumbersOverTime
 from phalanx.head.outbox import Outbox
 from phalanx.head.queues.control import Queues
 from phalanx.head.queues.table import QueueRecord
 from phalanx.head.reservations.control import CalendarControl
 from phalanx.head.reservations.licenses import LicenseRow
 from phalanx.head.reservations.record import ReservationRecord
-from phalanx.head.shares.books import BookRow, Books
 from phalanx.head.shares.control import SharesControl
+from phalanx.head.shares.usage_ledger import UsageLedger, UsageRow
 from phalanx.head.state_store import StateStore
+from phalanx.head.time_series import TimeSeries
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
@@ -108,7 +108,7 @@ REPORTS_PAUSE_S = 0.02
 
 
 class GangScheduler:
-    """All queues, gangs and jobs of the cluster. See GangEvents for what it hears."""
+    """All queues, gangs and jobs of the cluster. See GangSchedulerInterface for what it hears."""
 
     def __init__(  # noqa: PLR0915  (where the parts are composed: a statement each)
         self,
@@ -122,17 +122,17 @@ class GangScheduler:
         placement: PlacementPolicy,
         *,
         record: Callable[[Event], None],
-        defects: Defects,
+        internal_errors: InternalErrors,
         ledger: Ledger | None,
         meter: Meter,
-        book: EventBook,
+        book: EventLog,
         busy: Callable[[str, int, float], float | None],
     ) -> None:
         """`busy`: see IdleGpus."""
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
-        self._defects = defects
+        self._internal_errors = internal_errors
         self._weights: dict[str, float] = {}
         """What each queue weighs, as it was last sent to nodes."""
         self.registry = registry = GangRegistry(state_store.keep, self._busy_changed)
@@ -148,37 +148,39 @@ class GangScheduler:
             nodes, self.queues, self.domains, registry, self._outside_work, calendar
         )
         seen, member_of = registry.window.seen, registry.member_of
-        self.set_aside = SetAside(lambda error, gang: defects.add("gang", error, gang.name))
+        self.quarantine = Quarantine(
+            lambda error, gang: internal_errors.add("gang", error, gang.name)
+        )
         self.rules = rules = Rules(
             state_store,
             placement,
-            defects,
+            internal_errors,
             self._truth,
             self._rules_changed,
             meter,
             book,
         )
-        self.books = books = Books(state_store.keep, clock.wall, rules.current(), live.shape)
+        self.books = books = UsageLedger(state_store.keep, clock.wall, rules.current(), live.shape)
         self.shares = SharesControl(
             clock, books, lambda: [one.name for one in self.queues.table.all()], self._request_cycle
         )
         shells: dict[str, Any] = {BOOKS: books}
         self.cache = SchedulerCache(
             lambda has_paths: rules.current(has_paths=has_paths),
-            live, seen, member_of, self.set_aside, shells,
-            on_plugin_left_out=lambda name, error: defects.add("plugin", error, name),
+            live, seen, member_of, self.quarantine, shells,
+            on_plugin_left_out=lambda name, error: internal_errors.add("plugin", error, name),
         )  # fmt: skip
-        self.pictures = Pictures(clock, self.cache, nodes, self._outside_work, books)
+        self.pictures = SnapshotSource(clock, self.cache, nodes, self._outside_work, books)
         cycle_log = CycleLog(clock, member_of)
         self.cycles = Cycles(
             clock, registry, self.cache, live, self, Pace(), CycleTimes(meter, clock, cycle_log)
         )
         self._recorder = Recorder(record, clock.wall, live.min_member)
-        self._stories = Stories(book, self.queues, calendar, self._host_of, self._job_of)
+        self._recorders = Stories(book, self.queues, calendar, self._host_of, self._job_of)
         starts = GangStarts(meter, clock)
         lifecycle = MemberLifecycle(
             registry, self.cache, self._outside_work, books, self._recorder, self.cycles, starts,
-            self._stories.of_gangs,
+            self._recorders.of_gangs,
         )  # fmt: skip
         self._ports = OfferedPorts(nodes)
         self._rendezvous = Rendezvous(
@@ -188,7 +190,7 @@ class GangScheduler:
         self._orders = BundleOrders(
             outbox, state_store, nodes.cluster, groups, self._rendezvous, self._remove
         )
-        self.reservations = GangReservations(
+        self.reservations = GangBinder(
             registry, lifecycle, self._orders, self, clock, lambda gang: has_minimum(gang, live)
         )
         self.applier = PlanApplier(
@@ -200,7 +202,7 @@ class GangScheduler:
         self.priorities = Priorities(state_store)
         self.jobs = JobGangs(
             outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
-            nodes.is_here, self.priorities.of, defects, ledger, self._host_of, meter,
+            nodes.is_here, self.priorities.of, internal_errors, ledger, self._host_of, meter,
         )  # fmt: skip
         live.record_of = self.jobs.table.get
         self.jobs.reserved_until, calendar.jobs = calendar.ends, self.jobs
@@ -216,7 +218,7 @@ class GangScheduler:
             self.pictures,
             self.cycles.may_evict,
             self.cycles.show_next,
-            self.set_aside,
+            self.quarantine,
             past.learnt,
             clock,
             nodes.closed_devices,
@@ -224,7 +226,7 @@ class GangScheduler:
         )
         self.job_requests = JobRequests(
             state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
-            self.domains, self.explanations, past, calendar, defects,
+            self.domains, self.explanations, past, calendar, internal_errors,
         )  # fmt: skip
         self.idle = IdleGpus(
             lambda: holdings(registry.gangs.values()),
@@ -239,7 +241,7 @@ class GangScheduler:
             self._request_cycle,
         )  # fmt: skip
         self._news = News(clock, nodes, registry, self.job_requests, self.gang_requests)
-        self._numbers = NumbersOverTime(clock, nodes, self._job_states, self._news.queue_rows)
+        self._numbers = TimeSeries(clock, nodes, self._job_states, self._news.queue_rows)
         self.job_requests.follow, self.job_requests.forgotten = (
             self._job_changed,
             self._job_forgotten,
@@ -254,7 +256,7 @@ class GangScheduler:
             *self.shares.entries(),
             *AccountingRequests(ledger, self.jobs.steps.meant).entries(),
             *self._entries(cycle_log),
-            on_defect=defects.in_request,
+            on_defect=internal_errors.in_request,
         )
 
     def _entries(self, cycle_log: CycleLog) -> list[Entry]:
@@ -278,14 +280,14 @@ class GangScheduler:
 
     def _job_changed(self, job: JobRecord) -> None:
         self._news.job_changed(job)
-        self._stories.of_jobs.changed(job)
+        self._recorders.of_jobs.changed(job)
 
     def _job_forgotten(self, job: JobRecord) -> None:
         self._news.job_changed(job)
-        self._stories.of_jobs.forgotten(job)
+        self._recorders.of_jobs.forgotten(job)
 
     def _failed(self, gang: Gang, error: Exception) -> None:
-        self.set_aside.add(gang, error)
+        self.quarantine.add(gang, error)
         self.cache.gang_changed(gang)
 
     def counts(self) -> dict[str, int]:
@@ -294,7 +296,7 @@ class GangScheduler:
         return {
             "running": sum(gang.count(HELD) > 0 for gang in gangs),
             "waiting": sum(gang.waits for gang in gangs),
-            "set aside": sum(gang in self.set_aside for gang in gangs),
+            "set aside": sum(gang in self.quarantine for gang in gangs),
         }
 
     def _truth(self) -> Snapshot:
@@ -322,36 +324,36 @@ class GangScheduler:
     # ---- what nodes and processes do ---------------------------------------------------------
 
     def node_changed(self, record: NodeRecord) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         self._nodes_changed(record)
 
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         return self.reservations.inventory(node_id, there, now)
 
     def node_joined(self, record: NodeRecord) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         self._outbox.send(record.prefix, QueueWeights(self.queues.weights()))
         self.jobs.node_joined(record.node_id)
 
     def node_away(self, node_id: str) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         self.jobs.node_away(node_id)
 
     def node_reported(self, node_id: str, is_news: bool) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         self._outside_work.node_changed(node_id)
         if is_news:
             self._request_cycle(REPORTS_PAUSE_S)
 
     def node_dead(self, record: NodeRecord, now: float) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         self.reservations.node_gone(record.node_id, now)
         self._nodes_changed(record)
 
     def vacate(self, node_id: str) -> None:
-        """See GangEvents. Its members wait again, and those of their gang elsewhere with them where
-        that is left with less than its minimum."""
+        """The members on the node wait again. So do the members of their gang on other nodes, where
+        the gang is left with less than its minimum."""
         for gang in list(self.registry.gangs.values()):
             here = [i for i, member in enumerate(gang.members) if member.node == node_id]
             if here:
@@ -369,7 +371,7 @@ class GangScheduler:
         self._request_cycle()
 
     def prepared(self, node_id: str, message: Prepared, now: float) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         gang = self.registry.gangs.get(message.group)
         if gang is None:
             return
@@ -389,16 +391,16 @@ class GangScheduler:
         self.reservations.attempts.prepared(node_id, group, number, ok, now)
 
     def committed(self, node_id: str, message: Committed, now: float) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         group, number, ok = message.group, message.attempt, message.ok
         self.reservations.attempts.committed(node_id, group, number, ok, now)
 
     def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         self.reservations.returned(node_id, message.group, message.attempt)
 
     def member_news(self, node_id: str, message: MemberNews | MemberUsed | StepEnded) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         if isinstance(message, StepEnded):
             self.jobs.step_ended(message)
         elif isinstance(message, MemberUsed):
@@ -407,36 +409,36 @@ class GangScheduler:
             self.jobs.member_news(node_id, message)
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         if isinstance(message, LogRead):
             self.logs.answered(message)
         else:
             self.steps.started(message)
 
     def creator_gone(self, process: bytes, now: float) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         self.reservations.creator_gone(process)
 
     def bundle_left(self, group: bytes, index: int) -> None:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         gang = self.registry.gangs.get(group)
         if gang is not None and index >= 0:
             self.reservations.end(gang, [index])
 
     def tick(self, now: float) -> None:
-        """See GangEvents."""
-        with self._defects.kept_apart("gang"):
+        """See GangSchedulerInterface."""
+        with self._internal_errors.kept_apart("gang"):
             self.reservations.tick(now)
         if self._refusals.expire():
             self._request_cycle()
-        with self._defects.kept_apart("reservation"):
+        with self._internal_errors.kept_apart("reservation"):
             self.calendar.tick()
         self.job_requests.tick()
-        with self._defects.kept_apart("job"):
+        with self._internal_errors.kept_apart("job"):
             self.jobs.steps.tick()
-        with self._defects.kept_apart("job"):
+        with self._internal_errors.kept_apart("job"):
             self.idle.tick(now)
-        with self._defects.kept_apart("numbers"):
+        with self._internal_errors.kept_apart("numbers"):
             self._numbers.tick(now)
 
     def _job_states(self) -> Iterator[str]:
@@ -447,13 +449,13 @@ class GangScheduler:
             self.jobs.handle(Commanded(job=job, action=TERMINATE_JOB, reason=why))
 
     def round(self, now: float) -> float:
-        """See GangEvents."""
+        """See GangSchedulerInterface."""
         self.cycles.round(now)
         return self.cycles.wake_at
 
     def _remove(self, gang: Gang) -> None:
         self.reservations.remove(gang)
-        self.set_aside.forget(gang)
+        self.quarantine.forget(gang)
 
     # ---- what became of members (Listener) ---------------------------------------------------
 
@@ -494,7 +496,7 @@ class GangScheduler:
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
         """See PlanEffects."""
         self._recorder.evicted(gang, members, action)
-        self._stories.evicted(gang, members, action, claimant)
+        self._recorders.evicted(gang, members, action, claimant)
 
     def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
         """See PlanEffects."""
@@ -508,7 +510,7 @@ class GangScheduler:
 
     def report_defect(self, error: Exception) -> None:
         """See CycleEffects."""
-        self._defects.add("cycle", error)
+        self._internal_errors.add("cycle", error)
 
     def claim_room(self, now: float) -> float:
         """See CycleEffects."""
@@ -559,24 +561,24 @@ class GangScheduler:
         decode = msgspec.msgpack.decode
         self.rules.load(decode(row, type=RulesRow) for row in stored["rules"])
         self.queues.table.restore([decode(row, type=QueueRecord) for row in stored["queues"]])
-        self.books.load(decode(row, type=BookRow) for row in stored["shares"])
+        self.books.load(decode(row, type=UsageRow) for row in stored["shares"])
         job_rows = [decode(row, type=JobRow) for row in stored["batch_jobs"]]
         self.jobs.load(
             job_rows,
-            (decode(row, type=ElementRows) for row in stored["elements"]),
+            (decode(row, type=ArrayTaskRows) for row in stored["elements"]),
         )
         self.calendar.load(
             [decode(row, type=ReservationRecord) for row in stored["reservations"]],
             [decode(row, type=LicenseRow) for row in stored["licenses"]],
         )
-        self._stories.restore(row.record for row in job_rows)
+        self._recorders.restore(row.record for row in job_rows)
         self.domains.load(decode(row, type=HyperNode) for row in stored["hypernodes"])
         self.priorities.load(decode(row, type=PriorityClass) for row in stored["priorities"])
         gangs, twins = one_of_each_name(decode(row, type=Gang) for row in stored["gangs"])
         for gang in twins:
             self.registry.forget(gang)
         for gang in gangs:
-            with self._defects.kept_apart("gang", gang.name):
+            with self._internal_errors.kept_apart("gang", gang.name):
                 self._rendezvous.keep_ports(gang)
                 self._outside_work.gang_known(gang)
                 self.books.gang_known(gang)

@@ -193,7 +193,7 @@ class MemberLifecycle:
 
     def __init__(self, *followers: Follower) -> None:
         self._followers = followers
-        self._stories: dict[bytes, deque[Move]] = {}
+        self._recorders: dict[bytes, deque[Move]] = {}
 
     def handle(self, gang: Gang, indexes: Iterable[int], event: Event) -> dict[str, list[int]]:
         """The event happens to these members. Which members what follows concerns, by kind.
@@ -238,21 +238,21 @@ class MemberLifecycle:
 
     def forget(self, gang: Gang) -> None:
         """A gang is over."""
-        self._stories.pop(gang.group, None)
+        self._recorders.pop(gang.group, None)
 
     # ---- the story ---------------------------------------------------------------------------
 
     def _remember(self, gang: Gang, move: Move) -> None:
-        story = self._stories.get(gang.group)
-        if story is None:
-            story = self._stories[gang.group] = deque(maxlen=KEEP_STEPS)
-        story.append(move)
+        recorder = self._recorders.get(gang.group)
+        if recorder is None:
+            recorder = self._recorders[gang.group] = deque(maxlen=KEEP_STEPS)
+        recorder.append(move)
 
     def story(self, gang: Gang, index: int) -> str:
         """The last steps of a member, the oldest first."""
         steps = [
             f"{move.before[move.indexes.index(index)]} {_said(move.event, index)}"
-            for move in self._stories.get(gang.group, ())
+            for move in self._recorders.get(gang.group, ())
             if index in move.indexes
         ]
         return " -> ".join([*steps, gang.members[index].state])

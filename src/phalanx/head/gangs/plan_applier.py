@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_lifecycle import Evicted
 from phalanx.head.gangs.member_states import HELD, PLACING, WAITING
 from phalanx.head.gangs.minimums import GangSpecs, has_minimum
-from phalanx.head.gangs.reservations import GangReservations
 from phalanx.observe.metrics.meter import Meter
 from phalanx.scheduler.cycle.plan import Plan
 
@@ -39,7 +39,7 @@ class PlanApplier:
     def __init__(
         self,
         registry: GangRegistry,
-        reservations: GangReservations,
+        reservations: GangBinder,
         specs: GangSpecs,
         effects: PlanEffects,
         gang_amended: Callable[[Gang], None],

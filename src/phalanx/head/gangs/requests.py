@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phalanx.head.clock import Clock
+from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.feasibility import new_feasible_gang
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_states import SHOWN
 from phalanx.head.gangs.network_domains import Domains
-from phalanx.head.gangs.reservations import GangReservations
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.model.rows.work import GangInfo, QueueInfo
@@ -38,7 +38,7 @@ class GangRequests:
         registry: GangRegistry,
         queues: Queues,
         domains: Domains,
-        reservations: GangReservations,
+        reservations: GangBinder,
         request_cycle: Callable[[], None],
     ) -> None:
         self._clock = clock

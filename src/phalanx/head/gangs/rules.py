@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from phalanx.errors import BatchFileError, JobCommandError
-from phalanx.head.defects import Defects
-from phalanx.head.events.book import EventBook
+from phalanx.head.events.event_log import EventLog
 from phalanx.head.gangs.cycles import configuration, default_text
+from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.state_store import StateStore
 from phalanx.model.rows.work import RulesInfo
 from phalanx.observe.metrics.meter import Meter
@@ -53,18 +53,18 @@ class Rules:
         self,
         state_store: StateStore,
         placement: PlacementPolicy,
-        defects: Defects,
+        internal_errors: InternalErrors,
         picture: Callable[[], Snapshot],
         changed: Callable[[], None],
         meter: Meter,
-        book: EventBook,
+        book: EventLog,
     ) -> None:
         """`picture`: everything that a cycle could look at, on which new rules are tried.
         `changed`: there are others from now on."""
         self._book = book
         self._state_store = state_store
         self._placement = placement
-        self._defects = defects
+        self._internal_errors = internal_errors
         self._picture = picture
         self._changed = changed
         self._meter = meter
@@ -141,7 +141,7 @@ class Rules:
                 self._config = read_rules(row)
             except JobCommandError as error:
                 self._trouble = str(error)
-                self._defects.add("rules", error, row.file)
+                self._internal_errors.add("rules", error, row.file)
             self._changed()
 
 

@@ -16,7 +16,7 @@ from phalanx.head.gangs.cycle_times import CycleTimes
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import GOING, HELD, PLACING, WAITING
-from phalanx.head.gangs.set_aside import SetAside, culprit
+from phalanx.head.gangs.quarantine import Quarantine, culprit
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.cluster import Cluster
 from phalanx.scheduler.cycle.config import Configuration
@@ -92,7 +92,7 @@ class SchedulerCache:
         source: ClusterSource,
         seen: Mapping[bytes, Gang],
         member_of: Mapping[str, tuple[Gang, int]],
-        set_aside: SetAside,
+        quarantine: Quarantine,
         shells: Mapping[str, Any] | None = None,
         on_plugin_left_out: Callable[[str, Exception], None] = lambda name, error: None,
     ) -> None:
@@ -102,7 +102,7 @@ class SchedulerCache:
         error."""
         self._on_plugin_left_out = on_plugin_left_out
         self._left_out: set[str] = set()
-        self._set_aside = set_aside
+        self._set_aside = quarantine
         self._rules = rules
         self._source = source
         self._seen = seen

@@ -441,6 +441,6 @@ class GroupTable:
             self._effects.freed(group_id)
 
     def _move(self, group: Group, state: str) -> None:
-        story = f"group {group.group.hex()} ({group.name}), attempt {group.attempt_number}"
-        group.state = move(GROUP, "placement group", group.state, state, story)
+        recorder = f"group {group.group.hex()} ({group.name}), attempt {group.attempt_number}"
+        group.state = move(GROUP, "placement group", group.state, state, recorder)
         self._effects.changed(group)

@@ -162,6 +162,6 @@ class JobActions:
 
     def move(self, job: JobRecord, member: MemberRecord, state: str, reason: str) -> None:
         """Move a member. Raises IllegalTransition."""
-        story = f"member {member.name}, attempt {member.attempt}: {member.reason}"
-        job.set_state(member, move(st.MEMBER, "member", member.state, state, story))
+        recorder = f"member {member.name}, attempt {member.attempt}: {member.reason}"
+        job.set_state(member, move(st.MEMBER, "member", member.state, state, recorder))
         member.reason = reason

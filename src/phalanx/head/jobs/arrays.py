@@ -14,18 +14,18 @@ import msgspec
 
 from phalanx.head.jobs import dependencies, judging, time_limits
 from phalanx.head.jobs import events as ev
-from phalanx.head.jobs.elements import (
+from phalanx.head.jobs.array_tasks import (
     COUNTED_AS,
     LIVES,
     PART,
-    ElementRows,
-    Elements,
+    ArrayTaskRows,
+    ArrayTasks,
     Ended,
     Logs,
     end_of,
 )
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.arrays import Element, element_uid, split_element
+from phalanx.model.jobs.arrays import ArrayTask, array_task_uid, split_element
 from phalanx.model.jobs.dependencies import MET, NEVER, WAITS
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
@@ -47,7 +47,7 @@ class ArrayEffects(Protocol):
         """Do something about a job after what is being done now."""
         ...
 
-    def keep(self, table: str, key: bytes, row: ElementRows | None) -> None:
+    def keep(self, table: str, key: bytes, row: ArrayTaskRows | None) -> None:
         """Write a row down; None: it is gone."""
         ...
 
@@ -58,7 +58,7 @@ class Arrays:
     def __init__(self, effects: ArrayEffects, job_of: Callable[[str], JobRecord | None]) -> None:
         self._effects = effects
         self._job_of = job_of
-        self._arrays: dict[str, Elements] = {}
+        self._arrays: dict[str, ArrayTasks] = {}
         self._live: dict[str, dict[str, str]] = {}
         """The elements that live, by array: as what each counts, PENDING or RUNNING."""
         self._paired: dict[str, dict[str, None]] = {}
@@ -66,10 +66,10 @@ class Arrays:
         self._unchecked: set[str] = set()
         """Arrays of which all elements that wait for others are to be looked at."""
 
-    def _elements(self, job: JobRecord) -> Elements:
+    def _elements(self, job: JobRecord) -> ArrayTasks:
         assert job.spec.array is not None
         if job.uid not in self._arrays:
-            self._arrays[job.uid] = Elements(job.spec.array)
+            self._arrays[job.uid] = ArrayTasks(job.spec.array)
             self._live[job.uid] = {}
             paired = dependencies.paired(job)
             if paired:
@@ -103,7 +103,7 @@ class Arrays:
             spec = element_spec(job, elements.indices.at(position))
             self._live[job.uid][spec.uid] = st.PENDING
             self._effects.take_in(ev.Submitted(spec=spec))
-        self._effects.take_in(ev.ElementsChanged(job=job.uid))
+        self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
 
     def end(self, job: JobRecord, *, only_pending: bool, comes_back: bool) -> None:
         """End those that live, or only those that wait for places."""
@@ -126,13 +126,13 @@ class Arrays:
                 job.count_element(state, st.ENDED)
                 waiting.append(position)
             elif state == LIVES:
-                uid = element_uid(job.uid, elements.indices.at(position))
+                uid = array_task_uid(job.uid, elements.indices.at(position))
                 element = self._job_of(uid)
                 if element is not None and st.TERMINATE_JOB in judging.ALLOWED[element.state]:
                     self._effects.take_in(ev.Commanded(job=uid, action=st.TERMINATE_JOB))
                     count += 1
         self._keep(job.uid, waiting)
-        self._effects.take_in(ev.ElementsChanged(job=job.uid))
+        self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
         self._tell_paired(job, waiting)
         return count + len(waiting)
 
@@ -149,7 +149,7 @@ class Arrays:
             return
         live[element.uid] = now_is
         job.count_element(was, now_is)
-        self._effects.take_in(ev.ElementsChanged(job=uid))
+        self._effects.take_in(ev.ArrayTasksChanged(job=uid))
 
     def element_over(self, element: JobRecord, logs: Logs) -> str:
         """The job of one is about to be forgotten: it has ended, or is to wait again. The array
@@ -190,7 +190,7 @@ class Arrays:
             found = [p for i in indices if (p := elements.indices.position(i)) is not None]
             self._unblock(other, elements, found)
 
-    def _unblock_all(self, job: JobRecord, elements: Elements) -> None:
+    def _unblock_all(self, job: JobRecord, elements: ArrayTasks) -> None:
         """Look at all that wait for others: where that was not done yet, or one of those is over,
         of which the elements that did not begin never will."""
         others = [self._job_of(uid) for uid in dependencies.paired(job)]
@@ -204,7 +204,7 @@ class Arrays:
             position = elements.next_blocked(position + 1)
         self._unblock(job, elements, blocked)
 
-    def _unblock(self, job: JobRecord, elements: Elements, positions: Iterable[int]) -> None:
+    def _unblock(self, job: JobRecord, elements: ArrayTasks, positions: Iterable[int]) -> None:
         """Have those of these wait whose others have completed; end those for which one never
         will."""
         changed = []
@@ -227,7 +227,7 @@ class Arrays:
             changed.append(position)
         if changed:
             self._keep(job.uid, changed)
-            self._effects.take_in(ev.ElementsChanged(job=job.uid))
+            self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
             self._effects.after(job.uid, lambda: self._tell_paired(job, changed))
 
     def _became(self, uid: str, index: int) -> str:
@@ -258,7 +258,7 @@ class Arrays:
 
     # ---- what is known -----------------------------------------------------------------------
 
-    def of(self, job: JobRecord) -> Elements:
+    def of(self, job: JobRecord) -> ArrayTasks:
         """The elements of an array."""
         return self._elements(job)
 
@@ -290,7 +290,7 @@ class Arrays:
         for number in dict.fromkeys(position // PART for position in positions):
             self._effects.keep(TABLE, _key(uid, number), elements.part(uid, number))
 
-    def restore(self, jobs: dict[str, JobRecord], parts: Iterable[ElementRows]) -> list[str]:
+    def restore(self, jobs: dict[str, JobRecord], parts: Iterable[ArrayTaskRows]) -> list[str]:
         """Know again what an earlier head wrote, before the jobs live again. The jobs of elements
         that had been folded already: they are to be forgotten."""
         for job in jobs.values():
@@ -307,7 +307,7 @@ class Arrays:
             self._count_again(jobs[uid], elements)
         return over
 
-    def _lives_again(self, job: JobRecord, element: Element) -> bool:
+    def _lives_again(self, job: JobRecord, element: ArrayTask) -> bool:
         elements = self._arrays.get(element.array)
         position = None if elements is None else elements.indices.position(element.index)
         if elements is None or position is None:
@@ -318,13 +318,13 @@ class Arrays:
         self._live[element.array][job.uid] = _counted(job)
         return True
 
-    def _count_again(self, job: JobRecord, elements: Elements) -> None:
+    def _count_again(self, job: JobRecord, elements: ArrayTasks) -> None:
         """Those that live have jobs; whose job was not written yet has begun nowhere."""
         live = self._live[job.uid]
         counts = elements.counts()
         if counts.pop(LIVES) > len(live):
             for position, index in enumerate(elements.indices):
-                if elements.state(position) == LIVES and element_uid(job.uid, index) not in live:
+                if elements.state(position) == LIVES and array_task_uid(job.uid, index) not in live:
                     elements.wait(position)
                     counts[st.WAITING] += 1
         tally: dict[str, int] = {}
@@ -360,7 +360,7 @@ def element_spec(job: JobRecord, index: int) -> JobSpec:
         deadline=None if deadline is None else Moment(at=deadline),
         is_held=False,
     )
-    element = Element(
+    element = ArrayTask(
         array=spec.uid,
         index=index,
         count=array.count,
@@ -371,7 +371,7 @@ def element_spec(job: JobRecord, index: int) -> JobSpec:
     )
     return msgspec.structs.replace(
         spec,
-        name=element_uid(spec.name, index),
+        name=array_task_uid(spec.name, index),
         timing=timing,
         after=None,
         array=None,

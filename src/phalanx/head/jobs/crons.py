@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from phalanx.head.defects import Defects
+from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.state_store import StateStore
@@ -248,9 +248,9 @@ class Crons:
         state_store: StateStore,
         jobs: JobGangs,
         submit: Callable[[JobSpec], None],
-        defects: Defects,
+        internal_errors: InternalErrors,
     ) -> None:
-        self._defects = defects
+        self._internal_errors = internal_errors
         self.table = CronTable(self)
         self._state_store = state_store
         self._jobs = jobs
@@ -267,14 +267,14 @@ class Crons:
             return  # new work waits for room, and then begins as after any other delay
         wall = self._jobs.wall()
         while (alarm := self.table.next_alarm()) is not None and alarm <= wall:
-            with self._defects.kept_apart("cron"):
+            with self._internal_errors.kept_apart("cron"):
                 self.table.tick(wall)
         self._jobs.work_off()
 
     def restore(self, records: list[CronRecord]) -> None:
         """Know them again; the jobs are restored before."""
         for record in records:
-            with self._defects.kept_apart("cron", record.spec.uid):
+            with self._internal_errors.kept_apart("cron", record.spec.uid):
                 self.table.restore([record], self._jobs.wall())
         self._jobs.work_off()
 
@@ -309,7 +309,7 @@ class Crons:
             self._submit(job)
         except Exception as error:
             if is_defect(error):
-                self._defects.add("cron", error, cron.spec.uid)
+                self._internal_errors.add("cron", error, cron.spec.uid)
             event = CronJobEnded(
                 cron=cron.spec.uid, job=job.name, state="Failed", reason=str(error)
             )

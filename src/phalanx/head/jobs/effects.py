@@ -33,12 +33,12 @@ class JobEffects(Protocol):
         ...
 
     def want_elements(self, job: JobRecord) -> None:
-        """Have those elements of an array live that may; ElementsChanged follows if any does."""
+        """Have those elements of an array live that may; ArrayTasksChanged follows if any does."""
         ...
 
     def end_elements(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
         """End the elements that live, or only those that wait for places; who `comes_back` waits
-        again after that. ElementsChanged follows."""
+        again after that. ArrayTasksChanged follows."""
         ...
 
     def tell_others(self, jobs: list[str]) -> None:

@@ -60,7 +60,7 @@ class OthersChanged(JobEvent, frozen=True, kw_only=True, tag=True):
     """A job that it waits for has begun, or has ended."""
 
 
-class ElementsChanged(JobEvent, frozen=True, kw_only=True, tag=True):
+class ArrayTasksChanged(JobEvent, frozen=True, kw_only=True, tag=True):
     """Elements of an array have begun or ended, or wait again: its record counts them already."""
 
 
@@ -103,7 +103,7 @@ Event = (
     | Deleted
     | Stranded
     | OthersChanged
-    | ElementsChanged
+    | ArrayTasksChanged
     | MemberRan
     | MemberExited
     | MemberLost

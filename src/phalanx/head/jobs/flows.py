@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from phalanx.head.defects import Defects
+from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.probing import Prober, Probing, Watch
@@ -211,9 +211,9 @@ class Flows:
         prober: Prober,
         jobs: JobGangs,
         submit: Callable[[JobSpec], None],
-        defects: Defects,
+        internal_errors: InternalErrors,
     ) -> None:
-        self._defects = defects
+        self._internal_errors = internal_errors
         self.table = FlowTable(self)
         self._state_store = state_store
         self._jobs = jobs
@@ -249,7 +249,7 @@ class Flows:
             for step in record.spec.steps:
                 self._know(record, step.name)
         for record in records:
-            with self._defects.kept_apart("flow", record.spec.uid):
+            with self._internal_errors.kept_apart("flow", record.spec.uid):
                 self.table.restore([record], self._jobs.wall())
         self._jobs.work_off()
 
@@ -286,7 +286,7 @@ class Flows:
             self._submit(step_job(flow.spec, step, template))
         except Exception as error:
             if is_defect(error):
-                self._defects.add("flow", error, flow.spec.uid)
+                self._internal_errors.add("flow", error, flow.spec.uid)
             refused = StepRefused(flow=flow.spec.uid, step=step.name, reason=str(error))
             self._handle(refused)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from phalanx.head.events.book import EventBook
+from phalanx.head.events.event_log import EventLog
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_states import HELD
 from phalanx.manifests.idle_rules import IdleRule
@@ -61,7 +61,7 @@ class IdleGpus:
         holding: Callable[[], Iterable[Holding]],
         rule_of: Callable[[str], IdleRule | None],
         busy: Callable[[str, int, float], float | None],
-        book: EventBook,
+        book: EventLog,
         end: Callable[[str, str], None],
     ) -> None:
         """`rule_of` a queue. `busy`: of a device of a node, if it was read within so long. `end` is

@@ -16,18 +16,18 @@ import msgspec
 
 from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.accounting.records import AttemptRecords
-from phalanx.head.accounting.steps import StepBook
+from phalanx.head.accounting.steps import StepUsage
 from phalanx.head.clock import Clock
-from phalanx.head.defects import Defects, describe
+from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_lifecycle import Wanted
 from phalanx.head.gangs.member_states import ABSENT, DONE, HELD, PLACELESS, WAITING
-from phalanx.head.gangs.reservations import GangReservations
+from phalanx.head.internal_errors import InternalErrors, describe
 from phalanx.head.jobs import events as ev
+from phalanx.head.jobs.array_tasks import ArrayTaskRows
 from phalanx.head.jobs.arrays import Arrays
 from phalanx.head.jobs.counts import JobCounts
-from phalanx.head.jobs.elements import ElementRows
 from phalanx.head.jobs.lifecycle import JobTable
 from phalanx.head.jobs.member_orders import (
     Key,
@@ -81,12 +81,12 @@ class JobGangs:
         clock: Clock,
         rng: RandomSource,
         registry: GangRegistry,
-        reservations: GangReservations,
+        reservations: GangBinder,
         gang_news: GangNews,
         address_of: Callable[[str], str],
         is_here: Callable[[str], bool],
         priority_of: Callable[[JobSpec], int],
-        defects: Defects,
+        internal_errors: InternalErrors,
         ledger: Ledger | None,
         host_of: Callable[[str], str],
         meter: Meter,
@@ -101,12 +101,12 @@ class JobGangs:
         self._address_of = address_of
         self._is_here = is_here
         self._priority_of = priority_of
-        self._defects = defects
+        self._internal_errors = internal_errors
         self._counts = JobCounts(meter)
         self.table = JobTable(self)
         self.arrays = Arrays(self, self.table.get)
         self.records = AttemptRecords(state_store, ledger, host_of, self.table.get)
-        self.steps = StepBook(state_store, self.records.put, host_of, clock.now)
+        self.steps = StepUsage(state_store, self.records.put, host_of, clock.now)
         self._rows: dict[str, JobRow] = {}
         self.errors: dict[str, str] = {}
         """What went wrong here with each job that something did with."""
@@ -176,10 +176,10 @@ class JobGangs:
     def _failed(self, uid: str, error: Exception) -> None:
         """An error of ours about one job: the others go on, and people see it at this one."""
         self.errors[uid] = describe(error)
-        self._defects.add("job", error, uid)
+        self._internal_errors.add("job", error, uid)
 
     def later(
-        self, event: ev.MemberLost | ev.Deleted | ev.OthersChanged | ev.ElementsChanged
+        self, event: ev.MemberLost | ev.Deleted | ev.OthersChanged | ev.ArrayTasksChanged
     ) -> None:
         """Take an event in after what is being done now."""
         self.after(event.job, lambda: self.take_in(event))
@@ -228,7 +228,7 @@ class JobGangs:
         self.work_off()
         return count
 
-    def keep(self, table: str, key: bytes, row: ElementRows | None) -> None:
+    def keep(self, table: str, key: bytes, row: ArrayTaskRows | None) -> None:
         """See ArrayEffects."""
         self._state_store.keep(table, key, row)
 
@@ -257,7 +257,7 @@ class JobGangs:
         row = self._rows.pop(job.uid, None)
         if job.spec.element is not None:  # what is left of it is written before its row goes
             array = self.arrays.element_over(job, row.logs if row is not None else {})
-            self.later(ev.ElementsChanged(job=array))
+            self.later(ev.ArrayTasksChanged(job=array))
             self.after(array, lambda: self.arrays.ended_of(job))
         elif job.spec.array is not None:
             self.arrays.forget(job)
@@ -537,7 +537,7 @@ class JobGangs:
         if gang.job:
             self._gangs[gang.job] = gang
 
-    def load(self, rows: Iterable[JobRow], elements: Iterable[ElementRows]) -> None:
+    def load(self, rows: Iterable[JobRow], elements: Iterable[ArrayTaskRows]) -> None:
         """Know the jobs again: before gangs are restored, which look at them."""
         for row in rows:
             self._rows[row.record.uid] = row

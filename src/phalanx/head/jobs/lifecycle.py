@@ -109,7 +109,7 @@ class JobTable:
             self.clocks.look(job, now, steady)
             if isinstance(event, ev.MemberRan) and member.state == st.RUNNING:
                 self.clocks.heard(job, member, event.ran_s, now)
-        elif isinstance(event, ev.OthersChanged | ev.ElementsChanged) and job is None:
+        elif isinstance(event, ev.OthersChanged | ev.ArrayTasksChanged) and job is None:
             return
         elif job is None:
             raise JobCommandError(f"there is no job {event.job!r}")
@@ -133,7 +133,7 @@ class JobTable:
                 job.is_deleted = True
                 if st.TERMINATE_JOB in judging.ALLOWED[job.state]:
                     self._actions.act(job, st.TERMINATE_JOB, "the job was deleted", now)
-            case ev.OthersChanged() | ev.ElementsChanged():
+            case ev.OthersChanged() | ev.ArrayTasksChanged():
                 pass  # it is looked at when it settles
             case _:
                 self._policies.follow(

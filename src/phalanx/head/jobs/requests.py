@@ -9,14 +9,14 @@ import msgspec
 
 from phalanx.errors import JobCommandError, JobNotFoundError
 from phalanx.head.clock import Clock
-from phalanx.head.defects import Defects
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.feasibility import check_side_by_side, check_sum
 from phalanx.head.gangs.network_domains import Domains
+from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.admission import check_moments, with_queue_times
+from phalanx.head.jobs.array_task_requests import ArrayTaskRequests
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
-from phalanx.head.jobs.element_requests import ElementRequests
 from phalanx.head.jobs.explaining import (
     explain_cron,
     explain_element,
@@ -110,11 +110,11 @@ class JobRequests:
         explanations: Explanations,
         past: PastJobs,
         calendar: CalendarControl,
-        defects: Defects,
+        internal_errors: InternalErrors,
     ) -> None:
         self._past = past
         self._calendar = calendar
-        self._defects = defects
+        self._internal_errors = internal_errors
         self._clock = clock
         self._nodes = nodes
         self._explanations = explanations
@@ -122,9 +122,9 @@ class JobRequests:
         self._jobs = jobs
         self._priorities = priorities
         self._domains = domains
-        self.elements = ElementRequests(jobs, self.need)
-        self.flows = Flows(state_store, prober, jobs, self.submit, defects)
-        self.crons = Crons(state_store, jobs, self.submit, defects)
+        self.elements = ArrayTaskRequests(jobs, self.need)
+        self.flows = Flows(state_store, prober, jobs, self.submit, internal_errors)
+        self.crons = Crons(state_store, jobs, self.submit, internal_errors)
         jobs.on_change = self._changed
         jobs.on_forget = self._forgotten
         self.follow: Callable[[JobRecord], None] = lambda job: None
@@ -136,9 +136,9 @@ class JobRequests:
         self.forgotten(job)
 
     def _changed(self, job: JobRecord) -> None:
-        with self._defects.kept_apart("flow", job.uid):
+        with self._internal_errors.kept_apart("flow", job.uid):
             self.flows.job_changed(job)
-        with self._defects.kept_apart("cron", job.uid):
+        with self._internal_errors.kept_apart("cron", job.uid):
             self.crons.job_changed(job)
         self._past.job_changed(job)
         self.follow(job)
@@ -146,7 +146,7 @@ class JobRequests:
     def tick(self) -> None:
         """Time has passed."""
         self._jobs.tick()
-        with self._defects.kept_apart("flow"):
+        with self._internal_errors.kept_apart("flow"):
             self.flows.tick(self._clock.now())
         self.crons.tick()
 

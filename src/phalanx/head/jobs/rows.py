@@ -6,12 +6,12 @@ import msgspec
 
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.jobs import time_limits
-from phalanx.head.jobs.elements import Ended
+from phalanx.head.jobs.array_tasks import Ended
 from phalanx.head.jobs.judging import gang_minimum
 from phalanx.manifests.arrays import written_array
 from phalanx.manifests.dependencies import written_dependencies
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.arrays import element_uid
+from phalanx.model.jobs.arrays import array_task_uid
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.rows.work import (
     JobDescription,
@@ -92,7 +92,7 @@ def element_description(array: JobRecord, index: int, ended: Ended, now: float) 
         for name, files in ended.logs.items()
     ]
     about = row.as_dict() | {
-        "name": element_uid(array.spec.name, index),
+        "name": array_task_uid(array.spec.name, index),
         "state": state,
         "kind": "batch",
         "reason": "" if state != st.PENDING else "it waits for its turn in the array",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from phalanx.errors import JobCommandError
 from phalanx.head.clock import Clock
-from phalanx.head.shares.books import Books
+from phalanx.head.shares.usage_ledger import UsageLedger
 from phalanx.manifests.names import free_fault, shown
 from phalanx.model.nearest import nearest
 from phalanx.model.rows.shares import ShareInfo
@@ -25,7 +25,7 @@ class SharesControl:
     def __init__(
         self,
         clock: Clock,
-        books: Books,
+        books: UsageLedger,
         queues: Callable[[], list[str]],
         changed: Callable[[], None],
     ) -> None:

@@ -70,7 +70,7 @@ class Indices:
         return self._begins[number] + self._ranges[number].index(index)
 
 
-class Element(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ArrayTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Of a job that is an element of an array: which one, and what it is told of the others."""
 
     array: str
@@ -84,7 +84,7 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Since when the array counts as waiting, in seconds since the epoch."""
 
 
-def element_uid(array: str, index: int) -> str:
+def array_task_uid(array: str, index: int) -> str:
     """What an element is called."""
     return f"{array}[{index}]"
 

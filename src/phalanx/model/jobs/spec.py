@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from phalanx.model.jobs.arrays import ArraySpec, Element
+from phalanx.model.jobs.arrays import ArraySpec, ArrayTask
 from phalanx.model.jobs.dependencies import Dependencies
 from phalanx.model.jobs.timing import Timing
 from phalanx.model.jobs.topology import NetworkTopology
@@ -153,7 +153,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What has to become of other jobs before it asks for places."""
     array: ArraySpec | None = None
     """It runs once for each of these indices."""
-    element: Element | None = None
+    element: ArrayTask | None = None
     """Of what the head makes of an array: which element it is."""
     user: str = ""
     """Who submitted it, by their own account; "": nobody says."""

@@ -143,7 +143,7 @@ class JobInfo(Row, frozen=True):
     """So many of the cluster's licences it holds while it runs."""
 
 
-class ElementInfo(Row, frozen=True):
+class ArrayTaskInfo(Row, frozen=True):
     """Elements of an array that follow one another and are alike."""
 
     name: str

@@ -12,8 +12,8 @@ from phalanx.errors import (
     ActorPlacementGroupRemoved,
     ActorUnavailableError,
     ActorUnschedulableError,
-    ControlStoreFullError,
     PhalanxError,
+    StoreFullError,
     TaskCancelledError,
     TaskPlacementGroupRemoved,
 )
@@ -26,7 +26,7 @@ from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import RunFields, TaskJournal
 from phalanx.owner.actors.client import ActorClient, PendingCall
 from phalanx.owner.actors.clients import ActorClients
-from phalanx.owner.actors.doubtful import DoubtfulCalls
+from phalanx.owner.actors.unavailable_calls import UnavailableCalls
 from phalanx.owner.children import Children, Parent
 from phalanx.owner.objects.inputs import Inputs, failed_input
 from phalanx.owner.objects.results import Results
@@ -81,7 +81,7 @@ class Calls:
         self.note_made: NoteMade | None = None
         """See objects.table.NoteMade."""
         self.clients = ActorClients(peers, self._watch, self._known)
-        self.doubtful = DoubtfulCalls(self._fail_doubtful)
+        self.doubtful = UnavailableCalls(self._fail_doubtful)
         self.by_number: dict[int, PendingCall] = {}
         """Calls that have not ended."""
         self.released: deque[bytes] = deque()
@@ -389,8 +389,8 @@ def _death_of(actor: ActorClient) -> PhalanxError:
     """Why this dead actor answers no call."""
     if actor.code == code_of(ActorUnschedulableError):
         return ActorUnschedulableError(actor.reason)
-    if actor.code == code_of(ControlStoreFullError):
-        return ControlStoreFullError(actor.reason)
+    if actor.code == code_of(StoreFullError):
+        return StoreFullError(actor.reason)
     if actor.code == code_of(TaskPlacementGroupRemoved):
         return ActorPlacementGroupRemoved(actor.reason)
     if actor.code == code_of(ActorOutOfMemoryError):

@@ -9,8 +9,8 @@ import msgspec
 from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.work import (
     AppliedInfo,
+    ArrayTaskInfo,
     CronInfo,
-    ElementInfo,
     FlowInfo,
     JobDescription,
     JobInfo,
@@ -134,7 +134,7 @@ MAX_ROWS = 10_000
 """Of the elements of an array in one answer."""
 
 
-class ListElements(Request[list[ElementInfo]]):
+class ListElements(Request[list[ArrayTaskInfo]]):
     """The elements of an array, `NAME`, or some of them, `NAME[3-5]`, in the order of their
     indices: those that follow one another and are alike in one row, and at most `MAX_ROWS` rows.
     Raises JobNotFoundError for no array, and JobCommandError for what are no indices."""

@@ -18,8 +18,8 @@ from phalanx.errors import AuthenticationError
 from phalanx.model.system_settings import SystemSettings
 from phalanx.objects import reference
 from phalanx.objects.file_hold import living_holds
+from phalanx.objects.oversize_errors import stand_in
 from phalanx.objects.reference import forget_process, living_references
-from phalanx.objects.stand_ins import stand_in
 from phalanx.owner.core import LocalWork, OwnerCore
 from phalanx.protocol.frames import Unsendable
 from phalanx.protocol.messages import Message

@@ -7,7 +7,7 @@ import threading
 from bisect import bisect_left
 
 from phalanx.observe.metrics.definitions import GAUGE, HISTOGRAM, Definition, Numbers
-from phalanx.observe.metrics.program_numbers import ProgramNumbers
+from phalanx.observe.metrics.program_metrics import RecordedMetrics
 
 
 class ProgramMetrics:
@@ -15,10 +15,10 @@ class ProgramMetrics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._numbers = ProgramNumbers()
+        self._numbers = RecordedMetrics()
 
     def know(self, name: str, definition: Definition) -> None:
-        """There is a metric of this name. Raises ValueError (see ProgramNumbers.family)."""
+        """There is a metric of this name. Raises ValueError (see RecordedMetrics.family)."""
         with self._lock:
             self._numbers.family(name, definition)
 

@@ -10,7 +10,7 @@ import os
 import threading
 from collections import OrderedDict
 
-from phalanx.objects.spares import MAX_BYTES, MAX_FILES, MIN_BYTES
+from phalanx.objects.file_pool import MAX_BYTES, MAX_FILES, MIN_BYTES
 from phalanx.runtime.gateway.object_files import Begun, ObjectFiles
 from phalanx.runtime.os.file_leases import is_ours_alone
 

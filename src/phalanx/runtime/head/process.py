@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from phalanx.head.control_plane import NOTHING_STORED, ControlPlane
+from phalanx.head.head import NOTHING_STORED, Head
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, StoredState, read_state
@@ -88,7 +88,7 @@ class HeadProcess:
             self,
             listen(config.session.socket_of(b"control")),
             self._gateway,
-            lambda error: self._control.defects.add("connection", error),
+            lambda error: self._control.internal_errors.add("connection", error),
         )
         self._nodes: dict[bytes, Connection] = {}
         self._is_quiet = False
@@ -99,7 +99,7 @@ class HeadProcess:
             self._journal = None if storage is None else Journal(storage)
             history = config.history or os.path.join(config.session.directory, "history.db")
             state_store = StateStore(self._journal, storage_name(config.store))
-            self._control = ControlPlane(
+            self._control = Head(
                 Outbox(self._send, state_store),
                 state_store,
                 SystemClock(),

@@ -19,10 +19,10 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.errors import ProtocolError
-from phalanx.node.borrowed_leases import LeaseInquiries
 from phalanx.node.devices import DeviceReading, NoDeviceReading
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.group_places import GroupPlaces
+from phalanx.node.leases.remote import LeaseInquiries
 from phalanx.node.no_other_nodes import NoOtherNodes, Spills
 from phalanx.node.node import Membership, Node
 from phalanx.node.object_store import Transfers
@@ -294,14 +294,14 @@ def _single(
     from phalanx.runtime.head.warming import Warming
 
     def make_head(send: Callable[[bytes, Any], None]) -> LocalHead:
-        from phalanx.head.control_plane import ControlPlane
+        from phalanx.head.head import Head
         from phalanx.head.outbox import Outbox
         from phalanx.head.state_store import StateStore
         from phalanx.runtime.os.probing import ThreadProber
         from phalanx.runtime.os.system import SystemClock, unforeseeable
 
         state_store = StateStore()
-        return ControlPlane(
+        return Head(
             Outbox(send, state_store),
             state_store,
             SystemClock(),

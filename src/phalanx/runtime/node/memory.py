@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from phalanx.node.leases import LeaseMachine
+from phalanx.node.leases.machine import LeaseMachine
 from phalanx.runtime.os.memory_room import MemoryRoom, fullest_memory
 from phalanx.runtime.os.memory_use import resident_below
 from phalanx.scheduler.placement.memory_pressure import WorkerMemory, kills_by_time

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from phalanx.errors import AuthenticationError, ProtocolError
-from phalanx.objects.stand_ins import stand_in
+from phalanx.objects.oversize_errors import stand_in
 from phalanx.protocol.frames import Unsendable
 from phalanx.runtime.os.connection import Connection, same_user
 from phalanx.runtime.os.loop import Loop

@@ -9,8 +9,8 @@ import numpy as np
 from phalanx.scheduler.cycle.amounts import Counts, Vector
 from phalanx.scheduler.cycle.jobs import Job
 from phalanx.scheduler.forecast.draft import Draft
-from phalanx.scheduler.forecast.lines import Lines
 from phalanx.scheduler.forecast.reading import OF_LICENSE
+from phalanx.scheduler.forecast.reservation_timeline import ReservationTimeline
 from phalanx.scheduler.forecast.timetable import Taking
 
 
@@ -34,7 +34,7 @@ class CyclePromises:
         return self._table.spare(length_s)
 
 
-def _by_class(taking: Taking, lines: Lines) -> Iterator[tuple[int, Counts]]:
+def _by_class(taking: Taking, lines: ReservationTimeline) -> Iterator[tuple[int, Counts]]:
     for part, (at, counts) in zip(taking.demand.parts, taking.places, strict=True):
         if part.eq_class == OF_LICENSE:
             continue

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from phalanx.scheduler.cycle.jobs import Job
 from phalanx.scheduler.forecast.foreseen import Foreseen
 from phalanx.scheduler.forecast.promised import Kept
-from phalanx.scheduler.forecast.reading import Picture, to_start
+from phalanx.scheduler.forecast.reading import ClusterSnapshot, to_start
 from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
@@ -30,7 +30,7 @@ class Entry:
 class Draft:
     """A plan as it grows, over one session."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: ClusterSnapshot) -> None:
         self.session = picture.session
         self.picture = picture
         self.table: Timetable = self.picture.timetable()

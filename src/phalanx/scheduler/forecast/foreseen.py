@@ -10,20 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.scheduler.forecast.reading import Picture
+from phalanx.scheduler.forecast.reading import ClusterSnapshot
 from phalanx.scheduler.forecast.timetable import Demand, Timetable
 
 
 class Foreseen:
     """A plan after which nobody who has a place in it would find an earlier one."""
 
-    def __init__(self, picture: Picture, table: Timetable, demands: Mapping[str, Demand]) -> None:
+    def __init__(
+        self, picture: ClusterSnapshot, table: Timetable, demands: Mapping[str, Demand]
+    ) -> None:
         """`demands`: what was planned, by podgroup."""
         self._columns = picture.columns
         self._table = table
         self._demands = demands
 
-    def covers(self, picture: Picture, table: Timetable) -> bool:
+    def covers(self, picture: ClusterSnapshot, table: Timetable) -> bool:
         """Whether in a later table, at any of its times, nothing is free that was not then."""
         return picture.columns == self._columns and table.is_within(self._table)
 

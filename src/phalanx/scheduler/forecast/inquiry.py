@@ -20,7 +20,7 @@ from phalanx.scheduler.cycle.specs import Snapshot
 from phalanx.scheduler.cycle.waiting import waiting_order
 from phalanx.scheduler.forecast.holders import holders
 from phalanx.scheduler.forecast.planner import Planner, lent
-from phalanx.scheduler.forecast.reading import Picture
+from phalanx.scheduler.forecast.reading import ClusterSnapshot
 from phalanx.scheduler.forecast.run_times import LearntRunTimes
 
 Ends = Iterable[tuple[str, float | None]]
@@ -83,7 +83,7 @@ def explain_group(
     """
     planner = Planner(learnt)
     session, plan = decide(snapshot, shells={**shells, **lent(planner)}, cluster=cluster)
-    picture = Picture(session, learnt)
+    picture = ClusterSnapshot(session, learnt)
 
     def work_out() -> ExpectedStart | None:
         start = planner.expect(picture, podgroup)

@@ -22,7 +22,7 @@ from phalanx.scheduler.forecast.expected import running, starts
 from phalanx.scheduler.forecast.foreseen import Foreseen
 from phalanx.scheduler.forecast.order import first_of, in_order, waiting_by_queue
 from phalanx.scheduler.forecast.promised import Kept, PromiseRow
-from phalanx.scheduler.forecast.reading import Picture
+from phalanx.scheduler.forecast.reading import ClusterSnapshot
 from phalanx.scheduler.forecast.run_times import EARLY, LearntRunTimes
 from phalanx.scheduler.plugins.reservation import PLANNER
 
@@ -39,7 +39,7 @@ class Planner:
         """When all that waits in a session starts, if nothing else comes; of the first `most`, in
         order. Nothing is promised by that."""
         waiting = self._waiting(session)[:most]
-        draft = Draft(Picture(session, self._learnt))
+        draft = Draft(ClusterSnapshot(session, self._learnt))
         earliest = self._add(draft, waiting, waiting)
         return TimePlan(
             now=session.now,
@@ -48,7 +48,7 @@ class Planner:
             running=tuple(running(draft)),
         )
 
-    def expect(self, picture: Picture, podgroup: str) -> PlannedStart | None:
+    def expect(self, picture: ClusterSnapshot, podgroup: str) -> PlannedStart | None:
         """When one podgroup starts by the plan, None where that has no time for it. Who stands
         behind it is not looked at."""
         session = picture.session
@@ -75,7 +75,7 @@ class Planner:
         draft.add(jobs, self._kept, improves=False)  # else it would say what nobody keeps
         if not draft.picture.rests_on_learnt:
             return {}
-        early = Draft(Picture(draft.session, self._learnt, EARLY))
+        early = Draft(ClusterSnapshot(draft.session, self._learnt, EARLY))
         return early.alone(told)
 
     def promises(self, session: Session, promised: int, minimum: int) -> CyclePromises:
@@ -91,7 +91,7 @@ class Planner:
             first += chosen
             others += (job for job in waiting if job.uid not in uids)
         places = self._places()
-        draft = Draft(Picture(session, self._learnt))
+        draft = Draft(ClusterSnapshot(session, self._learnt))
         draft.add(in_order(session, first, places), self._kept, self._foreseen, improves=True)
         lines, grid = draft.picture.lines.names, draft.picture.grid
         names = session.cluster.dims.names

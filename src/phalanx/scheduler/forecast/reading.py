@@ -16,7 +16,7 @@ from phalanx.scheduler.cycle.rows import Indexes
 from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.specs import PodGroupSpec
 from phalanx.scheduler.forecast.grid import Grid
-from phalanx.scheduler.forecast.lines import Lines, boundaries
+from phalanx.scheduler.forecast.reservation_timeline import ReservationTimeline, boundaries
 from phalanx.scheduler.forecast.run_times import LATE, LearntRunTimes
 from phalanx.scheduler.forecast.timetable import UNLIMITED, Demand, Part, Timetable, is_ever_room
 
@@ -48,7 +48,7 @@ class Ending:
     past_runs: int
 
 
-class Picture:
+class ClusterSnapshot:
     """A session, as a plan sees it. `quantile` says which of the past runs stands for the length of
     work that has no limit."""
 
@@ -61,7 +61,7 @@ class Picture:
         cluster, known = session.cluster, session.snapshot
         self.calendar = Calendar(cluster, known.reservations, session.now)
         self.grid = Grid(session.now, boundaries(self.calendar))
-        self.lines = Lines(cluster, self.calendar, known.licenses, self.grid)
+        self.lines = ReservationTimeline(cluster, self.calendar, known.licenses, self.grid)
         self._quotas: dict[str, int] = {}
         self._quota_rows: list[Vector] = []
         self._of_queue: dict[int, tuple[int, ...]] = {}

@@ -32,7 +32,7 @@ BOOKS = "books"
 """Under this name books are lent."""
 
 
-class LentBooks(Protocol):
+class LentLedger(Protocol):
     """Who knows what users have used."""
 
     def users(self, queue: str, now: float) -> Mapping[str, UserShare]:
@@ -56,7 +56,7 @@ class Users:
                 self._weights[at] = weight / dims.scale[at]
         self._rates: dict[int, float] = {}
         """By the index of a class of equal tasks."""
-        lent: LentBooks | None = session.shells.get(BOOKS)
+        lent: LentLedger | None = session.shells.get(BOOKS)
         self._users: Sequence[Mapping[str, UserShare]] = (
             self._of_snapshot()
             if lent is None

@@ -10,7 +10,7 @@ from tests.asking import ask
 from tests.present import present
 from tests.unit.head.making import make_control
 
-from phalanx.head.control_plane import NOTHING_STORED
+from phalanx.head.head import NOTHING_STORED
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.state_store import read_state
 from phalanx.node.bundle_table import BundleTable

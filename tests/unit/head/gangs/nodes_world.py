@@ -7,8 +7,8 @@ from tests.asking import ask
 from tests.unit.head.making import make_control
 
 from phalanx.api.jobs import job_manifest
-from phalanx.head.control_plane import NOTHING_STORED
 from phalanx.head.gangs.member_states import SHOWN
+from phalanx.head.head import NOTHING_STORED
 from phalanx.head.state_store import read_state
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.bundle_messages import (

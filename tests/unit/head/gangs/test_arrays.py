@@ -10,7 +10,7 @@ from tests.fuzz.world import World
 
 from phalanx.api.jobs import job_manifest
 from phalanx.errors import JobCommandError, JobNotFoundError
-from phalanx.head.jobs import element_requests
+from phalanx.head.jobs import array_task_requests
 from phalanx.head.jobs.arrays import WINDOW
 from phalanx.manifests.arrays import read_array
 from phalanx.manifests.dependencies import read_dependencies
@@ -145,7 +145,7 @@ def test_rows_of_elements_have_a_limit(world, monkeypatch):
     world.submit("0-19", is_held=True).rounds(1)
     world.do(CommandJob("a[1-19:2]", "cancel"))
     assert len(world.states()) == 20 <= MAX_ROWS
-    monkeypatch.setattr(element_requests, "MAX_ROWS", 5)
+    monkeypatch.setattr(array_task_requests, "MAX_ROWS", 5)
     assert [name for name, _ in world.states()] == [f"a[{i}]" for i in range(5)]
 
 
@@ -322,7 +322,7 @@ def test_elements_that_ended_with_their_array_wait_for_nobody_any_more(world):
     for place in list(world.running):
         world.end(place, 1)
     assert (world.counts("b"), world.info("b").state) == (counted, st.TERMINATED)
-    assert not world.defects
+    assert not world.internal_errors
 
 
 def test_a_long_chain_of_arrays_ends_together(world):
@@ -332,7 +332,7 @@ def test_a_long_chain_of_arrays_ends_together(world):
     world.do(CommandJob("n0", "cancel"))
     world.rounds()
     assert world.info("n400").state == st.FAILED
-    assert not world.defects
+    assert not world.internal_errors
 
 
 @pytest.mark.parametrize(("indices", "after", "said"), [
@@ -376,7 +376,7 @@ def test_a_head_that_comes_back_loses_no_element_and_runs_none_twice(world, seed
             world.rounds(1 + turn % 3)
     assert world.info().state == st.COMPLETED
     assert done == {f"default/a[{i}]": 1 for i in range(40)}
-    assert not world.defects
+    assert not world.internal_errors
 
 
 @pytest.mark.parametrize("kept", range(0, 60, 3))

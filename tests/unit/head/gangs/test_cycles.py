@@ -9,8 +9,8 @@ from tests.asking import ask
 from tests.present import present
 from tests.unit.head.making import make_control
 
+from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.podgroups import PodGroups
-from phalanx.head.gangs.reservations import GangReservations
 from phalanx.protocol.bundle_messages import Committed, PrepareBundles, Prepared
 from phalanx.protocol.cluster_messages import NodeReport, ViewRow
 from phalanx.protocol.requests.cluster import GetStatus
@@ -26,12 +26,12 @@ class World:
     def __init__(self):
         self.now = 100.0
         self.sent: list[Any] = []
-        self.defects: list[Any] = []
+        self.internal_errors: list[Any] = []
         self.shell = make_control(
             lambda prefix, message: self.sent.append(message),
             lambda: self.now,
             is_alone=True,
-            report_defect=self.defects.append,
+            report_defect=self.internal_errors.append,
         )
         free = {"CPU": 4.0}
         row = ViewRow("n0", PREFIX, "", 0, "ALIVE", total=free, available=free, labels={})
@@ -89,7 +89,7 @@ def test_a_cycle_that_fails_is_reported_and_tried_again(monkeypatch):
 
     monkeypatch.setattr(Priority, "open", fails)
     assert world.round() == []
-    assert str(world.defects) == "[RuntimeError('a defect')]"
+    assert str(world.internal_errors) == "[RuntimeError('a defect')]"
     assert len(world.round()) == 1
 
 
@@ -131,7 +131,7 @@ def plant(monkeypatch, seam: str) -> None:
     elif seam == "reading":
         for_bad(PodGroups, "podgroup", lambda gang: gang.group)
     else:
-        for_bad(GangReservations, "place", lambda gang: gang.group)
+        for_bad(GangBinder, "place", lambda gang: gang.group)
 
 
 @pytest.mark.parametrize("seam", ["plugin", "patching", "reading", "applying"])
@@ -142,7 +142,7 @@ def test_one_bad_gang_is_set_aside_and_the_others_start(monkeypatch, seam):
         world.gang(number, members=1)
     asked = world.round() + world.round()
     assert sorted(message.group[0] for message in asked) == [1, 3]
-    assert [type(error) for error in world.defects] == [ZeroDivisionError]
+    assert [type(error) for error in world.internal_errors] == [ZeroDivisionError]
     assert present(ask(world.shell, GetStatus())).gangs["set aside"] == 1
     explained = present(ask(world.shell, Explain(BAD.hex())))
     assert explained.waits

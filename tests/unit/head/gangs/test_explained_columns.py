@@ -10,7 +10,7 @@ import pytest
 
 from phalanx.api.jobs import job_manifest
 from phalanx.errors import PhalanxError
-from phalanx.head.gangs.pictures import Pictures
+from phalanx.head.gangs.snapshot_source import SnapshotSource
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Timing
 from phalanx.protocol.bundle_messages import MemberNews
@@ -111,7 +111,7 @@ def _compare(world):
     batch = world.batch
     for gang in list(batch.registry.gangs.values()):
         told = batch.explanations.explain(gang.uid)
-        with mock.patch.object(Pictures, "columns", lambda *_: None):
+        with mock.patch.object(SnapshotSource, "columns", lambda *_: None):
             assert told == batch.explanations.explain(gang.uid)
     assert next(differences(batch), None) is None
 

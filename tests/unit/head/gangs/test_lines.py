@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from phalanx.head.gangs.cycle_window import WINDOW
 from phalanx.head.gangs.gang import Gang, Member
-from phalanx.head.gangs.lines import Lines, came
+from phalanx.head.gangs.queue_positions import QueuePositions, came
 from phalanx.protocol.requests.gangs import Explain, SetRules
 
 from .head_world import World
@@ -34,7 +34,7 @@ def made(number, created, priority, queue):
     st.sets(st.integers(0, 8)),
 )
 def test_so_many_stand_before_each(rows, gone):
-    lines = Lines()
+    lines = QueuePositions()
     gangs = [made(number, float(at), *rest) for number, (at, *rest) in enumerate(rows)]
     for gang in gangs:
         lines.enter(gang)

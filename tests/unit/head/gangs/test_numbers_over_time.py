@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from phalanx.head.numbers import MAX_SERIES, NumbersOverTime
+from phalanx.head.time_series import MAX_SERIES, TimeSeries
 from phalanx.protocol.requests.series import GetSeries
 
 from .nodes_world import World
@@ -46,7 +46,7 @@ def test_a_number_too_many_takes_the_place_of_one_of_a_queue_that_is_gone_or_non
     scheduler = world.shell.gang_scheduler
     (queue,) = (row for row in scheduler.gang_requests.queue_rows() if row.name == "default")
     queues = [structs.replace(queue, name=f"q{n}") for n in range(MAX_SERIES)]
-    numbers = NumbersOverTime(world.shell.clock, world.shell.nodes, list, lambda: queues)
+    numbers = TimeSeries(world.shell.clock, world.shell.nodes, list, lambda: queues)
     numbers.tick(world.now)
 
     def known() -> set[str]:

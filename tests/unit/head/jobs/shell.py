@@ -178,7 +178,7 @@ class Shell:
             assert word == "delete", word
             self.handle(ev.Deleted(job=J))
 
-    def story(self) -> str:
+    def recorder(self) -> str:
         """The job's states, one after another."""
         return " ".join(t.new for t in self.job.history)
 

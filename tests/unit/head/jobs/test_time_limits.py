@@ -103,14 +103,14 @@ LIVES = [
 
 
 @pytest.mark.parametrize(("fields", "script", "story"), LIVES)
-def test_lives(fields, script, story):
+def test_lives(fields, script, recorder):
     shell = Shell(f"{TWO}, {fields}")
-    if not isinstance(story, str):
-        with pytest.raises(story):
+    if not isinstance(recorder, str):
+        with pytest.raises(recorder):
             shell.play(script)
         return
     shell.play(script)
-    assert shell.story() == story
+    assert shell.recorder() == recorder
     assert shell.job.is_finished == (shell.job.state in st.FINISHED)
 
 

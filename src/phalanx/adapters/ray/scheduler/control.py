@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from phalanx.adapters.ray.scheduler.reservation import Whole
-from phalanx.head.control_plane import ControlPlane
 from phalanx.head.gangs.member_states import HOLDING
+from phalanx.head.head import Head
 from phalanx.head.nodes import HealthLimits, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, StoredState
@@ -66,7 +66,7 @@ class RayOutbox(Outbox):
             super().reply(prefix, reply)
 
 
-class RayControl(ControlPlane):
+class RayHead(Head):
     """See the module."""
 
     def __init__(

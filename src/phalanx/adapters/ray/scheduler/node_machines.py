@@ -13,10 +13,10 @@ from typing import Any
 from phalanx.adapters.ray.scheduler.gang_workers import GangWorkers
 from phalanx.model.ids import node_prefix, node_process_id
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.control_link import RemoteControl
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import NodeGroups
+from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.job_members import JobMembers
 from phalanx.node.peers import Peer
 from phalanx.node.reports import Reports, view_row
@@ -61,7 +61,7 @@ class NodeMachines:
         self._labels = labels
         clock = time.monotonic
         files = JobDirectories(os.path.join(directory, "jobs"))
-        self.control = RemoteControl()
+        self.control = RemoteHeadLink()
         self._bundles = BundleTable(resources)
         # Of what changes here the scheduler has decided all but what is given back, which is told
         # at once: a report of its own would be a call of Ray more for every gang.

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from phalanx.adapters.ray.scheduler.batch_requests import BatchRequests
-from phalanx.adapters.ray.scheduler.control import CLIENTS, RayControl
+from phalanx.adapters.ray.scheduler.control import CLIENTS, RayHead
 from phalanx.adapters.ray.scheduler.fleet import Fleet
 from phalanx.adapters.ray.scheduler.kv_shard import KvShard
 from phalanx.adapters.ray.scheduler.node_agents import NodeAgents
@@ -71,7 +71,7 @@ class SchedulerThread:
         self._reservations = Reservations(self)
         self._stages = Stages()
         self._journal: Journal
-        self._control: RayControl
+        self._control: RayHead
         self._agents: NodeAgents
         self._requests: SchedulerRequests
         self._epoch = 0
@@ -134,7 +134,7 @@ class SchedulerThread:
         stored = read_state(storage)
         self._journal = Journal(storage)
         state_store = StateStore(self._journal, storage_name(options.store))
-        self._control = RayControl(self, state_store, stored, limits, options.placement)
+        self._control = RayHead(self, state_store, stored, limits, options.placement)
         self._control.address = "ray"
         self._agents = NodeAgents(
             self._control.nodes,

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from phalanx.adapters.slurm.commands.numbers import element_or_job
+from phalanx.adapters.slurm.commands.numbers import array_task_or_job
 from phalanx.adapters.slurm.commands.usage import address
 from phalanx.cli.reach import ask
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import split_element
-from phalanx.model.rows.work import ElementInfo, JobInfo
+from phalanx.model.rows.work import ArrayTaskInfo, JobInfo
 from phalanx.protocol.requests.jobs import GetJob, ListElements
 
 
-def with_elements(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool) -> list[JobInfo]:
+def with_array_tasks(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool) -> list[JobInfo]:
     """The jobs, and for each array that is not over its elements that are not. `ids`: what was
     asked for; where that names elements, no others. `one_each`: also of those that wait."""
     found: list[JobInfo] = []
@@ -23,14 +23,14 @@ def with_elements(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool) -
         if not job.array or job.state in st.FINISHED:
             found.append(job)
             continue
-        names = [element_or_job(one) for one in ids if one.partition("_")[0] == job.name]
+        names = [array_task_or_job(one) for one in ids if one.partition("_")[0] == job.name]
         for name in [job.name] if job.name in names or not names else names:
             rows = ask(address(), ListElements(f"{job.namespace}/{name}"))
             found += [one for row in rows for one in _elements(job, row, one_each)]
     return found
 
 
-def _elements(array: JobInfo, row: ElementInfo, one_each: bool) -> list[JobInfo]:
+def _elements(array: JobInfo, row: ArrayTaskInfo, one_each: bool) -> list[JobInfo]:
     """What is not over of elements that are alike."""
     if row.state in st.FINISHED:
         return []

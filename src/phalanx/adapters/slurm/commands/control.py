@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from phalanx.adapters.slurm.commands import reservations
 from phalanx.adapters.slurm.commands.hostlists import expanded
-from phalanx.adapters.slurm.commands.numbers import element_or_job
+from phalanx.adapters.slurm.commands.numbers import array_task_or_job
 from phalanx.adapters.slurm.commands.rows import Shown, jobs_wanted
 from phalanx.adapters.slurm.commands.sinfo import state_of
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
@@ -69,7 +69,7 @@ def scontrol(words: Sequence[str]) -> None:
         _show(operands, "oneliner" in asked)
     elif what in _COMMANDS:
         for name in [one for word in operands for one in word.split(",")] or [_missing(what)]:
-            ask(address(), CommandJob(element_or_job(name), _COMMANDS[what]))
+            ask(address(), CommandJob(array_task_or_job(name), _COMMANDS[what]))
     elif what == "update" and any(w.lower().startswith("reservation") for w in operands):
         reservations.update(operands)
     elif what == "update":
@@ -184,7 +184,7 @@ def seff(words: Sequence[str]) -> None:
     if not names:
         refuse("seff", "it takes the id of a job")
     for name in names:
-        found, is_cut = efficiency_of(element_or_job(name), address())
+        found, is_cut = efficiency_of(array_task_or_job(name), address())
         if found is None:
             refuse("seff", f"nothing of a job {name} has ended yet that the history knows")
         say(efficiency_text(found, is_cut))

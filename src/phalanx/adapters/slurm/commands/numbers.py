@@ -20,7 +20,7 @@ def is_number(name: str) -> bool:
     return name.isdecimal() and name.isascii() and len(name) <= _LONGEST
 
 
-def element_or_job(name: str) -> str:
+def array_task_or_job(name: str) -> str:
     """12_7 is the element 12[7], and 12_[3-5] are several."""
     array, is_element, index = name.partition("_")
     index = index.removeprefix("[").removesuffix("]")

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import typer
 
-from phalanx.adapters.slurm.commands.numbers import element_or_job
+from phalanx.adapters.slurm.commands.numbers import array_task_or_job
 from phalanx.adapters.slurm.commands.rows import jobs_wanted, user_of
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
 from phalanx.adapters.slurm.options import Option, flag
@@ -112,7 +112,7 @@ def _is_meant(job: JobInfo, asked: Mapping[str, str], states: Collection[str]) -
 
 def _names(job: JobInfo, ids: Sequence[str]) -> list[str]:
     """The job, or those of its elements that were named: 12_7, 12_[1-3]."""
-    elements = [element_or_job(one) for one in ids if one.startswith(f"{job.name}_")]
+    elements = [array_task_or_job(one) for one in ids if one.startswith(f"{job.name}_")]
     names = [job.name] if job.name in ids or not elements else elements
     return [f"{job.namespace}/{name}" for name in names]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.adapters.slurm import formats
 from phalanx.adapters.slurm.columns import SQUEUE_LETTERS, SQUEUE_NAMES
-from phalanx.adapters.slurm.commands.array_rows import with_elements
+from phalanx.adapters.slurm.commands.array_rows import with_array_tasks
 from phalanx.adapters.slurm.commands.rows import (
     PLACES,
     Shown,
@@ -93,7 +93,7 @@ def _squeue(asked: Mapping[str, str]) -> None:
         for line in formats.listed(columns, _steps(jobs), "noheader" not in asked):
             say(line)
         return
-    jobs = with_elements(jobs, _ids(asked), "array" in asked)
+    jobs = with_array_tasks(jobs, _ids(asked), "array" in asked)
     jobs = [job for job in jobs if job.state in wanted]
     shown = Shown()
     needs = "json" in asked or any(column.field in PLACES for column in columns)

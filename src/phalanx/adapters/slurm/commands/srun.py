@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 import typer
 
-from phalanx.adapters.slurm.commands.numbers import element_or_job, with_number
+from phalanx.adapters.slurm.commands.numbers import array_task_or_job, with_number
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
 from phalanx.adapters.slurm.options import (
     ALLOCATION,
@@ -130,7 +130,7 @@ def srun(words: Sequence[str]) -> None:
     asked, argv = read("srun", STEP, words)
     if not argv:
         refuse("srun", "give a command to run")
-    within = element_or_job(asked["jobid"]) if "jobid" in asked else _job_around(os.environ)
+    within = array_task_or_job(asked["jobid"]) if "jobid" in asked else _job_around(os.environ)
     if within:
         _leave_warnings_to_tasks()
         for name in sorted(_NOT_IN_A_JOB & asked.keys()):
@@ -153,7 +153,7 @@ def _job_around(environ: Mapping[str, str]) -> str:
     """The job that this runs inside of, or the element of an array; "" outside of any."""
     job = environ.get("SLURM_JOB_ID", "")
     is_element = job and environ.get("SLURM_ARRAY_JOB_ID") == job
-    return element_or_job(f"{job}_{environ['SLURM_ARRAY_TASK_ID']}") if is_element else job
+    return array_task_or_job(f"{job}_{environ['SLURM_ARRAY_TASK_ID']}") if is_element else job
 
 
 def _leave_warnings_to_tasks() -> None:

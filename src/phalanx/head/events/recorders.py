@@ -1,0 +1,49 @@
+"""All that is noted of queues, reservations, gangs and jobs, and where it is heard of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from phalanx.head.events.event_log import EventLog
+from phalanx.head.events.gangs import GangRecorder
+from phalanx.head.events.jobs import JobRecorder
+from phalanx.head.events.queues import QueueRecorder, ReservationRecorder
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.queues.control import Queues
+from phalanx.head.reservations.control import CalendarControl
+from phalanx.model.jobs.records import JobRecord
+
+
+class Stories:
+    """One for each kind of thing."""
+
+    def __init__(
+        self,
+        book: EventLog,
+        queues: Queues,
+        calendar: CalendarControl,
+        host_of: Callable[[str], str],
+        job_of: Callable[[str], JobRecord | None],
+    ) -> None:
+        """`host_of`: the host name of a node, by its id. `job_of`: a job by its uid."""
+        self.of_gangs = GangRecorder(book, host_of, job_of)
+        self.of_jobs = JobRecorder(book)
+        self._queues, self._of_queues = queues, QueueRecorder(book)
+        self._calendar, self._of_reservations = calendar, ReservationRecorder(book)
+        self._of_queues.restore(queues.table.all())
+        queues.on_publish = self._of_queues.published
+        queues.on_forget = self._of_queues.forgotten
+        calendar.on_keep = self._of_reservations.kept
+
+    def restore(self, jobs: Iterable[JobRecord]) -> None:
+        """Know again what an earlier head knew: queues and reservations are restored before."""
+        self._of_queues.restore(self._queues.table.all())
+        self._of_reservations.restore(self._calendar.table.all())
+        self.of_jobs.restore(jobs)
+
+    def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
+        """These members are to go, by an action, for a gang; "" for nobody."""
+        self.of_gangs.evicted(gang, members, action, claimant)
+        if claimant:
+            for index in members:
+                gang.members[index].gave_way = f"its place went to {claimant} ({action})"

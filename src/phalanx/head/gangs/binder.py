@@ -1,0 +1,443 @@
+"""How gangs get and give back their places: in two phases, all that a plan gives them or nothing.
+
+Every path is one transition of `member_lifecycle`: refused, lost on the way, evicted or ended while
+being placed, called off with the whole gang, known again by the next head. Bundles are given back
+while nothing of their gang is on its way, as nodes take a later number for the end of earlier ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from phalanx.head.clock import Clock
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.gang_registry import GangRegistry
+from phalanx.head.gangs.member_lifecycle import (
+    BEGINS,
+    LOSES,
+    Arrived,
+    Dismissed,
+    Ended,
+    Event,
+    Evicted,
+    Freed,
+    Lost,
+    MemberLifecycle,
+    Placed,
+    Refused,
+    Released,
+)
+from phalanx.head.gangs.member_states import (
+    ABSENT,
+    CANCELLED,
+    ENDED,
+    EVICTED,
+    GIVING_BACK,
+    HAVING,
+    HELD,
+    LEAVING,
+    ON_THE_WAY,
+    OVER,
+    PLACING,
+)
+from phalanx.head.groups.attempts import Attempt, Attempts
+from phalanx.head.groups.give_backs import AT_ONCE, Ending, GiveBacks
+from phalanx.protocol.bundle_messages import BundleInventory
+
+FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.02, 2.0, 1.0
+
+
+class ReservationEffects(Protocol):
+    """What reservations ask of nodes. All of it may be answered before it returns."""
+
+    def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
+        """Have the node set these members' bundles aside, all or none; `prepared` follows."""
+        ...
+
+    def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
+        """Have the node keep what it set aside; `committed` follows."""
+        ...
+
+    def give_back(
+        self, node_id: str, group: bytes, number: int, indexes: list[int], ending: Ending
+    ) -> None:
+        """Have the node end these bundles; `returned` follows when they are free."""
+        ...
+
+    def when_written(self, action: Callable[[], None]) -> None:
+        """Do something once all that has changed so far is stored."""
+        ...
+
+    def changed(self, gang: Gang) -> None:
+        """Its members have other places, or it is removed: for who looks at its bundles."""
+        ...
+
+
+class Listener(Protocol):
+    """Who hears what became of the members of gangs."""
+
+    def arrived(self, gang: Gang, members: list[int]) -> None:
+        """They have their places."""
+        ...
+
+    def lost(self, gang: Gang, members: list[int]) -> None:
+        """They had places, have them no longer, and wait again."""
+        ...
+
+    def rests(self, gang: Gang) -> None:
+        """Cycles are to pass it over until `rests_until`."""
+        ...
+
+    def over(self, gang: Gang) -> None:
+        """Nobody of it is left, and all that it had is free."""
+        ...
+
+
+class GangBinder:
+    """Gangs on their way to their places, and from them."""
+
+    def __init__(
+        self,
+        registry: GangRegistry,
+        lifecycle: MemberLifecycle,
+        effects: ReservationEffects,
+        listener: Listener,
+        clock: Clock,
+        has_minimum: Callable[[Gang], bool],
+    ) -> None:
+        self._registry = registry
+        self._lifecycle = lifecycle
+        self._effects = effects
+        self._listener = listener
+        self._clock = clock
+        self._has_minimum = has_minimum
+        self.give_backs = GiveBacks(effects.give_back)
+        self.attempts = Attempts(self, self.give_backs)
+
+    # ---- what is decided about members -------------------------------------------------------
+
+    def add(self, gang: Gang) -> None:
+        """A new gang: it waits for its places."""
+        self._registry.add(gang)
+        self._effects.changed(gang)
+
+    def place(self, gang: Gang, choice: Mapping[int, str]) -> bool:
+        """Have nodes keep the bundles of these members, all or none. False, and they wait as
+        before, when others of the gang are on their way."""
+        if gang.is_removed or self.attempts.get(gang.group) is not None:
+            return False
+        gang.number += 1
+        self._lifecycle.handle(gang, choice, Placed(choice, gang.number))
+        bundles: dict[str, list[int]] = {}
+        for index, node in choice.items():
+            bundles.setdefault(node, []).append(index)
+        attempt = Attempt(group=gang.group, number=gang.number, bundles=bundles)
+        self.attempts.begin(attempt, self._clock.now())
+        return True
+
+    def handle(self, gang: Gang, indexes: Iterable[int], event: Event) -> None:
+        """An event happens to these members; do what follows from it."""
+        following = self._lifecycle.handle(gang, indexes, event)
+        self._follow(gang, following)
+
+    def dismiss(self, gang: Gang, indexes: Iterable[int]) -> None:
+        """Nobody wants these to have places for now. Whether the gang is over is looked at later:
+        their job may want them at once."""
+        self._lifecycle.handle(gang, indexes, Dismissed())
+        self._registry.keep(gang)
+
+    def end(self, gang: Gang, indexes: Iterable[int]) -> None:
+        """These members are over: their places go back; with the last one, the gang."""
+        self.handle(gang, indexes, Ended())
+
+    def remove(self, gang: Gang) -> None:
+        """End the whole gang at once, also what is on its way."""
+        if gang.is_removed:
+            return
+        self._lifecycle.handle(gang, range(len(gang.members)), Ended())
+        self.attempts.call_off(gang.group)
+        gang.is_removed, gang.is_prepared = True, False
+        self._give_back(gang, gang.among(CANCELLED, OVER), AT_ONCE)
+        self._forget_if_free(gang)
+
+    def rest(self, gang: Gang) -> None:
+        """A node had no room for it after all: cycles pass it over for a while."""
+        gang.backoff_s = min(gang.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S) or FIRST_BACKOFF_S
+        gang.rests_until = self._clock.now() + gang.backoff_s
+        self._listener.rests(gang)
+
+    # ---- what follows ------------------------------------------------------------------------
+
+    def _follow(self, gang: Gang, following: Mapping[str, list[int]]) -> None:
+        """What the life cycle says that follows. Who hears of it may do more with the gang."""
+        if LOSES in following:
+            self._listener.lost(gang, following[LOSES])
+        begun = [i for i in following.get(BEGINS, ()) if gang.members[i].state == HELD]
+        if begun:
+            self._listener.arrived(gang, begun)
+        if gang.is_removed:
+            self._forget_if_free(gang)
+            return
+        if all(m.state in ENDED or m.state == ABSENT for m in gang.members):
+            self.remove(gang)
+            return
+        if LOSES in following:
+            self._recall_rest(gang)
+        self._registry.keep(gang)
+        self._release_due(gang)
+        self._effects.changed(gang)
+
+    def _recall_rest(self, gang: Gang) -> None:
+        """What is left of a gang that lost too many members could not go on."""
+        here = sum(m.state in (HELD, PLACING) or m.state in ENDED for m in gang.members)
+        if here < gang.min_members:
+            self._lifecycle.handle(gang, gang.among(HELD, PLACING), Evicted())
+
+    def _release_due(self, gang: Gang) -> None:
+        """Have nodes free what evicted and ended members hold, once nothing is on its way."""
+        if self.attempts.get(gang.group) is None:
+            warned = Ending(warn=True, grace_s=gang.grace_s)
+            for state, ending in ((EVICTED, warned), (OVER, AT_ONCE)):
+                members = gang.among(state)
+                if members:
+                    self._give_back(gang, members, ending)
+
+    def _give_back(self, gang: Gang, indexes: list[int], ending: Ending) -> None:
+        gang.number += 1  # an answer to an earlier request is none to this one
+        number = gang.number
+        self._lifecycle.handle(gang, indexes, Released(number))
+        self._registry.keep(gang)
+        self._effects.changed(gang)
+        if indexes:
+            bundles = _by_node(gang, indexes)
+            self.give_backs.ask_all(bundles, gang.group, number, self._clock.now(), ending)
+
+    def _forget_if_free(self, gang: Gang) -> None:
+        """A removed gang is over when nothing of it is taken any more."""
+        if gang.group in self.give_backs or gang.group not in self._registry.gangs:
+            return
+        self._registry.remove(gang)
+        self._lifecycle.forget(gang)
+        self._listener.over(gang)
+
+    # ---- attempts ----------------------------------------------------------------------------
+
+    def prepare(self, attempt: Attempt, node_id: str) -> None:
+        """See AttemptOwner."""
+        gang = self._registry.gangs[attempt.group]
+        self._effects.prepare(gang, attempt.number, node_id, attempt.bundles[node_id])
+
+    def commit(self, attempt: Attempt, node_id: str) -> None:
+        """See AttemptOwner."""
+        gang = self._registry.gangs[attempt.group]
+        self._effects.commit(gang, attempt.number, node_id, attempt.bundles[node_id])
+
+    def when_written(self, action: Callable[[], None]) -> None:
+        """See AttemptOwner."""
+        self._effects.when_written(action)
+
+    def has_prepared(self, attempt: Attempt, now: float) -> None:
+        """See AttemptOwner."""
+        gang = self._registry.gangs[attempt.group]
+        gang.is_prepared = True
+        self._registry.keep(gang)
+        self._effects.changed(gang)
+
+    def may_begin(self, attempt: Attempt) -> bool:
+        """See AttemptOwner: others may have been lost since nodes were asked, or be ending so that
+        their job starts them again."""
+        return self._has_minimum(self._registry.gangs[attempt.group])
+
+    def is_refused(self, attempt: Attempt, now: float) -> None:
+        """See AttemptOwner."""
+        gang = self._registry.gangs[attempt.group]
+        gang.is_prepared = False
+        self._lifecycle.handle(gang, gang.within(ON_THE_WAY), Refused())
+        self._recall_rest(gang)
+        self.rest(gang)
+        self._follow(gang, {})
+
+    def is_settled(self, attempt: Attempt, now: float) -> None:
+        """See AttemptOwner. Who was on a node that died meanwhile has been moved by then."""
+        gang = self._registry.gangs[attempt.group]
+        gang.is_prepared = False
+        on_way, kept = set(gang.within(ON_THE_WAY)), attempt.kept
+        following = self._lifecycle.handle(gang, sorted(on_way - kept.keys()), Lost())
+        self._recall_rest(gang)  # before the others arrive: too few of them would not begin
+        if not self._has_minimum(gang):  # which of a job its record alone says
+            self._lifecycle.handle(gang, gang.among(PLACING), Evicted())
+        arrived = [index for index in kept if index in on_way]
+        if any(gang.members[index].state == PLACING for index in arrived):
+            gang.started = self._clock.wall()
+            gang.is_stranded = gang.is_promised = False
+            gang.backoff_s = 0.0
+        following |= self._lifecycle.handle(gang, arrived, Arrived(self._clock.wall()))
+        self._follow(gang, following)
+
+    # ---- what nodes say ----------------------------------------------------------------------
+
+    def returned(self, node_id: str, group: bytes, number: int) -> None:
+        """What the node was to give back under that number is free."""
+        indexes = self.give_backs.awaited(node_id, group, number)
+        self.give_backs.done(node_id, group, number)
+        gang = self._registry.gangs.get(group)
+        if gang is not None and indexes:
+            freed = [i for i in indexes if _frees(gang, i, node_id, number)]
+            self.handle(gang, freed, Freed())
+
+    def node_gone(self, node_id: str, now: float) -> None:
+        """A node is dead, and all that members had there is gone."""
+        asked = self._lose_node(node_id)
+        self.attempts.node_gone(node_id, now)
+        # What this ended may have asked the node to free more, and the dead answer nothing.
+        asked += self._lose_node(node_id)
+        for gang in [self._registry.gangs[g] for g in asked if g in self._registry.gangs]:
+            self._follow(gang, {})
+
+    def _lose_node(self, node_id: str) -> list[bytes]:
+        """Members lose what they have there. The gangs of which the node was asked to free some."""
+        asked = list(self.give_backs.node_gone(node_id))
+        for gang in list(self._registry.active.values()):
+            there = [i for i, member in enumerate(gang.members) if member.node == node_id]
+            if there:
+                _note(gang, there, f"its node {node_id[:12]} died")
+                self._follow(gang, self._lose(gang, there))
+        return asked
+
+    def _lose(self, gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:
+        """Members lose what they have on a dead node. Of an attempt that is not prepared all others
+        are lost with it, which it says by itself."""
+        following: dict[str, list[int]] = {}
+        states = HAVING | ON_THE_WAY if gang.is_prepared else HAVING
+        for among, event in ((states, Lost()), (GIVING_BACK, Freed(is_lost=True))):
+            gone = [index for index in indexes if gang.members[index].state in among]
+            for kind, members in self._lifecycle.handle(gang, gone, event).items():
+                following.setdefault(kind, []).extend(members)
+        return following
+
+    def inventory(
+        self, node_id: str, there: BundleInventory, now: float
+    ) -> list[tuple[bytes, int, int, bool]]:
+        """A node joined with these bundles: what no gang knows of goes back, and what is missing is
+        lost. Those of them that are none of a gang's."""
+        others: list[tuple[bytes, int, int, bool]] = []
+        kept: set[tuple[bytes, int]] = set()
+        unknown: dict[tuple[bytes, int], list[int]] = {}
+        for group, number in there.ended.items():
+            if group in self._registry.gangs:
+                gang = self._registry.gangs[group]
+                gang.number = max(gang.number, number)
+        for held in there.held:
+            group, index, number, is_committed = held
+            known = self._registry.gangs.get(group)
+            if known is None:
+                others.append(held)
+                continue
+            known.number = max(known.number, number)
+            if self._keeps(known, index, node_id, number, is_committed):
+                kept.add((group, index))
+            elif not self.give_backs.is_asked(node_id, group, number, index):
+                unknown.setdefault((group, number), []).append(index)
+        for (group, number), indexes in unknown.items():
+            self.give_backs.ask(node_id, group, number, indexes, now)
+        for gang in list(self._registry.active.values()):
+            lost = [
+                index
+                for index, member in enumerate(gang.members)
+                if member.node == node_id
+                and member.state in HAVING
+                and (gang.group, index) not in kept
+            ]
+            if lost:
+                _note(gang, lost, f"its node {node_id[:12]} came back without it")
+                self.handle(gang, lost, Lost())
+        return others
+
+    def _keeps(self, gang: Gang, index: int, node_id: str, number: int, is_committed: bool) -> bool:
+        """Whether the node is to hold this bundle, which it has of that attempt."""
+        if gang.is_removed or index >= len(gang.members):
+            return False
+        attempt = self.attempts.get(gang.group)
+        if attempt is not None and attempt.number == number:
+            return index in attempt.bundles.get(node_id, ())
+        member = gang.members[index]
+        return member.node == node_id and member.state in HAVING and is_committed
+
+    def creator_gone(self, process: bytes) -> None:
+        """A process has ended, and the gangs that it made with it."""
+        for gang in list(self._registry.gangs.values()):
+            if gang.creator == process:
+                self.remove(gang)
+
+    def tick(self, now: float) -> None:
+        """Repeat what was not answered."""
+        self.attempts.tick(now)
+        self.give_backs.tick(now)
+
+    # ---- a head that came back ---------------------------------------------------------------
+
+    def restore(self, gang: Gang, is_alive: Callable[[str], bool]) -> None:
+        """A gang that an earlier head knew. Nobody hears of what its members lost meanwhile: who
+        wants to know asks when all is restored."""
+        gang.rests_until = gang.backoff_s = 0.0
+        self._registry.know(gang)
+        is_moving = gang.holds or gang.is_prepared or gang.is_removed
+        if gang.waits and not is_moving:  # it stands as it did
+            self._effects.changed(gang)
+            return
+        on_way = gang.within(ON_THE_WAY)
+        now = self._clock.now()
+        if gang.is_prepared and on_way:
+            attempt = Attempt(
+                group=gang.group,
+                number=gang.members[on_way[0]].number,
+                bundles=_by_node(gang, on_way),
+            )
+            attempt.lost = {node for node in attempt.bundles if not is_alive(node)}
+            self.attempts.resume(attempt, now)
+        else:
+            gang.is_prepared = False
+            self._lifecycle.handle(gang, on_way, Refused())
+        nodes = dict.fromkeys(member.node for member in gang.members if member.node)
+        dead = {node for node in nodes if not is_alive(node)}
+        lost = [i for i, member in enumerate(gang.members) if member.node in dead]
+        _note(gang, lost, "its node died while the head was away")
+        self._lose(gang, lost)
+        self._recall_rest(gang)
+        self._ask_again(gang, now)
+        if gang.is_removed:
+            self._forget_if_free(gang)
+        else:
+            self._follow(gang, {})
+
+    def _ask_again(self, gang: Gang, now: float) -> None:
+        """What nodes have answered is not known."""
+        asked: dict[tuple[str, int, Ending], list[int]] = {}
+        for index in gang.within(GIVING_BACK):
+            member = gang.members[index]
+            is_warned = member.state == LEAVING
+            ending = Ending(warn=True, grace_s=gang.grace_s) if is_warned else AT_ONCE
+            asked.setdefault((member.node, member.number, ending), []).append(index)
+        for (node, number, ending), indexes in asked.items():
+            self.give_backs.ask(node, gang.group, number, indexes, now, ending)
+
+
+def _by_node(gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for index in indexes:
+        found.setdefault(gang.members[index].node, []).append(index)
+    return found
+
+
+def _frees(gang: Gang, index: int, node_id: str, number: int) -> bool:
+    """Whether this answer of the node is about the place that the member gives back now."""
+    member = gang.members[index]
+    is_it = member.node == node_id and member.number == number
+    return is_it and member.state in GIVING_BACK
+
+
+def _note(gang: Gang, indexes: Iterable[int], why: str) -> None:
+    """Why these lose their places, unless it is known already."""
+    for index in indexes:
+        gang.members[index].why_gone = gang.members[index].why_gone or why

@@ -1,0 +1,83 @@
+"""What the head knows of nodes, queues and gangs, as pictures that are decided or told from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from phalanx.head.clock import Clock
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.outside_work import OutsideWork
+from phalanx.head.gangs.scheduler_cache import NOT_RESTING, SchedulerCache
+from phalanx.head.nodes import NodeDirectory
+from phalanx.head.shares.usage_ledger import UsageLedger
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.kept import KeptCluster
+from phalanx.scheduler.cycle.specs import Shape, Snapshot, TaskSpec
+from phalanx.scheduler.forecast.holders import OTHERS
+from phalanx.scheduler.plugin_parts.users import BOOKS
+
+
+class SnapshotSource:
+    """All that are made of one cluster."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        cache: SchedulerCache,
+        nodes: NodeDirectory,
+        outside_work: OutsideWork,
+        books: UsageLedger,
+    ) -> None:
+        self._clock = clock
+        self._cache = cache
+        self._nodes = nodes
+        self._outside_work = outside_work
+        self._books = books
+        self.shells = {BOOKS: books}
+        """What is lent to who decides on `columns`."""
+
+    def truth(self) -> Snapshot:
+        """What a cycle would begin with now."""
+        return self._cache.truth(self._clock.now(), self._clock.wall())
+
+    def patched_cluster(self) -> Cluster:
+        """What the next cycle looks at."""
+        return self._cache.cluster(self._clock.now(), self._clock.wall())
+
+    def read_cluster(self) -> Cluster:
+        """The same, read again from where it is known."""
+        cluster = Cluster(self.truth())
+        for record in self._nodes.living():
+            cluster.occupy(record.node_id, self._outside_work.taken(record.node_id))
+        return cluster
+
+    def of(self, gangs: Iterable[Gang]) -> Snapshot:
+        """Everything that a cycle could look at, with these gangs, none of which rests, and with
+        what others take of nodes."""
+        found = self._cache.picture(gangs, NOT_RESTING, self._clock.wall())
+        queues = [
+            msgspec.structs.replace(queue, users=self._books.specs(queue.name))
+            for queue in found.queues
+        ]
+        tasks = (*found.tasks, *self._others())
+        return msgspec.structs.replace(found, queues=tuple(queues), tasks=tasks)
+
+    def columns(self, gang: Gang) -> tuple[Snapshot, KeptCluster] | None:
+        """The same as `of` says of those that cycles see and of this gang, in columns that may be
+        decided on once: much less work where much runs. None where it has to be read anew."""
+        return self._cache.columns_to_try(gang, self._clock.now(), self._clock.wall())
+
+    def _others(self) -> Iterable[TaskSpec]:
+        for record in self._nodes.living():
+            amounts = self._outside_work.taken(record.node_id)
+            if amounts:
+                yield TaskSpec(
+                    name=f"others-{record.node_id[:8]}",
+                    podgroup="",
+                    shape=Shape(request=amounts, namespace=OTHERS),
+                    node=record.node_id,
+                    phase="Running",
+                    preemptable=False,
+                )

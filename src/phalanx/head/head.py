@@ -1,0 +1,523 @@
+"""The control store: composes the machines of nodes, actors, placement groups, gangs and drivers.
+
+It lives in the head's process, or in the only node's where there is one machine. It speaks with
+nodes by messages alone, and never unpickles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from phalanx.head.actors.control import ActorControl
+from phalanx.head.actors.node_choice import ActorNodeChoice
+from phalanx.head.actors.table import ActorRecord
+from phalanx.head.answering import Answering
+from phalanx.head.clock import Clock
+from phalanx.head.devices import Devices
+from phalanx.head.draining import Draining
+from phalanx.head.drivers import Drivers
+from phalanx.head.event_gathering import EventGathering
+from phalanx.head.events.event_log import EventLog
+from phalanx.head.events.nodes import NodeRecorder
+from phalanx.head.events.unplaceable import Unplaceable
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.interface import GangSchedulerInterface, NullGangScheduler
+from phalanx.head.groups.control import GroupControl
+from phalanx.head.internal_errors import InternalErrors
+from phalanx.head.joining import Joining, record_of
+from phalanx.head.key_values import KeyValues
+from phalanx.head.log_reading import LogReading, ReadOwn
+from phalanx.head.metrics import HeadMetrics
+from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
+from phalanx.head.outbox import Outbox
+from phalanx.head.requests import HeadRequests
+from phalanx.head.state_queries import StateQueries
+from phalanx.head.state_store import StateStore, StoredState
+from phalanx.head.stranded import Stranded
+from phalanx.model.holds import Hold
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.lifecycle import DEAD
+from phalanx.model.rows.row import Row
+from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
+from phalanx.observe import cluster_events
+from phalanx.observe.metrics.meter import Meter
+from phalanx.protocol.bundle_messages import (
+    BundlesGone,
+    Committed,
+    LogRead,
+    MemberNews,
+    MemberUsed,
+    Prepared,
+    StepEnded,
+    StepStarted,
+)
+from phalanx.protocol.cluster_messages import (
+    Acked,
+    ActorLost,
+    ActorPlaced,
+    ActorRefused,
+    DevicesSeen,
+    EnvironmentKnown,
+    EventsReported,
+    Expelled,
+    ForwardedAsk,
+    JobKnown,
+    Join,
+    Leave,
+    NodeDied,
+    NodeLogRead,
+    NodeNumbers,
+    NodeReport,
+    ProcessEnded,
+    Reported,
+    StateReported,
+    Via,
+    View,
+    ViewRow,
+)
+from phalanx.protocol.frames import decode_body
+from phalanx.protocol.node_messages import (
+    ActorFailed,
+    ActorLeaving,
+    ActorReady,
+    ActorUnreferenced,
+)
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
+
+if TYPE_CHECKING:
+    from phalanx.head.accounting.ledger import Ledger
+    from phalanx.head.gangs.gang_scheduler import GangScheduler
+    from phalanx.head.jobs.probing import Prober
+
+_NEVER_SILENT = HealthLimits(period_s=1e9, misses=1)
+"""A node in the same process never dies alone."""
+NOTHING_STORED = StoredState()
+
+
+class Head:
+    """One cluster's control store."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        state_store: StateStore,
+        clock: Clock,
+        rng: RandomSource,
+        prober: Prober,
+        *,
+        stored: StoredState = NOTHING_STORED,
+        limits: HealthLimits | None = None,
+        placement: PlacementPolicy | None = None,
+        settings: SystemSettings = DEFAULT_SETTINGS,
+        is_alone: bool = False,
+        cluster: str = "",
+        ledger: Ledger | None = None,
+        report_defect: Callable[[Exception], None],
+        read_log: ReadOwn | None = None,
+        look: Callable[[Meter], None] = lambda meter: None,
+    ) -> None:
+        """`state_store` keeps what must outlive the process, `stored` is what an earlier head kept
+        there. `placement`: the policy by which work finds its nodes. `settings`: of the
+        cluster. `is_alone`: its only node is in the same process. `cluster` names it in its store;
+        empty: nobody has to know it again. `ledger` keeps the history of jobs, if anybody does.
+        `report_defect` shows an error of ours; each harms one thing alone. `read_log` reads the
+        head's own log, if it has one. `look` puts what the shell knows into the meter."""
+        self.outbox = outbox
+        self.state_store = state_store
+        self.clock = clock
+        self._rng = rng
+        self._prober = prober
+        self._ledger = ledger
+        self.book = EventLog(state_store, clock)
+        self.internal_errors = InternalErrors(clock, report_defect, self.book.note)
+        self._node_recorder = NodeRecorder(self.book)
+        self.is_alone = is_alone
+        self._cluster = cluster
+        self.meter = Meter()
+        self._look_around = look
+        self._joining = Joining(self, cluster, self._node_recorder)
+        self.address = ""
+        """HOST:PORT where nodes find this control store."""
+        self.nodes = NodeDirectory(self, _NEVER_SILENT if is_alone else limits)
+        self.events = EventGathering(outbox, clock)
+        self.devices = Devices(self.nodes, outbox, clock, self._node_recorder.cordoned)
+        self.draining = Draining(self.nodes, outbox, clock, self._vacate)
+        self.unplaceable = Unplaceable(self.book, self.nodes.cluster)
+        self.drivers = Drivers(outbox, state_store, clock, self)
+        self.groups = GroupControl(
+            outbox, state_store, self.nodes.cluster, self._request_actor_placing
+        )
+        self.group_table = self.groups.table
+        self.settings = settings
+        self.placement = (placement or PlacementPolicy()).spreading(settings.spread_threshold)
+        node_choice = ActorNodeChoice(self.nodes.cluster, self.group_table, rng, self.placement)
+        self.actors = ActorControl(
+            outbox,
+            state_store,
+            clock,
+            self.nodes,
+            self.groups,
+            self.drivers,
+            node_choice,
+            self._bundle_left,
+            self.internal_errors,
+            settings.dead_actors,
+            self.meter,
+            self.book,
+            self.unplaceable,
+        )
+        self.actor_table = self.actors.table
+        self.state = StateQueries(
+            outbox,
+            clock,
+            self.nodes,
+            self.drivers,
+            self.actor_table,
+            self.group_table,
+            self._gang_rows,
+        )
+        self.logs = LogReading(outbox, clock, self.nodes, read_log)
+        self.metrics = HeadMetrics(self.meter, clock, self.nodes, self._look)
+        self._values = KeyValues(state_store)
+        self.gangs: GangSchedulerInterface = NullGangScheduler()
+        self.gangs_if_used: GangScheduler | None = None
+        self.requests = HeadRequests(
+            outbox,
+            clock,
+            self.nodes,
+            self.drivers,
+            self.actors,
+            self.groups,
+            self.events,
+            self._whereabouts,
+            lambda: {} if self.gangs_if_used is None else self.gangs_if_used.counts(),
+            self.state,
+            self._values,
+            self.internal_errors,
+            self.logs,
+            self.devices,
+            self.metrics,
+            self.book,
+            self.draining,
+            Stranded(clock, self.nodes, self.group_table, self._waiting_gangs),
+        )
+        self.answering = Answering(
+            outbox,
+            state_store,
+            self.requests,
+            self.group_table,
+            self.actor_table,
+            self._values,
+            self.book,
+            lambda: self.gang_scheduler,
+            clock,
+            self.meter,
+        )
+        self._resources_changed = self._must_place_actors = False
+        self._restore(stored, clock.now())
+
+    @property
+    def gang_scheduler(self) -> GangScheduler:
+        """Queues and gangs; imported when somebody first asks for any."""
+        if self.gangs_if_used is None:
+            from phalanx.head.gangs.gang_scheduler import GangScheduler
+
+            self.gangs = self.gangs_if_used = GangScheduler(
+                self.outbox,
+                self.state_store,
+                self.clock,
+                self._rng,
+                self._prober,
+                self.nodes,
+                self.groups,
+                self.placement,
+                record=self.events.record_gang,
+                internal_errors=self.internal_errors,
+                ledger=self._ledger,
+                meter=self.meter,
+                book=self.book,
+                busy=self.devices.busy,
+            )
+        return self.gangs_if_used
+
+    def _restore(self, stored: StoredState, now: float) -> None:
+        """Know again what an earlier head knew; each part looks at those before it."""
+        self.book.restore(stored.events)
+        self._node_recorder.restore(stored.nodes)
+        self.nodes.restore(stored.nodes, now)
+        self.drivers.restore(stored.driver_count, stored.drivers)
+        self.group_table.restore(stored.groups, now)
+        self.actor_table.restore(stored.actors, now)
+        self._values.restore(stored.values)
+        if any(stored.of_gangs.values()):
+            self.gang_scheduler.restore(stored.of_gangs)
+        self._note_begin(stored)
+        self._end_what_dead_nodes_made(now)
+
+    def _note_begin(self, stored: StoredState) -> None:
+        jobs, nodes = len(stored.of_gangs.get("batch_jobs", ())), len(stored.nodes)
+        why = f"known from before: jobs {jobs}, nodes {nodes}" if jobs or nodes else ""
+        self.book.note("head-began", name=self._cluster, why=why)
+
+    def _end_what_dead_nodes_made(self, now: float) -> None:
+        """An earlier head wrote that it gave a node up, and ended before it had written all that
+        follows from that."""
+        for dead in self.nodes.all():
+            if not self.nodes.is_alive(dead.node_id):
+                self.drivers.node_died(dead.prefix)
+        for process in self._creators():
+            record = self.nodes.of_prefix(process[:PREFIX_BYTES])
+            if record is not None and not self.nodes.is_alive(record.node_id):
+                self.process_ended(process, False, now)
+
+    def _creators(self) -> list[bytes]:
+        """The processes that made actors, groups and gangs, each once."""
+        gangs = () if self.gangs_if_used is None else self.gangs_if_used.registry.gangs.values()
+        made = (
+            *(actor.owner for actor in self.actor_table.all() if actor.state != DEAD),
+            *self.group_table.creators(),
+            *(gang.creator for gang in gangs),
+        )
+        return [process for process in dict.fromkeys(made) if process]
+
+    # ---- sending -----------------------------------------------------------------------------
+
+    def is_connected(self, prefix: bytes) -> bool:
+        """Whether a node is there now."""
+        return self.outbox.is_connected(prefix)
+
+    # ---- events ------------------------------------------------------------------------------
+
+    def join_alone(self, row: ViewRow) -> None:
+        """The only node, in this process, is there."""
+        self.outbox.connect(row.node_id, row.prefix)
+        self.nodes.join(self.clock.now(), record_of(row, "", 0))
+
+    def on_lost(self, prefix: bytes) -> None:
+        """A node's connection has ended. It may come back."""
+        self.outbox.disconnect(prefix)
+        self.events.node_gone(prefix)
+        self.logs.node_gone(prefix)
+        record = self.nodes.of_prefix(prefix)
+        node_id = "" if record is None else record.node_id
+        self.nodes.disconnected(node_id, self.clock.now())
+        if record is not None:
+            self._node_recorder.away(record)
+        self.gangs.node_away(node_id)
+
+    def on_tick(self, now: float) -> None:
+        """Time has passed."""
+        watching = (self.nodes, self.draining, self.events, self.state, self.logs, self.book)
+        for part in (*watching, self.actor_table, self.group_table, self.gangs):
+            with self.internal_errors.kept_apart("tick"):
+                part.tick(now)
+        is_due, self._resources_changed = self._resources_changed, False
+        if is_due:
+            self.group_table.resources_changed(now)
+        if is_due or self._must_place_actors or self.actors.is_overdue():
+            self._must_place_actors = False
+            self.actors.place_waiting()
+
+    def on_round(self, now: float) -> float:
+        """All messages that had come are handled. When to call again, if nothing comes."""
+        return self.gangs.round(now)
+
+    def on_message(self, prefix: bytes, message: Any) -> None:
+        """A node says something. An error in taking it in harms that message alone: the node goes
+        on, and does not repeat it."""
+        try:
+            self._take_in(prefix, message)
+        except Exception as error:
+            self.internal_errors.add("message", error, type(message).__name__)
+
+    def _take_in(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
+        # What every job causes stands first: kinds are looked at one after another.
+        now = self.clock.now()
+        match message:
+            case Join():
+                self._joining.join(prefix, message, now)
+            case NodeReport():
+                self._report(prefix, message, now)
+            case _ if not self.outbox.is_connected(prefix):
+                return  # it was given up: what it said before it knew that is void, as it is
+            case ForwardedAsk():
+                self.answering.answer(prefix, message)
+            case Reported():
+                for inner in decode_body(message.body):
+                    self.on_message(prefix, inner)
+                self.state_store.when_written(
+                    lambda: self.outbox.send(prefix, Acked(message.token))
+                )
+            case MemberNews() | MemberUsed() | StepEnded():
+                self.gangs.member_news(self._node_id(prefix), message)
+            case Prepared():
+                node = self._node_id(prefix)
+                attempts = self.group_table.attempts
+                attempts.prepared(node, message.group, message.attempt, message.ok, now)
+                self.gangs.prepared(node, message, now)
+            case Committed():
+                node = self._node_id(prefix)
+                attempts = self.group_table.attempts
+                attempts.committed(node, message.group, message.attempt, message.ok, now)
+                self.gangs.committed(node, message, now)
+            case BundlesGone():
+                node = self._node_id(prefix)
+                self.group_table.returned(node, message.group, message.attempt)
+                self.gangs.returned(node, message, now)
+            case Via():
+                for inner in decode_body(message.body):
+                    self._from_process(message.process, inner)
+            case DevicesSeen():
+                self.devices.seen(self._node_id(prefix), message)
+            case Leave():
+                self.nodes.leave(self._node_id(prefix), message.reason)
+            case ActorPlaced():
+                self.actors.placed(prefix, message)
+            case ActorLost():
+                self.actors.lost(message)
+            case ActorRefused():
+                self.actors.refused(prefix, message)
+            case ProcessEnded():
+                self.process_ended(message.process, message.is_driver, now)
+            case JobKnown():
+                self.drivers.known(message)
+            case EnvironmentKnown():
+                self.drivers.environments[message.key] = message
+            case StateReported() | EventsReported() | NodeLogRead() | NodeNumbers():
+                self._answered(prefix, message)
+            case LogRead() | StepStarted():
+                self.gangs.node_answered(message)
+
+    def _answered(
+        self, prefix: bytes, message: StateReported | EventsReported | NodeLogRead | NodeNumbers
+    ) -> None:
+        """A node has what it was asked for, or what is asked of all now and then."""
+        match message:
+            case StateReported():
+                self.state.reported(prefix, message)
+            case EventsReported():
+                self.events.reported(prefix, message)
+            case NodeLogRead():
+                self.logs.answered(prefix, message)
+            case NodeNumbers():
+                self.metrics.reported(self._node_id(prefix), message)
+
+    def _look(self, meter: Meter) -> None:
+        """Put in what is not counted as it happens."""
+        meter.clear("phalanx_placement_groups")
+        for state, count in self.group_table.counts().items():
+            meter.set("phalanx_placement_groups", count, state.lower())
+        self._look_around(meter)
+
+    def _waiting_gangs(self) -> Iterable[Gang]:
+        return () if self.gangs_if_used is None else self.gangs_if_used.registry.waiting.values()
+
+    def _gang_rows(self, kind: str) -> Sequence[Row]:
+        """Gangs or jobs, for people."""
+        if self.gangs_if_used is None:
+            return []
+        scheduler = self.gangs_if_used
+        return (scheduler.gang_requests if kind == "gangs" else scheduler.job_requests).rows()
+
+    def _whereabouts(self) -> tuple[str, str, list[str]]:
+        """The addresses of the head and of its store, and what is not well with it, for people."""
+        troubles = []
+        if self.state_store.shortage:
+            troubles.append(f"no new work is taken: {self.state_store.shortage}")
+        if self._joining.trouble:
+            troubles.append(self._joining.trouble)
+        return self.address, self.state_store.address, troubles
+
+    def _from_process(self, process: bytes, message: Any) -> None:
+        match message:
+            case ActorReady():
+                self.actors.ready(process, message)
+            case ActorFailed():
+                self.actor_table.failed(message.actor, message.error)
+            case ActorLeaving():
+                self.actor_table.leaving(message.actor, message.reason)
+            case ActorUnreferenced():
+                self.actor_table.unreferenced(message.actor)
+
+    def _node_id(self, prefix: bytes) -> str:
+        record = self.nodes.of_prefix(prefix)
+        return "" if record is None else record.node_id
+
+    # ---- nodes -------------------------------------------------------------------------------
+
+    def _report(self, prefix: bytes, message: NodeReport, now: float) -> None:
+        if self._joining.report(prefix, message, now):
+            self._resources_changed = True
+
+    def _request_actor_placing(self) -> None:
+        """Actors may wait for bundles that are created: what nodes reported came before they were
+        confirmed."""
+        self._must_place_actors = True
+
+    def _vacate(self, node_id: str) -> None:
+        self.gangs.vacate(node_id)
+
+    def _bundle_left(self, group: bytes, index: int) -> None:
+        self.gangs.bundle_left(group, index)
+
+    def node_changed(self, record: NodeRecord) -> None:
+        """A node joined, drains, or has other totals (effect of the directory)."""
+        self.state_store.put_node(record)
+        self._node_recorder.changed(record)
+        if not self.is_alone:
+            self.outbox.broadcast(View([self.nodes.row(record.node_id)]))
+        self._resources_changed = True
+        self.gangs.node_changed(record)
+
+    def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
+        """A node drains for one more reason, or for one less (effect of the directory)."""
+        self._node_recorder.held(record, kind, hold)
+
+    def node_dead(self, record: NodeRecord, reason: str) -> None:
+        """A node is given up: all that ran there is lost (effect of the directory)."""
+        now = self.clock.now()
+        self.state_store.put_node(record)
+        self._node_recorder.lost(record, reason)
+        died = NodeDied(record.prefix, record.node_id, reason)
+        self.outbox.broadcast(died, but=record.prefix)
+        self.outbox.send(record.prefix, Expelled(reason, is_stale=True))
+        self.outbox.disconnect(record.prefix)
+        self.events.node_gone(record.prefix)
+        self.state.node_dead(record.prefix)
+        self.devices.node_gone(record.node_id)
+        self.metrics.node_dead(record.node_id)
+        self.events.record(
+            cluster_events.NodeDied(at=self.clock.wall(), node=record.prefix.hex(), reason=reason)
+        )
+        apart = self.internal_errors.kept_apart
+        with apart("message", "actors of a dead node"):
+            self.actors.node_died(record, reason)
+        with apart("message", "drivers of a dead node"):
+            self.drivers.node_died(record.prefix)
+        with apart("message", "what workers of a dead node made"):
+            for process in self._creators():
+                if process[:PREFIX_BYTES] == record.prefix:
+                    self.process_ended(process, False, now)
+        with apart("message", "groups on a dead node"):
+            self.group_table.node_gone(record.node_id, now)
+        with apart("message", "gangs on a dead node"):
+            self.gangs.node_dead(record, now)
+
+    def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
+        """A driver or worker is gone: what it owned goes."""
+        apart = self.internal_errors.kept_apart
+        with apart("message", "actors of a process that ended"):
+            self.actor_table.process_gone(process)
+        with apart("message", "groups of a process that ended"):
+            self.group_table.creator_gone(process, now)
+        with apart("message", "gangs of a process that ended"):
+            self.gangs.creator_gone(process, now)
+        if is_driver:
+            self.drivers.driver_gone(process)
+
+    def detached_actors(self, job: bytes) -> list[ActorRecord]:
+        """The living actors of a job that outlive its driver (effect of drivers)."""
+        actors = self.actor_table.all()
+        return [a for a in actors if a.job == job and a.detached and a.state != DEAD]

@@ -1,0 +1,181 @@
+"""What people ask of the elements of arrays: `NAME[7]`, `NAME[3-5,9]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from phalanx.errors import JobCommandError, JobNotFoundError
+from phalanx.head.jobs import dependencies
+from phalanx.head.jobs import events as ev
+from phalanx.head.jobs.array_tasks import LIVES, ArrayTasks, Ended
+from phalanx.head.jobs.job_gangs import JobGangs
+from phalanx.head.jobs.rows import element_description
+from phalanx.manifests.arrays import read_ranges, written_array
+from phalanx.manifests.names import shown
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.arrays import Indices, array_task_uid, split_element
+from phalanx.model.jobs.records import JobRecord
+from phalanx.model.rows.work import ArrayTaskInfo, JobDescription
+from phalanx.protocol.requests.jobs import MAX_ROWS, Command
+
+
+class ArrayTaskRequests:
+    """Answers questions about elements."""
+
+    def __init__(self, jobs: JobGangs, need: Callable[[str], JobRecord]) -> None:
+        self._jobs = jobs
+        self._need = need
+
+    def are_meant(self, name: str) -> bool:
+        """Whether a name means elements of an array."""
+        return split_element(name) is not None
+
+    def refuse(self, name: str, what: str) -> None:
+        """Raises JobCommandError where a name means elements, as only whole arrays are `what`."""
+        if (found := split_element(name)) is not None:
+            raise JobCommandError(
+                f"elements cannot be {what}, only the whole array {shown(found[0])}"
+            )
+
+    def no_such(self, name: str) -> str:
+        """That there is no element of that name, in a sentence."""
+        array, _, text = self._chosen(name)
+        assert array.spec.array is not None
+        return f"array {array.uid} has no element {text}; it has {written_array(array.spec.array)}"
+
+    def _chosen(self, name: str) -> tuple[JobRecord, list[int], str]:
+        """The array, the positions and the text in NAME[3-5]. Raises JobNotFoundError and
+        JobCommandError."""
+        found = split_element(name)
+        assert found is not None
+        array, text = self._array(found[0]), found[1]
+        try:
+            ranges = read_ranges(text)
+        except ValueError as error:
+            raise JobCommandError(f"{shown(name)}: {error}") from None
+        indices = self._jobs.arrays.of(array).indices
+        positions = [p for i in Indices(ranges) if (p := indices.position(i)) is not None]
+        return array, positions, text
+
+    def _array(self, name: str) -> JobRecord:
+        array = self._need(name)
+        if array.spec.array is None:
+            raise JobNotFoundError(f"job {array.uid} is no array: it has no elements")
+        return array
+
+    # ---- commands ----------------------------------------------------------------------------
+
+    def command(self, name: str, command: Command, *, is_again: bool) -> None:
+        """Cancel or requeue elements. Raises JobNotFoundError, and JobCommandError for other
+        commands and where none of them is left to end."""
+        if command not in ("cancel", "requeue"):
+            raise JobCommandError(
+                f"{shown(name)}: elements can be cancelled and requeued; {command} is for the "
+                "whole array"
+            )
+        array, positions, _ = self._chosen(name)
+        if not positions:
+            raise JobNotFoundError(self.no_such(name))
+        does = self._jobs.cancel_elements if command == "cancel" else self._requeue
+        if (array.is_finished or not does(array, positions)) and not is_again:
+            left = "waits or runs any more" if command == "cancel" else "runs"
+            raise JobCommandError(f"{shown(name)}: none of these elements {left}")
+
+    def _requeue(self, array: JobRecord, positions: list[int]) -> int:
+        """Have those that run end, and wait again; how many that were."""
+        indices = self._jobs.arrays.of(array).indices
+        found = [self._jobs.table.get(array_task_uid(array.uid, indices.at(p))) for p in positions]
+        running = [job for job in found if job is not None and job.count(st.RUNNING)]
+        for job in running:
+            self._jobs.handle(ev.Commanded(job=job.uid, action=st.RESTART_JOB))
+        return len(running)
+
+    # ---- showing -----------------------------------------------------------------------------
+
+    def that_waits(self, uid: str) -> str:
+        """Who waits for places in the name of a job: of an array, its first element that does."""
+        job = self._jobs.table.get(uid)
+        if job is None or job.spec.array is None:
+            return uid
+        return self._jobs.arrays.first_pending(job) or uid
+
+    def description(self, name: str) -> JobDescription | None:
+        """All that is known of an element that does not live; None where there is none."""
+        found = split_element(name)
+        if found is None:
+            return None
+        array, positions, _ = self._chosen(name)
+        if len(positions) != 1:
+            return None
+        elements = self._jobs.arrays.of(array)
+        if elements.state(positions[0]) == LIVES:
+            return None
+        index, ended = elements.indices.at(positions[0]), elements.ended(positions[0])
+        return element_description(array, index, ended, self._jobs.wall())
+
+    def rows(self, name: str) -> list[ArrayTaskInfo]:
+        """See ListElements."""
+        if self.are_meant(name):
+            array, positions, _ = self._chosen(name)
+            if not positions:
+                raise JobNotFoundError(self.no_such(name))
+        else:
+            array = self._array(name)
+            positions = []
+        elements = self._jobs.arrays.of(array)
+        chosen = iter(positions) if positions else iter(range(len(elements.indices)))
+        rows: list[ArrayTaskInfo] = []
+        for row in self._grouped(array, elements, _spans(elements, chosen)):
+            if len(rows) == MAX_ROWS:
+                break
+            rows.append(row)
+        return rows
+
+    def _grouped(
+        self, array: JobRecord, elements: ArrayTasks, spans: Iterator[tuple[int, int]]
+    ) -> Iterator[ArrayTaskInfo]:
+        for begin, end in spans:
+            first, last = elements.indices.at(begin), elements.indices.at(end - 1)
+            text = str(first) if end - begin == 1 else f"{first}-{last}"
+            job = None
+            if elements.state(begin) == LIVES:
+                job = self._jobs.table.get(array_task_uid(array.uid, first))
+            yield _row(array, text, end - begin, elements.ended(begin), job)
+
+
+def _spans(elements: ArrayTasks, positions: Iterator[int]) -> Iterator[tuple[int, int]]:
+    """Stretches of the chosen positions in which all are alike; each that lives by itself."""
+    begin = next(positions, None)
+    while begin is not None:
+        end, here = begin + 1, elements.ended(begin)
+        following = next(positions, None)
+        while following == end and here.state != LIVES and elements.is_like(begin, following):
+            end += 1
+            following = next(positions, None)
+        yield begin, end
+        begin = following
+
+
+def _row(
+    array: JobRecord, text: str, count: int, ended: Ended, job: JobRecord | None
+) -> ArrayTaskInfo:
+    state, reason, node, starts = ended.state, "", "", ended.starts
+    if state == st.BLOCKED:
+        paired = ", ".join(uid.removeprefix("default/") for uid in dependencies.paired(array))
+        reason = f"the same element of {paired} has not completed (aftercorr)"
+    if state in (st.WAITING, st.BLOCKED):
+        state = array.state if array.is_finished else st.WAITING
+        reason = "" if array.is_finished else reason
+    if job is not None:
+        state, reason = job.state, job.reason
+        node = next((member.node for member in job.members if member.node), "")
+        starts = max(member.attempt for member in job.members)
+    return ArrayTaskInfo(
+        name=f"{array.spec.name}[{text}]",
+        elements=count,
+        state=state,
+        exit_code=ended.exit_code,
+        starts=starts,
+        node=node,
+        reason=reason,
+    )

@@ -1,0 +1,193 @@
+"""What has become of each element of an array: a few bytes an element.
+
+Elements that wait and those that have ended are kept here. Of one that lives there is a job as any
+other, and what is here says no more than that.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+import msgspec
+
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.arrays import ArraySpec, Indices
+from phalanx.model.jobs.records import JobRecord
+
+LIVES: Final = "Lives"
+STATES: Final = (
+    st.WAITING, LIVES, st.COMPLETED, st.FAILED, st.TERMINATED, st.TIMED_OUT, st.DEADLINE,
+    st.DEPENDENCY_FAILED, st.BLOCKED,
+)  # fmt: skip
+"""By the number that stands for each."""
+_NUMBER = {state: number for number, state in enumerate(STATES)}
+COUNTED_AS: Final = {
+    st.WAITING: st.WAITING,
+    st.BLOCKED: st.BLOCKED,
+    st.COMPLETED: st.SUCCEEDED,
+    st.FAILED: st.FAILED,
+    st.TIMED_OUT: st.FAILED,
+    st.DEADLINE: st.FAILED,
+    st.TERMINATED: st.ENDED,
+    st.DEPENDENCY_FAILED: st.ENDED,
+}
+"""An element's state among the members' states that an array's record counts."""
+NO_CODE: Final = -1
+PART = 256
+"""So many elements are a row of the store."""
+
+Logs = dict[str, list[tuple[str, str]]]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_logs = msgspec.msgpack.Decoder(Logs).decode
+
+
+class ArrayTaskRows(msgspec.Struct, kw_only=True, eq=False):
+    """Part `number` of an array's elements, as they are stored."""
+
+    array: str
+    number: int
+    states: bytes
+    codes: list[int]
+    starts: bytes
+    places: list[int]
+    """Which of `logs` is each element's."""
+    logs: list[bytes]
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an element that has ended, or waits."""
+
+    state: str
+    exit_code: int | None
+    starts: int
+    logs: Logs
+
+
+class ArrayTasks:
+    """The elements of one array, by their position."""
+
+    def __init__(self, spec: ArraySpec) -> None:
+        self.indices = Indices(spec.ranges)
+        count = len(self.indices)
+        self._states = bytearray(count)
+        self._codes = array("h", [NO_CODE]) * count
+        self._starts = bytearray(count)
+        self._places = array("I", [0]) * count
+        self._logs: list[bytes] = [_encode({})]
+        self._number_of_logs: dict[bytes, int] = {self._logs[0]: 0}
+        """What the files of elements are called differs by their index alone, and is kept once."""
+        self._first = 0
+        """No element before this one waits."""
+
+    def block(self) -> None:
+        """All of them wait for others before they wait."""
+        self._states = bytearray([_NUMBER[st.BLOCKED]]) * len(self._states)
+
+    def next_blocked(self, position: int) -> int | None:
+        """The first from here on that waits for another."""
+        found = self._states.find(_NUMBER[st.BLOCKED], position)
+        return None if found < 0 else found
+
+    def state(self, position: int) -> str:
+        """WAITING, LIVES, or how it ended."""
+        return STATES[self._states[position]]
+
+    def next_waiting(self) -> int | None:
+        """The first that waits."""
+        self._first = self._states.find(0, self._first)
+        if self._first < 0:
+            self._first = len(self._states)
+            return None
+        return self._first
+
+    def begin(self, position: int) -> None:
+        """It has a job of its own now."""
+        self._states[position] = _NUMBER[LIVES]
+
+    def wait(self, position: int) -> None:
+        """It waits, as before it began."""
+        self._states[position] = 0
+        self._first = min(self._first, position)
+
+    def end(self, position: int, state: str, code: int | None, starts: int, logs: Logs) -> None:
+        """It is over."""
+        self._states[position] = _NUMBER[state]
+        self._codes[position] = NO_CODE if code is None else max(0, min(code, 2**15 - 1))
+        self._starts[position] = min(starts, 255)
+        self._places[position] = self._number(_encode(_without(logs, self.indices.at(position))))
+
+    def _number(self, logs: bytes) -> int:
+        number = self._number_of_logs.setdefault(logs, len(self._logs))
+        if number == len(self._logs):
+            self._logs.append(logs)
+        return number
+
+    def ended(self, position: int) -> Ended:
+        """What is known of one that does not live."""
+        code, index = self._codes[position], self.indices.at(position)
+        known = _decode_logs(self._logs[self._places[position]])
+        return Ended(
+            state=self.state(position),
+            exit_code=None if code == NO_CODE else code,
+            starts=self._starts[position],
+            logs={
+                member: [(node, path.replace(_MARK, f"/e{index}/")) for node, path in files]
+                for member, files in known.items()
+            },
+        )
+
+    def counts(self) -> dict[str, int]:
+        """How many are in each state."""
+        return {state: self._states.count(number) for number, state in enumerate(STATES)}
+
+    def is_like(self, one: int, other: int) -> bool:
+        """Whether two elements differ by their index alone, and by where their output is."""
+        kept = (self._states, self._codes, self._starts)
+        return all(values[one] == values[other] for values in kept)
+
+    # ---- the store ---------------------------------------------------------------------------
+
+    def part(self, uid: str, number: int) -> ArrayTaskRows:
+        """A part of them for the store."""
+        here = slice(number * PART, (number + 1) * PART)
+        used = sorted(set(self._places[here]))
+        local = {place: n for n, place in enumerate(used)}
+        return ArrayTaskRows(
+            array=uid,
+            number=number,
+            states=bytes(self._states[here]),
+            codes=self._codes[here].tolist(),
+            starts=bytes(self._starts[here]),
+            places=[local[place] for place in self._places[here]],
+            logs=[self._logs[place] for place in used],
+        )
+
+    def load(self, rows: ArrayTaskRows) -> None:
+        """Know a part again."""
+        begin = rows.number * PART
+        here = slice(begin, begin + len(rows.states))
+        self._states[here] = rows.states
+        self._codes[here] = array("h", rows.codes)
+        self._starts[here] = rows.starts
+        numbers = [self._number(logs) for logs in rows.logs]
+        self._places[here] = array("I", [numbers[place] for place in rows.places])
+
+
+_MARK = "/e{}/"
+
+
+def _without(logs: Logs, index: int) -> Logs:
+    """Files by a name that is the same for all elements: they lie in a directory of their own."""
+    return {
+        member: [(node, path.replace(f"/e{index}/", _MARK)) for node, path in files]
+        for member, files in logs.items()
+    }
+
+
+def end_of(job: JobRecord) -> tuple[int | None, int]:
+    """(exit code of the first member that failed, else of any; how often it was started)."""
+    codes = [member.exit_code for member in job.members if member.exit_code is not None]
+    code = next((code for code in codes if code), codes[0] if codes else None)
+    return code, max((member.attempt for member in job.members), default=0)

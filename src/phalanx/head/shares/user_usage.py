@@ -1,0 +1,92 @@
+"""One user's book: what they have used up to now, whenever somebody asks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from phalanx.scheduler.plugin_parts.billing import Terms
+from phalanx.scheduler.plugin_parts.past_use import Use, accrued
+
+Key = tuple[bytes, int]
+"""A member: the group of its gang, and its index."""
+
+
+class Running(NamedTuple):
+    """Work that is charged: `rate` billing units since `began` (seconds since the epoch)."""
+
+    began: float
+    rate: float
+
+
+class UserUsage:
+    """A user of a queue. Use is integrated with the rate of all that runs, so that it is exact
+    however often it is looked at; what has just begun counts for the penalty at least."""
+
+    __slots__ = (
+        "_began",
+        "_recent",
+        "_recent_rate",
+        "at",
+        "kept_at",
+        "rate",
+        "running",
+        "shares",
+        "use",
+    )
+
+    def __init__(self, use: float = 0.0, at: float = 0.0, shares: float | None = None) -> None:
+        self.use = use
+        self.at = self.kept_at = at
+        self.shares = shares
+        self.rate = 0.0
+        self.running: dict[Key, Running] = {}
+        self._recent: dict[Key, Running] = {}
+        """Of what runs what began last, the oldest first."""
+        self._recent_rate = self._began = 0.0
+        """Of these the sum of rates, and of rates times begins."""
+
+    def begin(self, key: Key, running: Running, now: float, terms: Terms) -> None:
+        """It is charged from its begin on, or from the time up to which the book was kept."""
+        self._advance(now, terms)
+        since = max(running.began, self.kept_at)
+        self.use += accrued(running.rate, now - since, terms.half_life_s)
+        self.rate += running.rate
+        self.running[key] = self._recent[key] = running
+        self._recent_rate += running.rate
+        self._began += running.rate * running.began
+
+    def end(self, key: Key, now: float, terms: Terms) -> None:
+        """It is charged no more."""
+        self._advance(now, terms)
+        self.rate -= self.running.pop(key).rate
+        if key in self._recent:
+            self._drop(key)
+        if not self.running:
+            self.rate = 0.0  # what rounding left
+
+    def used(self, now: float, terms: Terms) -> float:
+        """Billing units times seconds up to `now`, with the penalty of what has just begun."""
+        left = Use(self.use, self.at).left(now, terms.half_life_s)
+        return left + accrued(self.rate, now - self.at, terms.half_life_s) + self._ahead(now, terms)
+
+    def _ahead(self, now: float, terms: Terms) -> float:
+        while self._recent:
+            key = next(iter(self._recent))
+            if self._recent[key].began + terms.penalty_s > now:
+                break
+            self._drop(key)
+        most = self._recent_rate * terms.penalty_s
+        return min(max(self._began + most - self._recent_rate * now, 0.0), most)
+
+    def _drop(self, key: Key) -> None:
+        running = self._recent.pop(key)
+        self._recent_rate -= running.rate
+        self._began -= running.rate * running.began
+        if not self._recent:
+            self._recent_rate = self._began = 0.0
+
+    def _advance(self, now: float, terms: Terms) -> None:
+        if now > self.at:
+            kept = Use(self.use, self.at).left(now, terms.half_life_s)
+            self.use = kept + accrued(self.rate, now - self.at, terms.half_life_s)
+            self.at = now

@@ -1,0 +1,162 @@
+"""A node's way to the control store: in its own process, or over a connection that may break.
+
+A node keeps what it notifies the control store of until that has written it down, and what it asks
+until that has answered. After a restart of the head it sends both again, in order. So everything
+sent here may arrive twice, and the control store takes it so.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from phalanx.node.peers import Peer
+from phalanx.protocol.cluster_messages import Acked, ForwardedAsk, ForwardedReply, Reported
+from phalanx.protocol.frames import encode_body
+from phalanx.protocol.requests.request import Request, encode_request, read_result
+
+OnReply = Callable[[ForwardedReply], None]
+R = TypeVar("R")
+
+
+class HeadLink(Protocol):
+    """What the rest of the node uses."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the control store can be reached now."""
+        ...
+
+    def notify(self, message: Any) -> None:
+        """Send something that must not be lost."""
+        ...
+
+    def report(self, message: Any) -> None:
+        """Send something that the next message of its kind replaces. It may be lost."""
+        ...
+
+    def forward(
+        self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
+    ) -> None:
+        """Pass on a request of process `origin`, or of a visitor (empty), for a user (see Ask);
+        `replied` is called with the reply, once."""
+        ...
+
+
+def ask(
+    link: HeadLink,
+    node: bytes,
+    request: Request[R],
+    answered: Callable[[Callable[[], R]], None],
+) -> None:
+    """Ask the control store something for the node itself, whose own process is `node`. `answered`
+    is called once, with what gives the answer, or raises the error that it is."""
+
+    def replied(reply: ForwardedReply) -> None:
+        answered(partial(read_result, request, reply.result, reply.error))
+
+    link.forward(node, request.kind, encode_request(request), replied)
+
+
+class LocalHeadLink:
+    """The control store is in this process. What is sent waits in `sent` until it is handed over,
+    so that it is handled after, and not inside, whatever caused it."""
+
+    def __init__(self) -> None:
+        self.is_connected = False
+        """Whether the control store has been made."""
+        self.sent: deque[Any] = deque()
+        self._tokens = itertools.count(1)
+        self._asked: dict[int, OnReply] = {}
+
+    def notify(self, message: Any) -> None:
+        """See HeadLink. Nothing gets lost here."""
+        self.sent.append(message)
+
+    report = notify
+
+    def forward(
+        self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
+    ) -> None:
+        """See HeadLink."""
+        token = next(self._tokens)
+        self._asked[token] = replied
+        self.sent.append(ForwardedAsk(token, origin, kind, body, user=user))
+
+    def replied(self, reply: ForwardedReply) -> None:
+        """The control store has replied."""
+        callback = self._asked.pop(reply.token, None)
+        if callback is not None:
+            callback(reply)
+
+
+class RemoteHeadLink:
+    """The control store is the head's process."""
+
+    def __init__(self) -> None:
+        self._connection: Peer | None = None
+        self._tokens = itertools.count(1)
+        self._asked: dict[int, OnReply] = {}
+        self._unconfirmed: dict[int, Any] = {}
+        """Everything that is not confirmed yet, in order, by token."""
+        self._last_sent = 0
+        """The token of what was sent last, over whatever connection."""
+
+    @property
+    def is_connected(self) -> bool:
+        """See HeadLink."""
+        return self._connection is not None
+
+    def notify(self, message: Any) -> None:
+        """See HeadLink."""
+        token = next(self._tokens)
+        self._send(token, Reported(token, encode_body([message])))
+
+    def report(self, message: Any) -> None:
+        """See HeadLink."""
+        if self._connection is not None:
+            self._connection.post(message)
+
+    def forward(
+        self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
+    ) -> None:
+        """See HeadLink."""
+        token = next(self._tokens)
+        self._asked[token] = replied
+        self._send(token, ForwardedAsk(token, origin, kind, body, user=user))
+
+    def _send(self, token: int, message: Any) -> None:
+        self._unconfirmed[token] = message
+        if self._connection is not None:
+            self._last_sent = token
+            self._connection.post(message)
+
+    def connected(self, connection: Peer) -> None:
+        """The node has joined over this connection: send everything that was not confirmed."""
+        self._connection = connection
+        for token, message in self._unconfirmed.items():
+            is_again = token <= self._last_sent
+            if is_again and isinstance(message, ForwardedAsk):
+                message = msgspec.structs.replace(message, is_again=True)
+            connection.post(message)
+            self._last_sent = max(token, self._last_sent)
+
+    def disconnected(self) -> None:
+        """The connection has ended: what is sent waits for the next."""
+        self._connection = None
+
+    def acked(self, message: Acked) -> None:
+        """The control store has written it down."""
+        self._unconfirmed.pop(message.token, None)
+
+    def replied(self, reply: ForwardedReply) -> None:
+        """The control store has replied."""
+        self._unconfirmed.pop(reply.token, None)
+        callback = self._asked.pop(reply.token, None)
+        if callback is not None:
+            callback(reply)

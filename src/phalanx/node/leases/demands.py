@@ -1,0 +1,109 @@
+"""What waits on a node: demands, and how many workers each owner's class asked for and got."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.node.leases.model import Demand, DemandKey
+
+
+class Demands:
+    """All demands of a node that are not met, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[bytes, int, bytes], Demand] = {}
+        """By owner, class and actor."""
+        self._made: dict[DemandKey, int] = {}
+        """Grants so far to each owner's class, those on their way to it among them."""
+        self._wanted: dict[DemandKey, int] = {}
+        """Grants that each owner's class has asked for so far, those it has among them."""
+        self._order = 0
+
+    def all(self) -> list[Demand]:
+        """Everything that waits."""
+        return list(self._waiting.values())
+
+    def of(self, owner: bytes, scheduling_class: int) -> Demand | None:
+        """What an owner's class waits for; None when it is met."""
+        return self._waiting.get((owner, scheduling_class, b""))
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def is_known(self, owner: bytes, scheduling_class: int) -> bool:
+        """Whether an owner's class has asked for workers here and is not over."""
+        return (owner, scheduling_class) in self._wanted
+
+    def want(self, now: float, seen: int, **fields: Any) -> Demand | None:
+        """Set how many more workers a class would use; None when that is none.
+
+        `seen`: how many grants its owner knew of; those on their way count against it.
+        """
+        owner_class = (fields["owner"], fields["scheduling_class"])
+        actor = fields.get("actor", b"")
+        if not actor:
+            made = self._made.get(owner_class, 0)
+            self._wanted[owner_class] = fields["count"] + min(seen, made)
+            fields["count"] = self._wanted[owner_class] - made
+        key = (*owner_class, actor)
+        if fields["count"] <= 0:
+            self._waiting.pop(key, None)
+            return None
+        demand = self._waiting.get(key)
+        if demand is None:
+            self._order += 1
+            demand = self._waiting[key] = Demand(order=self._order, since=now, **fields)
+        else:
+            demand.count = fields["count"]
+        return demand
+
+    def made(self, demand: Demand) -> None:
+        """A worker was found for it, or for one more of it."""
+        self._made[demand.key] = self._made.get(demand.key, 0) + 1
+
+    def granted_elsewhere(self, owner: bytes, scheduling_class: int) -> None:
+        """Another node has met one worker of a demand: it is not to be met here as well."""
+        key = (owner, scheduling_class)
+        self._made[key] = self._made.get(key, 0) + 1
+        demand = self._waiting.get((*key, b""))
+        if demand is not None:
+            demand.count -= 1
+            if demand.count <= 0:
+                self.remove(demand)
+
+    def stand_again(self, demand: Demand) -> None:
+        """A worker died before anybody could use it: another is wanted, if one still is."""
+        key = demand.key
+        if key not in self._made:
+            return  # its owner has gone, or its class is over
+        self._made[key] -= 1
+        if demand.actor:
+            count = 0 if demand.is_withdrawn else 1
+        else:
+            count = self._wanted[key] - self._made[key]
+        if count > 0:
+            self._waiting.setdefault((*key, demand.actor), demand).count = count
+
+    def remove(self, demand: Demand) -> None:
+        """It is met, or cannot be."""
+        self._waiting.pop((*demand.key, demand.actor), None)
+
+    def withdraw_actor(self, actor: bytes) -> None:
+        """The actor is not to be placed any more."""
+        for key in [k for k in self._waiting if k[2] == actor]:
+            del self._waiting[key]
+
+    def class_over(self, owner: bytes, scheduling_class: int) -> None:
+        """This class will want nothing any more."""
+        key = (owner, scheduling_class)
+        self._waiting.pop((*key, b""), None)
+        self._made.pop(key, None)
+        self._wanted.pop(key, None)
+
+    def owner_gone(self, owner: bytes) -> None:
+        """An owner's process has ended, and with it all that it wanted."""
+        for demand in [d for d in self._waiting.values() if d.owner == owner]:
+            self.remove(demand)
+        for counts in (self._made, self._wanted):
+            for key in [k for k in counts if k[0] == owner]:
+                del counts[key]

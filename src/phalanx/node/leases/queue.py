@@ -1,0 +1,113 @@
+"""Whose turn it is on a node: the order of what waits, and which lease is to come back for it.
+
+Demands stand in order of priority, then of what their queue holds for its weight, then of how
+little their owner's class holds, then of arrival. For a demand that finds nothing free a lease of
+others is made due: of lower priority first, then of whoever holds more than a fair share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from phalanx.node.leases.model import Demand, DemandKey, Lease
+from phalanx.node.queue_usage import QueueShares
+from phalanx.scheduler.devices.instances import NodeResources
+
+MIN_HOLD_S = 0.01
+LONGEST_HOLD_S = 0.5
+"""After this long an equal may ask for a lease, whatever each holds: one task of the asker's that
+never ends may be all that its share is used for."""
+
+FIRST_BEYOND_S = 1.0
+LONGEST_BEYOND_S = 10.0
+"""Before another task of a class starts of which so many wait that they would fill the node."""
+
+
+class LeaseQueue:
+    """Counts what each class and each queue holds here."""
+
+    def __init__(self, resources: NodeResources) -> None:
+        self._resources = resources
+        self._held: dict[DemandKey, int] = {}
+        self._next_at: dict[DemandKey, float] = {}
+        """When the next lease may begin of a class that has more than fill the node."""
+        self.shares = QueueShares()
+
+    def may_begin(self, demand: Demand, now: float) -> bool:
+        """Whether one more lease of the class may begin, if there is room for it.
+
+        Tasks that wait lend their CPUs. As many of a class as fill the node's CPUs start at once.
+        Of those beyond, the next starts after 1, 2, 4, 8, 10 s and so on, as on Ray: so tasks that
+        wait for each other go on, and many that wait do not become as many processes.
+        """
+        cpus = demand.hold.get("CPU", 0)
+        if not cpus or demand.actor:
+            return True
+        fill = max(1, round(self._resources.total_units().get("CPU", 0) / cpus))
+        beyond = self._held.get(demand.key, 0) - fill
+        if beyond < 0:
+            return True
+        delay_s = min(FIRST_BEYOND_S * 2.0 ** min(beyond, 16), LONGEST_BEYOND_S)
+        return now >= self._next_at.setdefault(demand.key, now + delay_s)
+
+    def begins(self, demand: Demand) -> None:
+        """One more lease of it begins."""
+        self._next_at.pop(demand.key, None)
+        self._held[demand.key] = self._held.get(demand.key, 0) + 1
+        if demand.group is None:
+            self.shares.take(demand.queue, demand.hold)
+
+    def ends(self, demand: Demand) -> None:
+        """One of its leases ends."""
+        self._held[demand.key] -= 1
+        self._next_at.pop(demand.key, None)
+        if not self._held[demand.key]:
+            del self._held[demand.key]
+        if demand.group is None:
+            self.shares.give_back(demand.queue, demand.hold)
+
+    def in_order(self, demands: list[Demand]) -> list[Demand]:
+        """Those that wait, who is next first."""
+        held = self._held
+        shares = dict.fromkeys((d.queue for d in demands), 0.0)
+        if len(shares) > 1:
+            total = self._resources.total_units()
+            shares = {queue: self.shares.of(queue, total) for queue in shares}
+        return sorted(
+            demands,
+            key=lambda d: (-d.priority, shares[d.queue], held.get(d.key, 0), d.order),
+        )
+
+    def victim(
+        self, demand: Demand, leases: Iterable[Lease], now: float
+    ) -> tuple[Lease | None, float]:
+        """The lease that is to come back for this demand, if any has to; and when another may have
+        to that began only now."""
+        held = self._held.get(demand.key, 0)
+        best: tuple[tuple[int, int, int], Lease] | None = None
+        ripe_at = math.inf
+        for lease in leases:
+            victim = lease.demand
+            if lease.is_due or victim.actor or victim.key == demand.key or not lease.is_granted:
+                continue
+            if lease.is_blocked:
+                continue
+            if now < lease.since + MIN_HOLD_S:
+                ripe_at = min(ripe_at, lease.since + MIN_HOLD_S)
+                continue
+            share = self._held.get(victim.key, 0)
+            is_long = now - lease.since > LONGEST_HOLD_S
+            fairer = share > held + 1 or held == 0 or is_long
+            if victim.priority > demand.priority:
+                continue
+            if victim.queue != demand.queue:
+                total = self._resources.total_units()
+                gives = (victim.queue, victim.hold)
+                fairer = self.shares.may_take(demand.queue, demand.hold, *gives, total)
+            if victim.priority == demand.priority and not fairer:
+                continue
+            rank = (victim.priority, -share, -lease.number)
+            if best is None or rank < best[0]:
+                best = (rank, lease)
+        return None if best is None else best[1], ripe_at

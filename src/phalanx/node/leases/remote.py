@@ -1,0 +1,194 @@
+"""Leases that this node's owners have of other nodes.
+
+An owner speaks only with its own node. What its node cannot serve it asks of another on the
+owner's behalf. Grants come back the same way, and the owner then sends its tasks straight to the
+other node's workers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from phalanx.model.ids import node_prefix
+from phalanx.node.events import NodeEvents
+from phalanx.node.known_jobs import KnownJobs
+from phalanx.node.leases.demands import Demands
+from phalanx.node.leases.model import Demand
+from phalanx.node.no_other_nodes import Spills
+from phalanx.node.node_links import NodeLinks
+from phalanx.node.peers import Peers
+from phalanx.node.spillback_planner import PlanRequests
+from phalanx.protocol.cluster_messages import EnvironmentKnown
+from phalanx.protocol.node_messages import (
+    OVER,
+    Granted,
+    KillWorker,
+    LeaseDue,
+    LeaseReturned,
+    LeaseWanted,
+    LogLine,
+    Refused,
+    WorkerDied,
+)
+from phalanx.scheduler.devices.sets import EMPTY
+
+
+class LeaseInquiries:
+    """Asks other nodes for workers, as spilling has planned."""
+
+    def __init__(self, links: NodeLinks, jobs: KnownJobs, events: NodeEvents) -> None:
+        self._links = links
+        self._jobs = jobs
+        self._events = events
+        self._described: dict[bytes, set[bytes]] = {}
+        """Jobs and environments that each node knows from this one."""
+
+    def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
+        """Tell a node how many workers a demand would use there, `seen` of which it gave."""
+        prefix = node_prefix(node_id)
+        self._events.asked(demand, prefix, count)
+        self._describe(prefix, demand)
+        strategy: dict[str, Any] = {}
+        if demand.group is not None:
+            strategy = {"group": demand.group[0].hex(), "bundle": demand.group[1]}
+        wanted = LeaseWanted(
+            demand.scheduling_class,
+            demand.place.to_mapping(),
+            count,
+            demand.environment,
+            strategy,
+            demand.priority,
+            demand.queue,
+            seen,
+            demand.retriable,
+        )
+        self._links.send_to(prefix, demand.owner, wanted)
+
+    def _describe(self, prefix: bytes, demand: Demand) -> None:
+        """What the other node needs to know before it starts workers for a demand."""
+        described = self._described.setdefault(prefix, set())
+        job = self._jobs.get(demand.job)
+        if job is not None and demand.job not in described:
+            described.add(demand.job)
+            self._links.send(prefix, job)
+        key = demand.environment
+        if key and key not in described:
+            described.add(key)
+            self._links.send(prefix, EnvironmentKnown(key, self._jobs.environment(key)))
+
+    def withdraw(
+        self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
+    ) -> None:
+        """Tell a node that a demand is met or gone; `is_over`: and its class with it."""
+        prefix = node_prefix(node_id)
+        if self._links.is_asked(prefix):
+            count = OVER if is_over else 0
+            self._links.send_to(prefix, owner, LeaseWanted(scheduling_class, {}, count))
+
+    def node_cut(self, prefix: bytes) -> None:
+        """The connection to a node has ended, and with it all that it knew from this one."""
+        self._described.pop(prefix, None)
+
+
+class BorrowedLeases:
+    """What was granted by other nodes. Owners know these leases by negative numbers."""
+
+    def __init__(
+        self,
+        links: NodeLinks,
+        peers: Peers,
+        waiting: Demands,
+        spilling: Spills,
+        plans: PlanRequests,
+    ) -> None:
+        self._links = links
+        self._peers = peers
+        self._waiting = waiting
+        self._spilling = spilling
+        self._plans = plans
+        self._numbers = itertools.count(1)
+        self._borrowed: dict[int, tuple[bytes, Granted, bytes]] = {}
+        """(node, as it was granted, owner) of each lease, by the number that the owner knows."""
+        self._number_of: dict[tuple[bytes, int], int] = {}
+
+    # ---- what this node's owners say ---------------------------------------------------------
+
+    def returned(self, owner: bytes, message: LeaseReturned) -> None:
+        """An owner gives a borrowed lease back."""
+        entry = self._borrowed.get(message.lease)
+        if entry is not None:
+            self._forget(message.lease)
+            self._links.send_to(entry[0], owner, LeaseReturned(entry[1].lease, message.reusable))
+
+    def kill(self, owner: bytes, message: KillWorker) -> None:
+        """An owner ends a borrowed worker."""
+        entry = self._borrowed.get(message.lease)
+        if entry is not None and entry[2] == owner:
+            self._links.send_to(entry[0], owner, KillWorker(entry[1].lease))
+
+    def owner_gone(self, owner: bytes) -> None:
+        """A process of this node has ended; the other nodes hear of that and end its workers."""
+        for number, (_, _, who) in list(self._borrowed.items()):
+            if who == owner:
+                self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        prefix, granted, _ = self._borrowed.pop(number)
+        del self._number_of[prefix, granted.lease]
+        self._spilling.given_back(self._links.node_id(prefix))
+
+    # ---- what other nodes say ----------------------------------------------------------------
+
+    def on_message(self, prefix: bytes, owner: bytes, message: Any) -> None:
+        """A node says something to a process of this one."""
+        match message:
+            case Granted():
+                self._granted(prefix, owner, message)
+            case LeaseDue():
+                due = self._number_of.get((prefix, message.lease))
+                if due is not None:
+                    self._peers.post(owner, LeaseDue(due))
+            case Refused():
+                self._plans.request()
+            case WorkerDied():
+                for number, (node, granted, _) in list(self._borrowed.items()):
+                    if node == prefix and granted.worker == message.worker:
+                        self._forget(number)
+                self._peers.post(owner, message)
+            case LogLine():
+                self._peers.post(owner, message)
+
+    def _granted(self, prefix: bytes, owner: bytes, message: Granted) -> None:
+        peer = self._peers.get(owner)
+        if peer is None or not self._waiting.is_known(owner, message.scheduling_class):
+            # It was on its way when the class was over, or its owner ended.
+            self._links.send_to(prefix, owner, LeaseReturned(message.lease))
+            over = LeaseWanted(message.scheduling_class, {}, OVER)
+            self._links.send_to(prefix, owner, over)
+            return
+        number = -next(self._numbers)
+        self._borrowed[number] = (prefix, message, owner)
+        self._number_of[prefix, message.lease] = number
+        demand = self._waiting.of(owner, message.scheduling_class)
+        hold = EMPTY if demand is None or demand.group is not None else demand.hold
+        self._spilling.granted(self._links.node_id(prefix), owner, message.scheduling_class, hold)
+        self._waiting.granted_elsewhere(owner, message.scheduling_class)
+        peer.post(
+            Granted(
+                message.scheduling_class,
+                number,
+                message.worker,
+                message.resources,
+                message.devices,
+                message.gang,
+            )
+        )
+
+    def node_cut(self, prefix: bytes, reason: str) -> None:
+        """The connection to a node has ended: what was borrowed there is void."""
+        for number, (node, granted, owner) in list(self._borrowed.items()):
+            if node == prefix:
+                self._forget(number)
+                died = WorkerDied(granted.worker, f"its node died: {reason}", "node")
+                self._peers.post(owner, died)

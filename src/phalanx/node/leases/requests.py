@@ -1,0 +1,198 @@
+"""What owners ask of leases, and the news of those that they ask for and hold.
+
+An owner speaks with its own node only. Leases with a negative number are of other nodes; see
+`borrowed_leases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.node.actors import GroupLookup
+from phalanx.node.dispatch import PeerMessageTable
+from phalanx.node.events import NodeEvents
+from phalanx.node.known_jobs import KnownJobs
+from phalanx.node.leases.machine import LeaseMachine
+from phalanx.node.leases.model import Asker, Demand, Lease
+from phalanx.node.no_other_nodes import Spills
+from phalanx.node.node_links import NodeLinks
+from phalanx.node.peers import Peer, Peers
+from phalanx.node.spillback_planner import PlanRequests
+from phalanx.protocol.node_messages import (
+    Blocked,
+    Granted,
+    KillWorker,
+    LeaseDue,
+    LeaseReturned,
+    LeaseWanted,
+    Refused,
+    Unblocked,
+)
+from phalanx.scheduler.devices.sets import ResourceSet
+from phalanx.scheduler.placement.strategies import check_strategy
+
+
+class Borrowed(Protocol):
+    """Leases of other nodes that this node's owners hold."""
+
+    def returned(self, owner: bytes, message: LeaseReturned) -> None:
+        """An owner gives one back."""
+        ...
+
+    def kill(self, owner: bytes, message: KillWorker) -> None:
+        """An owner ends the worker of one."""
+        ...
+
+
+class OwnerLeases:
+    """Leases of this node that owners hold, here and on other nodes. It is their demands' asker."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        leases: LeaseMachine,
+        borrowed: Borrowed,
+        peers: Peers,
+        jobs: KnownJobs,
+        events: NodeEvents,
+        kill_worker: Callable[[bytes], None],
+    ) -> None:
+        self._clock = clock
+        self._leases = leases
+        self._borrowed = borrowed
+        self._peers = peers
+        self._jobs = jobs
+        self._events = events
+        self._kill_worker = kill_worker
+
+    def handle_in(self, table: PeerMessageTable) -> None:
+        """Take what drivers and workers say about leases that they hold."""
+        table.on(LeaseReturned, self._returned)
+        table.on(KillWorker, self._kill)
+        table.on(Blocked, self._blocked)
+        table.on(Unblocked, self._unblocked)
+
+    def handle_from_afar_in(self, table: PeerMessageTable) -> None:
+        """Take what processes of other nodes may say."""
+        table.on(LeaseReturned, self._returned)
+        table.on(KillWorker, self._kill)
+
+    def _returned(self, peer: Peer, message: LeaseReturned) -> None:
+        if message.lease < 0:
+            self._borrowed.returned(peer.peer, message)
+        else:
+            self._leases.returned(message.lease, message.reusable, self._clock())
+
+    def _kill(self, peer: Peer, message: KillWorker) -> None:
+        if message.lease < 0:
+            self._borrowed.kill(peer.peer, message)
+            return
+        lease = self._leases.leases.get(message.lease)
+        if lease is not None and lease.demand.owner == peer.peer:
+            lease.worker.is_leaving = True  # it may come back first: it serves nobody else
+            self._kill_worker(lease.worker.worker_id)
+
+    def _blocked(self, peer: Peer, message: Blocked) -> None:
+        self._leases.blocked(peer.peer, self._clock())
+
+    def _unblocked(self, peer: Peer, message: Unblocked) -> None:
+        self._leases.unblocked(peer.peer)
+
+    # ---- as the asker of the owners' demands -------------------------------------------------
+
+    def granted(self, lease: Lease) -> None:
+        """See Asker. A lease whose owner has gone comes back at once."""
+        worker = lease.worker.worker_id
+        connection = self._peers.get(worker)
+        if connection is not None:
+            self._jobs.set_up(connection, lease.demand.job)
+        owner = self._peers.get(lease.demand.owner)
+        if owner is None:
+            self._leases.returned(lease.number, True, self._clock())
+            return
+        self._events.granted(lease)
+        owner.post(
+            Granted(
+                lease.demand.scheduling_class,
+                lease.number,
+                worker,
+                lease.resources,
+                lease.devices,
+                lease.gang,
+            )
+        )
+
+    def due(self, lease: Lease) -> None:
+        """See Asker."""
+        self._peers.post(lease.demand.owner, LeaseDue(lease.number))
+
+    def refused(self, demand: Demand, reason: str, code: str) -> None:
+        """See Asker."""
+        refusal = Refused(demand.scheduling_class, reason, bool(code), code)
+        self._peers.post(demand.owner, refusal)
+
+
+class LeaseRequests:
+    """Owners' requests for workers become demands."""
+
+    def __init__(
+        self,
+        prefix: bytes,
+        clock: Callable[[], float],
+        leases: LeaseMachine,
+        asker: Asker,
+        groups: GroupLookup,
+        plans: PlanRequests,
+        spilling: Spills,
+        links: NodeLinks,
+        events: NodeEvents,
+    ) -> None:
+        self._prefix = prefix
+        self._clock = clock
+        self._leases = leases
+        self._asker = asker
+        self._groups = groups
+        self._plans = plans
+        self._spilling = spilling
+        self._links = links
+        self._events = events
+
+    def wanted(self, peer: Peer, message: LeaseWanted) -> None:
+        """A process would use so many workers of a class. It may be of another node."""
+        owner = peer.peer
+        strategy = message.strategy
+        if strategy:
+            check_strategy(strategy)
+        if "near" in strategy:
+            strategy = {**strategy, "near": self._links.node_id(bytes.fromhex(strategy["near"]))}
+        group = strategy.get("group")
+        place = None if group is None else (bytes.fromhex(group), strategy.get("bundle", -1))
+        resources = ResourceSet.from_mapping(message.resources)
+        is_mine = owner[:PREFIX_BYTES] == self._prefix
+        if place is not None and message.count > 0:
+            self._groups.look_up(place[0])
+        if is_mine:  # other nodes plan for their own processes
+            self._plans.request()
+        demand = self._leases.want(
+            self._clock(),
+            owner=owner,
+            scheduling_class=message.scheduling_class,
+            place=resources,
+            hold=resources,
+            count=message.count,
+            job=owner[12:],
+            environment=message.environment,
+            priority=message.priority,
+            queue=message.queue,
+            group=place,
+            strategy=strategy,
+            seen=message.seen,
+            retriable=message.retriable,
+            is_own=is_mine,
+            here=0 if is_mine and place is None and self._spilling.must_plan(strategy) else -1,
+            asker=self._asker,
+        )
+        if demand is not None and is_mine and not self._spilling.is_alone:
+            self._events.queued(demand)

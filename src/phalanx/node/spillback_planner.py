@@ -1,0 +1,126 @@
+"""When it is looked anew at what waits here, and at what of it other nodes are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.errors import PhalanxError
+from phalanx.model.ids import PREFIX_BYTES
+from phalanx.node.head_link import HeadLink, ask
+from phalanx.node.leases.machine import LeaseMachine
+from phalanx.node.no_other_nodes import Spills
+from phalanx.protocol.cluster_messages import View, ViewRow
+from phalanx.protocol.requests.cluster import GetViewChanges, ViewChanges
+
+VIEW_AT_MOST_EVERY_S = 0.1
+VIEW_OLD_AFTER_S = 0.5
+"""Nothing is planned on an older view while the head can be asked."""
+
+
+class PlanRequests:
+    """Whether somebody wants it to be planned anew at the end of this round."""
+
+    def __init__(self) -> None:
+        self._is_wanted = False
+
+    def request(self) -> None:
+        """Something has changed that a plan depends on."""
+        self._is_wanted = True
+
+    def take(self) -> bool:
+        """Whether there was a request since this was asked last."""
+        is_wanted, self._is_wanted = self._is_wanted, False
+        return is_wanted
+
+
+class ViewRefresh:
+    """Keeps fresh what this node knows of the others, while it needs that."""
+
+    def __init__(self, node: bytes, control: HeadLink, changed: Callable[[View], None]) -> None:
+        """`node`: the id of the node's own process. `changed`: takes the rows that are new."""
+        self._node = node
+        self._control = control
+        self._changed = changed
+        self._version = 0
+        """Of the view, as the head counts."""
+        self._asked_at = float("-inf")
+        self._is_asked = False
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing is heard of other nodes, as the head cannot be reached."""
+        return not self._control.is_connected
+
+    def tick(self, now: float, is_waiting: bool) -> None:
+        """Time has passed; `is_waiting`: something waits on this node that others might take."""
+        if is_waiting and not self.is_blind and now - self._asked_at >= VIEW_AT_MOST_EVERY_S:
+            self._ask(now)
+
+    def is_awaited(self, now: float) -> bool:
+        """Whether what is known is old, and news of it are on their way."""
+        if not self.is_blind and now - self._asked_at >= VIEW_OLD_AFTER_S:
+            self._ask(now)
+        return self._is_asked
+
+    def head_lost(self) -> None:
+        """No answer is on its way any more. What was asked is asked again of the next head."""
+        self._is_asked = False
+
+    def _ask(self, now: float) -> None:
+        if self._is_asked:
+            return
+        self._is_asked, self._asked_at = True, now
+
+        def answered(answer: Callable[[], ViewChanges]) -> None:
+            self._is_asked = False
+            try:
+                changes = answer()
+            except PhalanxError:
+                return
+            self._version = changes.version
+            # The answer may have waited at the head: what it sent meanwhile of this node is newer.
+            # Of others the next answer says it again, as that is of a later version.
+            own = self._node[:PREFIX_BYTES]
+            self._changed(View([row for row in changes.rows if row.prefix != own]))
+
+        ask(self._control, self._node, GetViewChanges(self._version), answered)
+
+
+class SpillbackPlanner:
+    """Plans at most once a round."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        leases: LeaseMachine,
+        spilling: Spills,
+        view: ViewRefresh,
+        requests: PlanRequests,
+        own_row: Callable[[], ViewRow],
+    ) -> None:
+        self._clock = clock
+        self._leases = leases
+        self._spilling = spilling
+        self._view = view
+        self._requests = requests
+        self._own_row = own_row
+
+    def tick(self, now: float) -> None:
+        """Time has passed: what waits is looked at again."""
+        self._view.tick(now, bool(self._leases.waiting))
+        if not self._spilling.is_alone and self._leases.waiting:
+            self._requests.request()
+
+    def round(self) -> bool:
+        """All messages that had come are handled. Whether it was planned anew."""
+        if not self._requests.take():
+            return False
+        now = self._clock()
+        if self._spilling.is_alone:
+            for demand in self._leases.waiting.all():
+                demand.here = -1
+        elif not self._view.is_awaited(now):  # the view that comes has it planned again
+            self._spilling.put(self._own_row())
+            self._spilling.plan(self._leases.waiting.all(), now, self._view.is_blind)
+        self._leases.dispatch(now)
+        return True

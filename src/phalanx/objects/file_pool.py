@@ -1,0 +1,64 @@
+"""Files of copies that are of no use any more, kept for the next: their pages are there already.
+
+A fresh page of shared memory costs several times what receiving its bytes does. Bounded, and the
+first to go when memory is needed for anything else. Pure.
+"""
+
+from __future__ import annotations
+
+MIN_BYTES = 1 << 20
+"""Of a smaller file, its pages cost less than looking after it."""
+MAX_FILES = 32
+MAX_BYTES = 1 << 30
+_SLACK_BYTES = 64 << 10
+
+
+class FilePool:
+    """Files by name, the oldest first."""
+
+    def __init__(self, capacity_bytes: int) -> None:
+        """`capacity_bytes`: of the whole store; an eighth of it may be spare."""
+        self._most_bytes = min(MAX_BYTES, capacity_bytes // 8)
+        self._sizes: dict[str, int] = {}
+        self.total_bytes = 0
+
+    def put(self, name: str, size: int) -> list[str]:
+        """Keep a file. What must go for it; itself, when it is too large or too small."""
+        self._remove(name)  # an earlier copy of the same object: this one takes its place
+        if not MIN_BYTES <= size <= self._most_bytes:
+            return [name]
+        gone = []
+        while len(self._sizes) >= MAX_FILES or self.total_bytes + size > self._most_bytes:
+            oldest = next(iter(self._sizes))
+            self._remove(oldest)
+            gone.append(oldest)
+        self._sizes[name] = size
+        self.total_bytes += size
+        return gone
+
+    def take(self, size: int) -> str:
+        """The smallest file in which so many bytes find room without wasting half of it; or ""."""
+        fits = [
+            (held, name)
+            for name, held in self._sizes.items()
+            if size <= held <= max(2 * size, size + _SLACK_BYTES)
+        ]
+        if not fits:
+            return ""
+        name = min(fits)[1]
+        self._remove(name)
+        return name
+
+    def free(self, needed_bytes: int) -> list[str]:
+        """Files that go because memory is needed, oldest first."""
+        gone, freed = [], 0
+        for name, held in list(self._sizes.items()):
+            if freed >= needed_bytes:
+                break
+            self._remove(name)
+            gone.append(name)
+            freed += held
+        return gone
+
+    def _remove(self, name: str) -> None:
+        self.total_bytes -= self._sizes.pop(name, 0)

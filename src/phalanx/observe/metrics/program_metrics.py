@@ -1,0 +1,147 @@
+"""The metrics that programs make themselves, in bounded memory: of one process, or of a node's.
+
+What a name means is said by who used it first. Counters and histograms of processes add up; a gauge
+is as it was set last by anybody, and goes with the process that set it.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from phalanx.observe.metrics.definitions import (
+    COUNTER,
+    GAUGE,
+    HISTOGRAM,
+    MOST_SETS,
+    Definition,
+    Numbers,
+    Sample,
+    fits,
+)
+from phalanx.observe.metrics.meter import Family, merge
+
+MOST_METRICS = 200
+"""So many a node knows; others are passed over."""
+MOST_TAGS = 20
+MOST_BOUNDS = 100
+MOST_CHARS = 256
+"""Of a name, a tag and its value."""
+OURS = "phalanx_"
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_TAG = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_TAKEN = frozenset({"le", "quantile"})
+"""Labels that mean something to Prometheus."""
+
+
+def check_definition(name: str, definition: Definition) -> None:
+    """Raises ValueError with what is wrong, what is allowed, and what was given."""
+    if len(name) > MOST_CHARS or not _NAME.fullmatch(name):
+        raise ValueError(
+            f"metric name {name[:MOST_CHARS]!r}: at most {MOST_CHARS} letters, digits, _ and :, "
+            "and no digit first"
+        )
+    if name.startswith(OURS):
+        raise ValueError(f"metric name {name!r}: names with {OURS} are those of the cluster itself")
+    if definition.kind not in (COUNTER, GAUGE, HISTOGRAM):
+        raise ValueError(f"metric {name}: {definition.kind!r} is no kind of metric")
+    tags = definition.labels
+    if len(tags) > MOST_TAGS or len(set(tags)) < len(tags):
+        raise ValueError(f"metric {name}: at most {MOST_TAGS} tags, each once, not {len(tags)}")
+    for tag in tags:
+        is_name = len(tag) <= MOST_CHARS and _TAG.fullmatch(tag) is not None
+        if not is_name or tag.startswith("__") or tag in _TAKEN:
+            raise ValueError(
+                f"metric {name}: tag {tag[:MOST_CHARS]!r}: letters, digits and _, no digit and "
+                f"no __ first, and none of {', '.join(sorted(_TAKEN))}"
+            )
+    bounds = definition.bounds
+    is_rising = all(a < b for a, b in pairwise(bounds))
+    if len(bounds) > MOST_BOUNDS or not is_rising:
+        raise ValueError(f"metric {name}: at most {MOST_BOUNDS} boundaries, each above the last")
+
+
+class RecordedMetrics:
+    """Metrics by name."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, Family] = {}
+        self._set_by: dict[tuple[str, tuple[str, ...]], bytes] = {}
+        """Which process has set a gauge last."""
+
+    def family(self, name: str, definition: Definition) -> Family:
+        """The metric of this name. Raises ValueError for one that is something else already, for
+        one too many, and for what is none (`check_definition`)."""
+        known = self._families.get(name)
+        if known is None:
+            check_definition(name, definition)
+            if len(self._families) >= MOST_METRICS:
+                raise ValueError(f"metric {name}: there are {MOST_METRICS} already")
+            known = self._families[name] = Family(definition)
+        elif not _is_same(known.definition, definition):
+            raise ValueError(
+                f"metric {name} is a {_described(known.definition)} already, and cannot be a "
+                f"{_described(definition)}: take another name"
+            )
+        return known
+
+    def take_in(self, numbers: Numbers, process: bytes) -> str:
+        """A process says what it has counted since, and set. Why that is passed over; empty: it is
+        not."""
+        assert numbers.definition is not None
+        definition = _bounded(numbers.definition)
+        try:
+            family = self.family(numbers.name, definition)
+        except ValueError as error:
+            return str(error)
+        for sample in numbers.samples:
+            if not fits(definition, sample) or any(len(x) > MOST_CHARS for x in sample.labels):
+                continue
+            if definition.kind == GAUGE:
+                self._set(numbers.name, family, sample, process)
+            else:
+                merge(family, sample)
+        return ""
+
+    def _set(self, name: str, family: Family, sample: Sample, process: bytes) -> None:
+        if len(family.samples) >= MOST_SETS and sample.labels not in family.samples:
+            return  # which of those beyond the bound was set last says nothing
+        merge(family, sample)
+        self._set_by[name, sample.labels] = process
+
+    def process_gone(self, process: bytes) -> None:
+        """A process has ended: what it was the last to set goes."""
+        for name, labels in [key for key, by in self._set_by.items() if by == process]:
+            del self._set_by[name, labels]
+            del self._families[name].samples[labels]
+
+    def numbers(self) -> list[Numbers]:
+        """All that was counted."""
+        return [
+            Numbers(name, list(family.samples.values()), family.definition)
+            for name, family in self._families.items()
+            if family.samples
+        ]
+
+    def drain(self) -> list[Numbers]:
+        """What was counted since the last call, and gauges that were set; names stay known."""
+        found = self.numbers()
+        for family in self._families.values():
+            if family.samples:
+                family.samples = {}
+        return found
+
+
+def _bounded(definition: Definition) -> Definition:
+    return Definition(
+        definition.kind, definition.help[:1_000], definition.labels, definition.bounds
+    )
+
+
+def _is_same(one: Definition, other: Definition) -> bool:
+    return (one.kind, one.labels, one.bounds) == (other.kind, other.labels, other.bounds)
+
+
+def _described(one: Definition) -> str:
+    bounds = f" and boundaries {list(one.bounds)}" if one.bounds else ""
+    return f"{one.kind} with the tags {list(one.labels)}{bounds}"

@@ -1,0 +1,171 @@
+"""Lines of a timetable beside those of nodes: what is reserved of nodes, and counts of licences.
+
+What a reservation keeps of a node is taken from that node while the reservation lasts, and stands
+on a line of its own then, where only guests of the reservation look for room. A licence is a line
+with as many slots as there are of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from phalanx.scheduler.cycle.amounts import PODS, Counts, Flags, Vector
+from phalanx.scheduler.cycle.calendar import Calendar, Kept
+from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.rows import Indexes
+from phalanx.scheduler.cycle.specs import LicenseSpec
+from phalanx.scheduler.forecast.grid import Grid
+
+EXACT = 512
+"""So many beginnings and ends of reservations are times of the grid, the first ones. Others are
+rounded so that a reservation lasts longer."""
+NO_NODE = -1
+
+
+def boundaries(calendar: Calendar) -> list[float]:
+    """When reservations begin and end, the first of these times."""
+    windows = (window for kept in calendar.kept.values() for window in kept.windows)
+    times = {time for window in windows for time in window if not math.isinf(time)}
+    return sorted(times)[:EXACT]
+
+
+class ReservationTimeline:
+    """Nodes first, then what is reserved of them, then licences."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        calendar: Calendar,
+        licenses: Sequence[LicenseSpec],
+        grid: Grid,
+    ) -> None:
+        self._cluster = cluster
+        self._calendar = calendar
+        self._grid = grid
+        self._totals = {one.name: one.total for one in licenses}
+        count = len(cluster.nodes)
+        self.names: list[str] = list(cluster.node_names)
+        self.node_of: list[int] = list(range(count))
+        """The node that each line is of; NO_NODE for licences."""
+        self._of_guests: dict[tuple[str, int], int] = {}
+        for name, kept in calendar.kept.items():
+            for node in () if kept.spec.maintenance else np.flatnonzero(kept.nodes).tolist():
+                self._of_guests[name, node] = len(self.names)
+                self._add(f"{cluster.node_names[node]} in {name}", node)
+        self._of_licenses: dict[str, int] = {}
+        for name in self._totals:
+            self._of_licenses[name] = len(self.names)
+            self._add(f"licences of {name}", NO_NODE)
+        self.index: Mapping[str, int] = {name: at for at, name in enumerate(self.names)}
+        self._until: dict[str, Indexes] = {}
+
+    def _add(self, name: str, node: int) -> None:
+        self.names.append(name)
+        self.node_of.append(node)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def extra(self) -> int:
+        """How many there are beside those of nodes."""
+        return len(self) - len(self._cluster.nodes)
+
+    def order(self, of_nodes: Indexes) -> Indexes:
+        """The order in which lines are filled."""
+        return np.concatenate((of_nodes, np.arange(len(of_nodes), len(self))))
+
+    def within(self) -> list[tuple[int, int]]:
+        """(line, node) of all that is reserved."""
+        return [(line, node) for (_, node), line in self._of_guests.items()]
+
+    def changes(self) -> Iterator[tuple[int, int, Vector]]:
+        """(time of the grid, line, amounts) that become free then, as nothing runs."""
+        grid = self._grid
+        for name, kept in self._calendar.kept.items():
+            for window in kept.windows:
+                begin, end = self._rows(window.begin_s, window.end_s)
+                if not end:
+                    continue
+                for node in np.flatnonzero(kept.nodes).tolist():
+                    claim = kept.claim[node].astype(np.float64)
+                    guests = self._of_guests.get((name, node))
+                    for at, sign in ((begin, 1.0), (end, -1.0)):
+                        if at < len(grid):
+                            yield at, node, claim * -sign
+                            if guests is not None:
+                                yield at, guests, claim * sign
+        for name, line in self._of_licenses.items():
+            yield 0, line, self.slots(self._totals[name])
+
+    def _rows(self, begin_s: float, end_s: float) -> tuple[int, int]:
+        grid = self._grid
+        if end_s <= grid.now:
+            return 0, 0
+        return grid.rounded_down(begin_s), grid.rounded_up(end_s)
+
+    def slots(self, count: int) -> Vector:
+        """So many of a licence."""
+        amounts: Vector = np.zeros(len(self._cluster.dims))
+        amounts[PODS] = count
+        return amounts
+
+    # ---- who may be where --------------------------------------------------------------------
+
+    def of_guest(self, kept: Kept | None, node: int) -> int | None:
+        """The line that a task counts on that runs in a reservation, on this node; None for one
+        that is a stranger there."""
+        if kept is None or kept.window_at(self._grid.now) is None:
+            return None
+        return self._of_guests.get((kept.spec.name, node))
+
+    def of_license(self, name: str) -> int | None:
+        """The line of a licence; None for one that there is not."""
+        return self._of_licenses.get(name)
+
+    def ended_by(self, kept: Kept, at: int) -> int:
+        """The time of the grid at which a guest has ended that runs now, at `at` at the latest."""
+        window = kept.window_at(self._grid.now)
+        return at if window is None else min(at, self._grid.rounded_up(window.end_s))
+
+    def until(self, kept: Kept) -> Indexes:
+        """For each time of the grid: when guests are ended that begin then; the same time where
+        it is not kept."""
+        name = kept.spec.name
+        if name not in self._until:
+            rows = len(self._grid)
+            ends = np.arange(rows)
+            for window in kept.windows:
+                begin, end = self._rows(window.begin_s, window.end_s)
+                ends[begin:end] = end
+            self._until[name] = ends
+        return self._until[name]
+
+    def for_strangers(self, nodes: Flags) -> Flags:
+        """The lines for who may run on these nodes."""
+        return np.concatenate((nodes, np.zeros(self.extra, dtype=np.bool_)))
+
+    def for_guests(self, nodes: Flags, kept: Kept) -> Flags:
+        """The same for guests of a reservation."""
+        lines: Flags = np.zeros(len(self), dtype=np.bool_)
+        for node in np.flatnonzero(nodes).tolist():
+            line = self._of_guests.get((kept.spec.name, node))
+            if line is not None:
+                lines[line] = True
+        return lines
+
+    def for_license(self, name: str) -> Flags:
+        """The line of a licence; none where there is no such licence."""
+        lines: Flags = np.zeros(len(self), dtype=np.bool_)
+        if name in self._of_licenses:
+            lines[self._of_licenses[name]] = True
+        return lines
+
+    def loads(self, nodes: Indexes, counts: Counts) -> Iterator[tuple[int, int]]:
+        """(node, tasks) of what stands on these lines; of licences nothing."""
+        for line, count in zip(nodes.tolist(), counts.tolist(), strict=True):
+            if self.node_of[line] != NO_NODE:
+                yield self.node_of[line], count
