@@ -94,6 +94,7 @@ check: setup ## style, types, import contracts, and nothing in src that only tes
 	@$(BIN)/ruff format --check src benchmarks research tests examples tools
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/import_circles.py
 	@$(BIN)/python tools/unused.py
 
 cover: setup ## the lines and branches of the deciding core that its tests leave out

@@ -42,9 +42,9 @@ def imports_by_name(source: str) -> Iterator[str]:
             continue
         if isinstance(given, ast.JoinedStr) and given.values:
             given = given.values[0]
-        if isinstance(given, ast.Constant) and isinstance(given.value, str):
-            if given.value.split(".")[0] in PACKAGES:
-                yield given.value.rstrip(".")
+        text = given.value if isinstance(given, ast.Constant) else None
+        if isinstance(text, str) and text.split(".")[0] in PACKAGES:
+            yield text.rstrip(".")
 
 
 def graph() -> dict[str, set[str]]:

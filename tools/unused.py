@@ -13,21 +13,35 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SRC = Path(__file__).resolve().parent.parent / "src"
+ROOT = Path(__file__).resolve().parent.parent
+SRC = ROOT / "src"
 PACKAGE = "phalanx"
+BESIDE = {"phalanx_benchmarks": ROOT / "benchmarks", "phalanx_research": ROOT / "research"}
+"""Packages that use the core: what they name of it is used."""
+DISTRIBUTIONS = [ROOT, *BESIDE.values()]
 
 PUBLIC = (
     "phalanx.actor",
+    *(
+        f"phalanx.adapters.{host}"
+        for host in (
+            *("cells", "dagster", "dask", "hydra", "jax", "jupyter", "lightning", "mpi"),
+            *("mpi_agent", "parsl", "prefect", "snakemake", "submitit", "tensorflow", "torchx"),
+        )
+    ),
+    "phalanx.adapters.ray.jobs",
+    "phalanx.adapters.ray.path",
+    "phalanx.adapters.slurm.commands.main",
     "phalanx.cli",
     "phalanx.cluster_utils",
     "phalanx.compat",
     "phalanx.exceptions",
-    "phalanx.adapters",
     "phalanx_research.traces.frames",
     "phalanx.runtime_context",
     "phalanx.runtime_env",
@@ -112,7 +126,7 @@ CALLED_BY_HOSTS = frozenset(
     | {"_make_submission_command", "_get_job_id_from_submission_command"}
     | {"_submit_dryrun", "_run_opts", "_cancel_existing"}
 )
-"""What submitit and TorchX call of the classes that `integrations` derives from theirs."""
+"""What submitit and TorchX call of the classes that adapters derive from theirs."""
 
 CALLED = CALLED_BY_PYTHON | CALLED_BY_RAYS_PROGRAMS | CALLED_BY_NOTEBOOKS | CALLED_BY_HOSTS
 
@@ -148,13 +162,15 @@ class Definition:
 class Program:
     """All modules, taken apart into definitions."""
 
-    def __init__(self, src: Path) -> None:
+    def __init__(self, *sources: tuple[Path, str]) -> None:
+        """`sources`: a folder, and the package in it."""
         self.modules: dict[str, Definition] = {}
         self.imports: dict[str, dict[str, set[tuple[str, str]]]] = {}
         """Module -> name in it -> (module it comes from, name there; empty for the module): of
         all functions together, some of which may mean different things by one name."""
         self.files: dict[str, str] = {}
-        for path in sorted(src.glob(f"{PACKAGE}/**/*.py")):
+        files = [(src, path) for src, name in sources for path in src.glob(f"{name}/**/*.py")]
+        for src, path in sorted(files):
             parts = path.relative_to(src).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -220,6 +236,13 @@ class Walk:
     def run(self) -> None:
         """Begin at the entry points, and go on while there is something new."""
         self._publish(PACKAGE)
+        for module, name in entry_points():
+            if not self._module(module):
+                continue
+            if not name:
+                self._publish(module)
+            else:
+                self._name(module, name)
         for found in self._program.all():
             if found.qualified.removeprefix(f"{PACKAGE}.") in RETURNED:
                 self._publish_methods(found)
@@ -315,6 +338,10 @@ class Walk:
                 elif text.isidentifier():
                     self._name(module, text)
                     self._dot(text)
+                elif text.count(":") == 1:  # module:name
+                    named, _, word = text.partition(":")
+                    if self._module(named):
+                        self._name(named, word)
 
     def _name(self, module: str, name: str) -> None:
         if (module, name) in self._named:
@@ -336,9 +363,20 @@ class Walk:
                     self._reach(one.members[name])
 
 
-def unused(src: Path = SRC) -> dict[str, str]:
+def entry_points() -> Iterator[tuple[str, str]]:
+    """(module, name in it) of all entry points and commands of our distributions."""
+    for distribution in DISTRIBUTIONS:
+        project = tomllib.loads((distribution / "pyproject.toml").read_text())["project"]
+        tables = [project.get("scripts", {}), *project.get("entry-points", {}).values()]
+        for table in tables:
+            for target in table.values():
+                module, _, name = target.partition(":")
+                yield module, name
+
+
+def unused(*sources: tuple[Path, str]) -> dict[str, str]:
     """Qualified name -> file and line of what nothing reaches, but not of what lies inside it."""
-    program = Program(src)
+    program = Program(*(sources or [(SRC, PACKAGE), *((at, name) for name, at in BESIDE.items())]))
     walk = Walk(program)
     walk.run()
     found: dict[str, str] = {}
@@ -352,13 +390,18 @@ def unused(src: Path = SRC) -> dict[str, str]:
     return found
 
 
-def unnamed(src: Path = SRC) -> dict[str, str]:
-    """The same for constants of modules: the word stands nowhere else in `src`. Of modules that
-    programs import, and of those that stand in for Ray's, they may be read from outside."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(src.rglob("*.py"))}
-    counts = Counter(word for text in texts.values() for word in re.findall(r"\w+", text))
+def unnamed(*folders: Path) -> dict[str, str]:
+    """The same for constants of modules: the word stands nowhere else in our packages. Constants of
+    modules that programs import, and of those that stand in for Ray's, may be read from outside."""
+    texts = {
+        path: (path.read_text(encoding="utf-8"), src)
+        for src in folders or (SRC, *BESIDE.values())
+        for path in sorted(src.rglob("*.py"))
+    }
+    entries = set(entry_points())
+    counts = Counter(word for text, _ in texts.values() for word in re.findall(r"\w+", text))
     found = {}
-    for path, text in texts.items():
+    for path, (text, src) in texts.items():
         module = ".".join(path.relative_to(src).with_suffix("").parts).removesuffix(".__init__")
         if any(f"{module}.".startswith(f"{one}.") for one in (*PUBLIC, IN_RAYS_NAMES)):
             continue
@@ -367,7 +410,8 @@ def unnamed(src: Path = SRC) -> dict[str, str]:
             targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
             for target in targets:
                 name = target.id if isinstance(target, ast.Name) else "__"
-                if counts[name] == 1 and not _is_dunder(name):
+                is_entry = (module, name) in entries
+                if counts[name] == 1 and not is_entry and not _is_dunder(name):
                     found[f"{module}.{name}"] = f"{path.relative_to(src.parent)}:{node.lineno}"
     return found
 

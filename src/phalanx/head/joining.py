@@ -13,11 +13,11 @@ from phalanx.head.draining import Draining
 from phalanx.head.drivers import Drivers
 from phalanx.head.event_gathering import EventGathering
 from phalanx.head.events.nodes import NodeRecorder
+from phalanx.head.events.unplaceable import Unplaceable
 from phalanx.head.gangs.interface import GangSchedulerInterface
 from phalanx.head.groups.table import GroupTable
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
-from phalanx.head.unplaceable import Unplaceable
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe import cluster_events
 from phalanx.protocol.cluster_messages import Expelled, Join, Joined, NodeReport, View, ViewRow

@@ -66,7 +66,7 @@ def test_what_is_found(tool: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "phalanx").mkdir()
     for name, text in PACKAGE.items():
         (tmp_path / "phalanx" / name).write_text(textwrap.dedent(text))
-    assert sorted(tool.unused(tmp_path)) == [
+    assert sorted(tool.unused((tmp_path, "phalanx"))) == [
         "phalanx.api.forgotten",
         "phalanx.late.later",
         "phalanx.named.unused",

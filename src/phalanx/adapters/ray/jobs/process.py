@@ -24,7 +24,6 @@ from phalanx.runtime.os import serving
 PORT = 8265
 """Ray's own."""
 _LOOK_EVERY_S = 1.0
-_ENDS_EVERY_S = 0.02
 _GONE_AFTER = 5
 """So many looks in a row without a head or node of the cluster here, and the server ends."""
 

@@ -29,7 +29,6 @@ FIELDS = (
     "reservationname", "reservation", "starttime", "endtime", "duration", "users", "nodes",
     "nodecnt", "tres", "flags",
 )  # fmt: skip
-THERE = "ReservationName, StartTime, EndTime, Duration, Users, Nodes, NodeCnt, TRES and Flags"
 _NO_END = ("infinite", "unlimited")
 
 
