@@ -68,7 +68,8 @@ class Place:
         numbers = iter(range(1 << 40))
         head = Mock()
         head.dial_head.return_value = self.head
-        outside = {name: Mock() for name in ("forks", "commands", "job_files", "logs", "transfers")}
+        names = ("forks", "fork_server", "commands", "job_files", "logs", "transfers")
+        outside = {name: Mock() for name in names}
         files = {name: Mock() for name in ("store_files", "spill_files")}
         files["store_files"].written_by.return_value = []
         files["store_files"].stat.return_value = (0.0, 10)

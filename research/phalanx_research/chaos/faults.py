@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from phalanx.observe.device_health import REBOOT, RECOVERY
+from phalanx.protocol.cluster_messages import REPORT_EVERY_S
 from phalanx_research.chaos.cluster import Cluster
 from phalanx_research.chaos.history import History
 from phalanx_research.chaos.hosts import Host
@@ -37,6 +38,7 @@ class Faults:
         self._history = history
         self._cluster = cluster
         self._rng = kernel.rng("faults")
+        self._order = kernel.rng("order of what was frozen")
         apart = MESSAGE_FAULTS | {"clock", "device"}
         self._kinds = [kind for kind in options.faults if kind not in apart]
         self.counts: dict[str, int] = {}
@@ -56,6 +58,7 @@ class Faults:
             "full": self._full,
             "torn": self._torn,
             "dials": self._dials,
+            "pause": self._pause,
         }
         if self._kinds:
             self._plan_next()
@@ -184,7 +187,31 @@ class Faults:
         if host is not None:
             seconds = self._rng.choice((0.2, 2.0, 10.0))
             self._tell(host, f"stands still for {seconds:g} s")
-            host.freeze(seconds)
+            host.freeze(seconds, ticks_first=self._order.random() < 0.5)
+
+    def _pause(self) -> None:
+        """A process is stopped and goes on: the head, a driver or a worker for long, a node's for
+        less than it may be silent."""
+        seconds = self._rng.choice((0.5, 3.0, 10.0))
+        kind = self._rng.choice(("head", "node", "driver", "worker"))
+        if kind == "head":
+            self._tell(self._cluster.head_host, f"its process is stopped for {seconds:g} s")
+            self._cluster.head_host.freeze(seconds, ticks_first=True)
+            return
+        nodes = self._cluster.living_nodes()
+        if not nodes:
+            return
+        node = self._rng.choice(nodes)
+        found: Sequence[object] = (node,)
+        if kind == "node":
+            seconds = min(seconds, (self._options.limits.silence_s - REPORT_EVERY_S) / 2)
+        elif kind == "driver":
+            found = [driver for driver in node.drivers if driver.is_alive]
+        else:
+            found = list(node.processes.workers.values())
+        if found:
+            self._tell(node.host, f"a {kind} is stopped for {seconds:g} s")
+            node.host.stop(self._rng.choice(found), seconds)
 
     def _slow(self) -> None:
         """A machine does everything more slowly for a while."""

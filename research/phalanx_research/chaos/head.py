@@ -14,6 +14,7 @@ from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, CREATED, DEAD
+from phalanx.model.own_time import OwnTime
 from phalanx.protocol.bundle_messages import (
     CommitBundles,
     GiveBackBundles,
@@ -48,7 +49,7 @@ class HostClock:
     """The clocks of the head's machine, which may go ahead or astray."""
 
     def __init__(self, host: Host) -> None:
-        self.now, self.wall = host.clock, host.wall
+        self.now, self.wall = OwnTime(host.clock), host.wall
 
 
 class SimHead:
@@ -82,6 +83,7 @@ class SimHead:
         """When each of them connected."""
         self._woken_at = 0.0
         self._ticks = 0
+        self._clock = HostClock(host)
         storage = Storage([MemoryShard(disk)], marks=[mark])
         stored = read_state(storage)
         self._journal = SimJournal(storage, disk, host, self._rng, self._write_s, self._round)
@@ -89,7 +91,7 @@ class SimHead:
         self.control = Head(
             Outbox(self._send, state_store),
             state_store,
-            HostClock(host),
+            self._clock,
             self._rng,
             NoAnswers(),
             stored=stored,
@@ -146,16 +148,16 @@ class SimHead:
         self._round()
 
     def _tick(self) -> None:
-        self.control.on_tick(self._host.clock())
+        self.control.on_tick(self._clock.now())
         self._round()
         self._ticks += 1
         if self.control.gangs_if_used is not None and not self._ticks % CHECK_EVERY:
             check_cache(self.control.gangs_if_used)
 
     def _round(self) -> None:
-        wake_at = self.control.on_round(self._host.clock())
+        wake_at = self.control.on_round(self._clock.now())
         if wake_at < float("inf"):
-            self._wake_in(max(wake_at - self._host.clock(), MIN_ROUND_S))
+            self._wake_in(max(wake_at - self._clock.now(), MIN_ROUND_S))
         self.control.state_store.flush()
         self._look()
 

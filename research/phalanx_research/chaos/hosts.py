@@ -30,6 +30,9 @@ class Host:
         self._ahead_s = ahead_s
         self._rate = rate
         self._frozen_until = 0.0
+        self._ticks_first = False
+        self._stopped: dict[object, float] = {}
+        """Until when processes of this machine are stopped."""
 
     def clock(self) -> float:
         """What this machine takes for the time, in seconds."""
@@ -39,23 +42,33 @@ class Host:
         """The time of day as this machine has it."""
         return self.clock() + self.jumped_s
 
-    def later(self, delay_s: float, action: Action) -> None:
-        """Do this on this machine after so long, unless it is down by then."""
-        self.kernel.after(delay_s, lambda: self.do(action))
+    def later(self, delay_s: float, action: Action, process: object = None) -> None:
+        """Do this on this machine after so long, unless it is down by then. `process`: see `do`."""
+        self.kernel.after(delay_s, lambda: self.do(action, process))
 
     def content(self, name: str) -> bytes | None:
         """What is in an object's file, in memory or on disk; None when it is in neither."""
         found = self.files.get(name)
         return self.disk.get(name) if found is None else found
 
-    def do(self, action: Action) -> None:
-        """Do this now, or when the machine moves again; never once it is down."""
+    def do(self, action: Action, process: object = None) -> None:
+        """Do this now, or when the machine moves again and `process` is not stopped any more; never
+        once the machine is down."""
         if not self.is_up:
             return
-        if self.kernel.now < self._frozen_until:
-            self.kernel.at(self._frozen_until, lambda: self.do(action))
+        until, ticks_first = self._moves_at(process)
+        if self.kernel.now < until:
+            reads_at = until + (_READS_S if ticks_first else 0.0)
+            self.kernel.at(reads_at, lambda: self.do(action, process))
             return
         action()
+
+    def _moves_at(self, process: object) -> tuple[float, bool]:
+        """When the machine and this process of it move, and whether timers come first then."""
+        stopped_until = self._stopped.get(process, 0.0)
+        if stopped_until > self._frozen_until:
+            return stopped_until, True
+        return self._frozen_until, self._ticks_first
 
     def guard(self, action: Callable[[], object]) -> None:
         """Do a step of a process on this machine. Raises Broken when the step raises anything."""
@@ -67,30 +80,38 @@ class Host:
             what = f"{type(error).__name__}: {error}"
             raise Broken(f"a machine on {self.name} raised {what}", [self.name]) from error
 
-    def freeze(self, seconds: float) -> None:
-        """Nothing moves here for so long; what comes waits."""
+    def freeze(self, seconds: float, ticks_first: bool = False) -> None:
+        """Nothing moves here for so long; what comes waits. `ticks_first`: when the machine moves
+        again, its timers are due before it reads a message, as where a wait was interrupted."""
         self._frozen_until = max(self._frozen_until, self.kernel.now + seconds)
+        self._ticks_first = ticks_first
 
-    def timer(self, delay_s: float, action: Action) -> None:
-        """Do this after so long, if the machine is up by then. A machine that moves again after it
-        stood still reads messages first, as a loop over sockets does."""
+    def stop(self, process: object, seconds: float) -> None:
+        """One process stands still for so long, and its timers come first when it goes on."""
+        self._stopped[process] = max(self._stopped.get(process, 0.0), self.kernel.now + seconds)
+
+    def timer(self, delay_s: float, action: Action, process: object = None) -> None:
+        """Do this after so long, if the machine is up by then; `process`: see `do`. A machine that
+        moves again after it stood still reads messages first, as a loop over sockets does, unless
+        it was frozen or stopped in another way."""
 
         def due() -> None:
-            if self.kernel.now < self._frozen_until:
-                self.kernel.at(self._frozen_until + _READS_S, due)
+            until, ticks_first = self._moves_at(process)
+            if self.kernel.now < until:
+                self.kernel.at(until + (0.0 if ticks_first else _READS_S), due)
             else:
-                self.do(action)
+                self.do(action, process)
 
         self.kernel.after(delay_s, due)
 
-    def every(self, period_s: float, action: Action) -> None:
-        """Do this again and again, as long as the machine is up."""
+    def every(self, period_s: float, action: Action, process: object = None) -> None:
+        """Do this again and again, as long as the machine is up; `process`: see `do`."""
 
         def again() -> None:
-            self.timer(period_s, again)
+            self.timer(period_s, again, process)
             action()
 
-        self.timer(period_s, again)
+        self.timer(period_s, again, process)
 
 
 def raise_defect(error: Exception) -> None:

@@ -196,7 +196,7 @@ class Network:
 
     def kernel_end(self, end: End) -> None:
         """This end learns that the connection is over."""
-        end.host.do(lambda: self._hear_end(end))
+        end.host.do(lambda: self._hear_end(end), end.process)
 
     def _end(self, host: Host) -> End:
         self._count += 1
@@ -228,7 +228,7 @@ class Network:
         if far.process is None or not far.is_open or self.is_blocked(end.host, far.host):
             return  # its dial is on its way, or nothing gets through: looked at again after that
         if end.queue and end.queue[0][0] <= self._kernel.now:
-            far.host.do(lambda: self._deliver(end))
+            far.host.do(lambda: self._deliver(end), far.process)
 
     def _deliver(self, end: End) -> None:
         far = end.other

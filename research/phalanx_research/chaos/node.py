@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from phalanx.model.ids import CONTROL, node_prefix, node_process_id
+from phalanx.model.own_time import OwnTime
 from phalanx.node.checks import NoChecks
 from phalanx.node.cluster_node import cluster_node
 from phalanx.node.devices import NoDeviceReading
@@ -33,6 +34,16 @@ BUSY_PORTS = 0.1
 """How often somebody else listens where a gang wants to."""
 
 
+class NeverSilent:
+    """See ForkServerEffects: what starts processes here is no process."""
+
+    def ask(self) -> None:
+        """See ForkServerEffects."""
+
+    def rouse(self) -> None:
+        """See ForkServerEffects."""
+
+
 class SimNode:
     """One node's process, and those of its workers and drivers."""
 
@@ -57,6 +68,7 @@ class SimNode:
         self._promises = promises
         self._history = history
         self._stops = stops
+        self._clock = OwnTime(host.clock)
         self.resources = NodeResources(total)
         rng = host.kernel.rng
         make_worker = partial(SimWorker, host, prefix, network, promises)
@@ -80,7 +92,7 @@ class SimNode:
                 object_store_bytes=options.objects.store_objects * SIZE_BYTES,
             ),
             NodeEffects(
-                clock=host.clock,
+                clock=self._clock,
                 wall=host.clock,
                 make_unique=_numbered(),
                 connections=self,
@@ -96,6 +108,7 @@ class SimNode:
                 transfers=SimTransfers(host, network, self._pulled),
                 logs=NoLogs(),
                 is_port_free=lambda port: ports.random() > BUSY_PORTS,
+                fork_server=NeverSilent(),
                 drain_output=lambda then: then(),
                 know_addresses=lambda rows: None,
                 sweep=lambda: None,
@@ -115,7 +128,7 @@ class SimNode:
         history.node_joined(prefix, name, node_id)
         promises.usage.node_joined(self)
         machines.membership.join("", 0)
-        host.every(options.tick_s, lambda: host.guard(self._tick))
+        host.every(options.tick_s, lambda: host.guard(self._tick), self)
 
     def start_driver(self, name: str) -> SimDriver:
         """A driver's process starts on this machine."""
@@ -150,11 +163,15 @@ class SimNode:
 
     def _guarded(self, action: Callable[[], object]) -> None:
         """Do this as one of the node's own steps."""
-        self.host.guard(action)
-        self.host.guard(self._round)
+
+        def step() -> None:
+            self.host.guard(action)
+            self.host.guard(self._round)
+
+        self.host.do(step, self)
 
     def _tick(self) -> None:
-        self._machines.on_tick(self.host.clock())
+        self._machines.on_tick(self._clock())
         self._round()
 
     def _round(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from phalanx.errors import ObjectLostError
 from phalanx.model.ids import INDEX_BITS, PREFIX_BYTES, node_process_id
+from phalanx.model.own_time import OwnTime
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
 from phalanx.owner.core import OwnerCore
@@ -42,6 +43,7 @@ class SimProcess:
     ) -> None:
         """`prefix`: of its node, on the same machine."""
         self.host = host
+        self.clock = OwnTime(host.clock)
         self.prefix = prefix
         self.network = network
         self.promises = promises
@@ -68,7 +70,7 @@ class SimProcess:
             node=self.node_end,
             files=self.files,
             pack=_pack_nothing,
-            clock=self.host.clock,
+            clock=self.clock,
             wall=self.host.clock,
             request_tick=self._request_tick,
             warn=lambda text: None,
@@ -127,19 +129,19 @@ class SimProcess:
         at = self.host.kernel.now + delay_s
         if at < self._tick_at or self._tick_at <= self.host.kernel.now:
             self._tick_at = at
-            self.host.timer(delay_s, lambda: self._tick(at))
+            self.host.timer(delay_s, lambda: self._tick(at), self)
 
     def _tick(self, planned: float) -> None:
         if self.is_alive and planned == self._tick_at:
             self.do(self._on_tick)
 
     def _on_tick(self) -> None:
-        next_s = self.owner.tick(self.host.clock())
+        next_s = self.owner.tick(self.clock())
         self._plan_tick(max(next_s, MIN_TICK_S))
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Do this after so long, more if the machine is slow, if the process still lives."""
-        self.host.later(delay_s * self.host.slowness, lambda: self.do(action))
+        self.host.later(delay_s * self.host.slowness, lambda: self.do(action), self)
 
     def do(self, action: Callable[[], None]) -> None:
         """A step of this process, if it still lives."""
@@ -164,7 +166,7 @@ class SimProcess:
         """See Process."""
         if not self.is_alive:
             return
-        now = self.host.clock()
+        now = self.clock()
         if isinstance(message, CancelOwned):
             self.promises.cancelled((self.name, message.number >> INDEX_BITS))
         if isinstance(message, Done):

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from phalanx import errors
+from phalanx.model.node_deaths import MOST
 from phalanx.objects.failures import is_retriable
 from phalanx_research.chaos.history import History
 from phalanx_research.chaos.work import RAISED, RAISES, Raised, Work
@@ -94,6 +95,8 @@ class Truth:
                 return promise.timeout_s is not None
             case errors.WorkerCrashedError() if promise.was_cancelled:
                 return True
+            case errors.NodeDiedError():
+                return promise.retries >= 0 and len(history.dead_nodes) >= MOST
             case _ if isinstance(error, _LOST_WORKER):
                 was_disturbed = promise.ran_on or history.had_faults or history.dead_nodes
                 is_removed = promise.group in history.removed_groups

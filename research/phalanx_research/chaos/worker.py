@@ -85,7 +85,7 @@ class SimWorker(SimProcess):
             self.node_end,
             self.references,
             self,
-            clock=self.host.clock,
+            clock=self.clock,
             wall=self.host.clock,
         )
         self.owner.local_work = self
@@ -122,7 +122,7 @@ class SimWorker(SimProcess):
             super().settle()
 
     def _on_tick(self) -> None:
-        self.core.tick(self.host.clock())
+        self.core.tick(self.clock())
         super()._on_tick()
 
     # ---- LocalWork ---------------------------------------------------------------------------

@@ -58,9 +58,10 @@ def status_text(status: StatusInfo, version: str) -> str:
     """One screen."""
     states = Counter(row.state for row in status.nodes)
     silent = sum(is_silent(row) for row in status.nodes)
+    amiss = status.troubles + status.lost_nodes
     lines = [
         f"Phalanx {version}, head at {status.address}, store {status.store}",
-        *(f"health: {trouble}" for trouble in status.troubles or ["all is well"]),
+        *(f"health: {said}" for said in amiss or ["all is well"]),
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead"
         + (f"; {silent} have not reported since the head restarted" if silent else ""),
         "",

@@ -30,6 +30,7 @@ _MARKS = {
     "node-joined": "run", "node-back": "run", "rules-refused": "bad", "defect": "bad",
     "device-bad": "bad", "device-suspect": "wait", "device-well": "run", "device-cordoned": "wait",
     "device-uncordoned": "run", "node-held": "wait", "node-released": "run",
+    "node-left": "off",
     "ok": "run", "suspect": "wait", "closed": "off", "well": "run", "look": "wait",
     "bad": "bad", "promised": "wait", "left": "wait",
     "waits": "wait", "held": "wait", "suspended": "off",

@@ -9,7 +9,7 @@ class Clock(Protocol):
     """Two clocks: one for waiting, and the time of day for records that people read."""
 
     def now(self) -> float:
-        """Seconds on a clock that never goes back."""
+        """Seconds of the own time of the process (see `model.own_time`), which never goes back."""
         ...
 
     def wall(self) -> float:

@@ -38,6 +38,7 @@ from phalanx.head.stranded import Stranded
 from phalanx.model.holds import Hold
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
+from phalanx.model.node_deaths import KILLED, ORDERLY
 from phalanx.model.rows.row import Row
 from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
 from phalanx.observe import cluster_events
@@ -202,6 +203,7 @@ class Head:
             self.book,
             self.draining,
             Stranded(clock, self.nodes, self.group_table, self._waiting_gangs),
+            self._node_recorder.lost_lately,
         )
         self.answering = Answering(
             outbox,
@@ -332,7 +334,7 @@ class Head:
         except Exception as error:
             self.internal_errors.add("message", error, type(message).__name__)
 
-    def _take_in(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912
+    def _take_in(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912, PLR0915
         # What every job causes stands first: kinds are looked at one after another.
         now = self.clock.now()
         match message:
@@ -372,7 +374,8 @@ class Head:
             case DevicesSeen():
                 self.devices.seen(self._node_id(prefix), message)
             case Leave():
-                self.nodes.leave(self._node_id(prefix), message.reason)
+                node, death = self._node_id(prefix), KILLED if message.is_failure else ORDERLY
+                self.nodes.leave(node, message.reason, death)
             case ActorPlaced():
                 self.actors.placed(prefix, message)
             case ActorLost():
@@ -480,7 +483,7 @@ class Head:
         now = self.clock.now()
         self.state_store.put_node(record)
         self._node_recorder.lost(record, reason)
-        died = NodeDied(record.prefix, record.node_id, reason)
+        died = NodeDied(record.prefix, record.node_id, reason, record.death)
         self.outbox.broadcast(died, but=record.prefix)
         self.outbox.send(record.prefix, Expelled(reason, is_stale=True))
         self.outbox.disconnect(record.prefix)

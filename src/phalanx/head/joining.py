@@ -18,6 +18,7 @@ from phalanx.head.gangs.interface import GangSchedulerInterface
 from phalanx.head.groups.table import GroupTable
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
+from phalanx.model.node_deaths import LOST
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe import cluster_events
 from phalanx.protocol.cluster_messages import Expelled, Join, Joined, NodeReport, View, ViewRow
@@ -125,7 +126,7 @@ class Joining:
         for prefix in prefixes:
             record = self._head.nodes.of_prefix(prefix)
             if record is not None and prefix != but:
-                self._head.nodes.leave(record.node_id, "an earlier head gave it up")
+                self._head.nodes.leave(record.node_id, "an earlier head gave it up", LOST)
 
     def report(self, prefix: bytes, message: NodeReport, now: float) -> bool:
         """A node says what it has free; whether that is something else than before."""

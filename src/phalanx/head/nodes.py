@@ -12,6 +12,7 @@ from phalanx.errors import StaleNodeError
 from phalanx.head.changes import ChangeLog
 from phalanx.model.holds import CHECK, CORDON, DRAIN, HEALTH, Hold, cordoned_text, holds_text
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING, NODE, move
+from phalanx.model.node_deaths import LOST, ORDERLY
 from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.observe.checks import bad_checks_text, suspect_checks_text
@@ -24,6 +25,8 @@ from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 KEEP_DEAD = 1_000
 MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
 PREFIX_BYTES = 6
+LATE_S = 0.3
+"""A tick that comes so long after the one before is late: what came meanwhile is still unread."""
 
 
 class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +80,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     state: str = ALIVE
     reason: str = ""
     """Why it drains, or why it is dead."""
+    death: str = ""
+    """How it ended, once it is dead (see `model.node_deaths`)."""
     epoch: int = 0
     """How often it has joined: it does again when its connection or the head came back."""
     holds: dict[str, Hold] = {}
@@ -125,6 +130,9 @@ class NodeDirectory:
         self._reports: dict[str, NodeReport] = {}
         self._prefixes: dict[bytes, str] = {}
         self._silent_until: dict[str, float] = {}
+        self._ticked_at = float("inf")
+        self._has_passed_over = False
+        """Whether the last tick was late."""
         self._awaited: dict[str, str] = {}
         """Why nodes are not connected that may be back soon."""
         self._told: dict[str, ViewRow] = {}
@@ -214,14 +222,19 @@ class NodeDirectory:
             self._silent_until[node_id] = min(self._silent_until[node_id], until)
 
     def tick(self, now: float) -> None:
-        """Declare dead who has been silent for too long."""
+        """Declare dead who was silent for too long, but not by a tick that is late itself: what was
+        sent in time is read before the next one, which judges even if it is late, too."""
+        is_late, self._ticked_at = now - self._ticked_at > LATE_S, now
+        self._has_passed_over = is_late and not self._has_passed_over
+        if self._has_passed_over:
+            return
         late = [node_id for node_id, until in self._silent_until.items() if now >= until]
         for node_id in late:
             if node_id in self._silent_until:  # else an effect of another death ended it
                 why = f"it did not report for {self._limits.silence_s:g} s"
                 if node_id in self._awaited:
                     why = f"{self._awaited[node_id]}, and it did not come back in time"
-                self._die(node_id, why)
+                self._die(node_id, why, LOST)
 
     def hold(self, node_id: str, kind: str, hold: Hold) -> bool:
         """Give the node nothing new, for one more reason or with another deadline. False when it is
@@ -298,10 +311,10 @@ class NodeDirectory:
                 raise ValueError(f"{name}: a node has a whole number of devices, not {amount:g}")
         return dict(wanted)
 
-    def leave(self, node_id: str, reason: str) -> None:
+    def leave(self, node_id: str, reason: str, death: str = LOST) -> None:
         """The node ends, by its own will or because its process was seen to end."""
         if node_id in self._silent_until:
-            self._die(node_id, reason)
+            self._die(node_id, reason, death)
 
     def restore(self, rows: Iterable[NodeRecord], now: float) -> None:
         """Know again what the head knew before it restarted; the living have a grace to report.
@@ -481,8 +494,10 @@ class NodeDirectory:
         self._changed_at[node_id] = self.version
         self._news.note(node_id)
 
-    def _die(self, node_id: str, reason: str) -> None:
+    def _die(self, node_id: str, reason: str, death: str) -> None:
         record = self._records[node_id]
+        # What is held back from new work was known to be on its way out.
+        record.death = ORDERLY if record.holds else death
         del self._silent_until[node_id]
         self._awaited.pop(node_id, None)
         self._reports[node_id] = NodeReport(available={})

@@ -110,10 +110,11 @@ class HeadRequests:
         book: EventLog,
         draining: Draining,
         stranded: Stranded,
+        lost_nodes: Callable[[], list[str]],
     ) -> None:
         """`whereabouts` gives the addresses of the head and of its store, empty where there is
         none, and what is not well with them; `gang_counts` how many gangs there are of each kind,
-        as StatusInfo names them."""
+        as StatusInfo names them; `lost_nodes`, see there."""
         self._gang_counts = gang_counts
         self._internal_errors = internal_errors
         self._outbox = outbox
@@ -127,6 +128,7 @@ class HeadRequests:
         self._book = book
         self._metrics = metrics
         self._stranded = stranded
+        self._lost_nodes = lost_nodes
         self._began = clock.wall()
         self.handlers = RequestHandlers(
             "the control store",
@@ -235,6 +237,7 @@ class HeadRequests:
             defects=dict(self._internal_errors.rows),
             troubles=troubles,
             stranded=self._stranded.amounts(),
+            lost_nodes=self._lost_nodes(),
         )
 
     # ---- actors ------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
 from phalanx.node.checks import CheckPrograms, CheckRules
 from phalanx.node.devices import DeviceReading
+from phalanx.node.fork_watch import ForkServerEffects
 from phalanx.node.local_processes import NodeLogs
 from phalanx.node.member_effects import CommandEffects, JobFiles, MemoryMeter
 from phalanx.node.node_links import Connections
@@ -51,13 +52,14 @@ class NodeEffects:
     """What a shell does for a node. Each part of the node gets those that it uses."""
 
     clock: Callable[[], float]
-    """Seconds that never go back."""
+    """Seconds of the own time of the process, which never go back."""
     wall: Callable[[], float]
     """Seconds since the epoch."""
     make_unique: Callable[[int], bytes]
     """So many bytes that are never the same twice."""
     connections: Connections
     forks: ForkEffects
+    fork_server: ForkServerEffects
     commands: CommandEffects
     job_files: JobFiles
     memory: MemoryMeter

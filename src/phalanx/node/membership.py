@@ -134,6 +134,7 @@ class ClusterMembership:
         """Why the head at the address is not this node's; empty while none there said so."""
         self._was_joined = options.comes_back
         self._is_over = False
+        self._why_ended = ""
         self.is_stale = False
         """Whether the head takes this node for dead: then it must come back as a new one."""
         self.trouble = ""
@@ -151,10 +152,12 @@ class ClusterMembership:
         self._address = (host, port)
         self._dial()
 
-    def leave(self) -> Peer | None:
-        """Say goodbye, since the node ends. The connection that this leaves over."""
+    def leave(self, failure: str = "") -> Peer | None:
+        """Say goodbye, since the node ends. `failure`: why it has to, where nobody asked it to. The
+        connection that this leaves over."""
         if self._head is not None and not self.is_stale:
-            self._head.post(Leave("Expected termination: received SIGTERM"))
+            reason = failure or self._why_ended or "Expected termination: received SIGTERM"
+            self._head.post(Leave(reason, is_failure=bool(failure)))
         return self._head
 
     def is_head(self, connection: Peer) -> bool:
@@ -266,4 +269,5 @@ class ClusterMembership:
 
     def _end(self, reason: str, is_about_token: bool = False) -> None:
         self._is_over = True
+        self._why_ended = reason
         self._effects.end(reason, is_about_token)

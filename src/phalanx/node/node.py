@@ -22,6 +22,7 @@ from phalanx.node.drivers import Drivers
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.events import NodeEvents
 from phalanx.node.failed_orders import refusal
+from phalanx.node.fork_watch import ForkWatch
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import NodeGroups
 from phalanx.node.head_link import HeadLink
@@ -100,7 +101,7 @@ M_co = TypeVar("M_co", bound=Membership, covariant=True)
 class Node(Generic[M_co]):
     """The machines of a node, and which of them gets what."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 -- it puts all parts together
         self,
         setup: NodeSetup,
         effects: NodeEffects,
@@ -189,6 +190,7 @@ class Node(Generic[M_co]):
             clock,
             effects.note,
         )
+        self.fork_watch = ForkWatch(clock, effects.fork_server, effects.note)
         self.status = NodeStatus(
             setup.node_id,
             prefix,
@@ -198,6 +200,7 @@ class Node(Generic[M_co]):
             self.store,
             self.members,
             self.devices,
+            self.fork_watch,
             self.checks,
         )
         pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
@@ -421,6 +424,7 @@ class Node(Generic[M_co]):
             self.store.tick,
             self.groups.tick,
             self.members.tick,
+            self.fork_watch.tick,
             self.devices.tick,
             self.checks.tick,
             self.state.tick,

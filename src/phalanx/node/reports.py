@@ -8,6 +8,7 @@ from typing import Protocol
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.node.checks import Checks
 from phalanx.node.devices import DeviceWatch
+from phalanx.node.fork_watch import ForkWatch
 from phalanx.node.head_link import HeadLink
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.object_store import ObjectStore
@@ -40,6 +41,7 @@ class NodeStatus:
         store: ObjectStore,
         members: Sized,
         watch: DeviceWatch,
+        fork_watch: ForkWatch,
         checks: Checks,
     ) -> None:
         """`members`: of jobs, that run here."""
@@ -51,6 +53,7 @@ class NodeStatus:
         self._store = store
         self._members = members
         self._watch = watch
+        self._fork_watch = fork_watch
         self._checks = checks
 
     def report(self) -> NodeReport:
@@ -69,7 +72,7 @@ class NodeStatus:
             total=self._resources.total(),
             yields=self._leases.yields().to_mapping(),
             unwell=self._watch.unwell,
-            trouble=self._watch.trouble,
+            trouble="; ".join(filter(None, (self._watch.trouble, self._fork_watch.trouble))),
             checks=self._checks.unwell,
         )
 

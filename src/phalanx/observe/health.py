@@ -81,6 +81,7 @@ def health(
         _rules(rules),
         _refusal(refused),
         *_defects(status, now),
+        *_lost_nodes(status),
         *(Finding(what="head", state=BAD, said=text) for text in status.troubles),
     ]
     order = (WELL, LOOK, BAD)
@@ -173,6 +174,12 @@ def _defects(status: StatusInfo, now: float) -> list[Finding]:
         )
         for kind, one in sorted(defects.items())
     ]
+
+
+def _lost_nodes(status: StatusInfo) -> list[Finding]:
+    if not status.lost_nodes:
+        return [Finding(what="nodes", state=WELL, said="none died within the last hour by itself")]
+    return [Finding(what="nodes", state=LOOK, said=said) for said in status.lost_nodes]
 
 
 def _requests(numbers: Mapping[str, Numbers]) -> list[tuple[str, int, float]]:

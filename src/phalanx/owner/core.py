@@ -289,7 +289,7 @@ class OwnerCore:
             case WorkerDied():
                 self._worker_died(message)
             case NodeDied():
-                self._node_died(message.prefix)
+                self._node_died(message)
             case ActorUpdate():
                 self.calls.clients.updated(message)
             case Reply():
@@ -439,8 +439,9 @@ class OwnerCore:
         else:
             self._node.post(Settled(message.worker))
 
-    def _node_died(self, prefix: bytes) -> None:
+    def _node_died(self, message: NodeDied) -> None:
         """Another node is dead, and so are all its processes."""
+        prefix = message.prefix
         for connection in self.peers.node_died(prefix):
             self.drop(connection)
         self.reconnection.node_died(prefix)
@@ -449,6 +450,7 @@ class OwnerCore:
         queued = [] if self.local_work is None else self.local_work.inputs_from(prefix)
         for name in (*self.references.read_from(prefix), *queued):
             self._node.post(Used(name))
+        self.tasks.machine.node_deaths.node_died(prefix, message.death, message.reason)
         self._node.post(ReadersReported(prefix))
 
     def node_lost(self) -> None:

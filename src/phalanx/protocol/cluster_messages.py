@@ -140,6 +140,8 @@ class NodeDied(msgspec.Struct, array_like=True, tag=75):
     prefix: bytes
     node_id: str
     reason: str
+    death: str = ""
+    """How it ended (see `model.node_deaths`)."""
 
 
 class PlaceActor(msgspec.Struct, array_like=True, tag=76):
@@ -380,6 +382,8 @@ class Leave(msgspec.Struct, array_like=True, tag=112):
     """Node to control: it ends by its own will."""
 
     reason: str
+    is_failure: bool = False
+    """Whether it has to, as a process of its own was killed."""
 
 
 class GatherState(msgspec.Struct, array_like=True, tag=113):

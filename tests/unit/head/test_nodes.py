@@ -8,6 +8,7 @@ from phalanx.errors import StaleNodeError
 from phalanx.head.nodes import KEEP_DEAD, HealthLimits, NodeDirectory, NodeRecord
 from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
+from phalanx.model.node_deaths import KILLED, LOST, ORDERLY
 from phalanx.protocol.cluster_messages import NodeReport
 from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
@@ -302,3 +303,38 @@ def test_limits_that_nodes_would_miss_between_two_reports():
     with pytest.raises(ValueError, match=r"at least 1.5 s, not 0.9 s: .* report every 1 s"):
         HealthLimits(period_s=0.3, misses=3)
     assert HealthLimits(period_s=0.3, misses=5).silence_s == 1.5
+
+
+def test_a_tick_that_is_late_itself_takes_nobody_for_dead(directory, effects):
+    """What nodes sent while the head stood still is read after it."""
+    directory.join(0.0, node("a"), report())
+    directory.join(0.0, node("b"), report())
+    for at in (4.7, 4.8, 4.9):
+        directory.tick(at)
+    directory.tick(9.0)
+    assert effects.dead == []
+    directory.report(9.0, "a", report())
+    directory.tick(9.05)
+    assert [node_id for node_id, _ in effects.dead] == ["b"]
+
+
+def test_ticks_that_are_always_late_judge_every_other_time(directory, effects):
+    directory.join(0.0, node("a"), report())
+    for at in range(5):
+        directory.tick(float(at))
+    assert effects.dead == []
+    directory.tick(5.0)
+    directory.tick(6.0)
+    assert [node_id for node_id, _ in effects.dead] == ["a"]
+
+
+def test_how_a_node_ended_is_kept(directory):
+    for name in ("silent", "left", "killed", "drain"):
+        directory.join(0.0, node(name), report())
+    directory.hold("drain", DRAIN, Hold(reason="maintenance"))
+    directory.leave("left", "Expected termination", ORDERLY)
+    directory.leave("killed", "its fork server was killed", KILLED)
+    directory.leave("drain", "its fork server was killed", KILLED)
+    directory.tick(60.0)
+    deaths = {record.node_id: record.death for record in directory.all()}
+    assert deaths == {"silent": LOST, "left": ORDERLY, "killed": KILLED, "drain": ORDERLY}

@@ -27,10 +27,11 @@ def said(
     trouble: str = "",
     protocol: int = 7,
     refused: Any = (),
+    lost_nodes: Any = (),
 ) -> Health:
     status = StatusInfo(
         address="", store="memory", nodes=[], actors={}, groups=[], jobs=[], gangs={},
-        troubles=list(troubles), defects=defects or {},
+        troubles=list(troubles), defects=defects or {}, lost_nodes=list(lost_nodes),
     )  # fmt: skip
     rules = RulesInfo(
         text="", file="own.yaml", is_own=True, actions=["allocate"], plugins=[], trouble=trouble
@@ -69,6 +70,7 @@ def lag(seconds: float) -> list[Numbers]:
         ({"protocol": 6}, "versions", BAD),
         ({"trouble": "plugin x is not there any more"}, "rules", BAD),
         ({"defects": {"tick": DefectInfo(count=2, last=EVIL, at=NOW - 5)}}, "defects", LOOK),
+        ({"lost_nodes": ["node n1 died: its fork server was killed"]}, "nodes", LOOK),
         ({"troubles": ["no new work is taken: its disk is full"]}, "head", BAD),
     ],
 )

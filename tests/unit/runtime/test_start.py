@@ -63,8 +63,8 @@ def node(monkeypatch):
         listener = listen(session.socket_of(b"node"))
         composition = "phalanx.runtime.node.composition"
         monkeypatch.setattr(f"{composition}.listen", lambda path: listener)
-        monkeypatch.setattr(f"{composition}.time.monotonic", lambda: 0.0)
-        yield EmbeddedNode(config, ours).node
+        monkeypatch.setattr(f"{composition}.own_time", lambda: 0.0)
+        yield EmbeddedNode(config, ours, 0).node
         for one in (ours, server, listener):
             one.close()
         sessions.remove(session)

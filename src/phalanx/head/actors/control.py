@@ -262,7 +262,7 @@ class ActorControl:
 
     def node_died(self, record: NodeRecord, reason: str) -> None:
         """A node is given up, and its actors with it."""
-        self.table.node_gone(record.node_id, reason)
+        self.table.node_gone(record.node_id, reason, record.death, self._clock.wall())
         gone = [w for w in self._pids if w[:PREFIX_BYTES] == record.prefix]
         for worker in gone:
             del self._pids[worker]

@@ -17,6 +17,13 @@ from phalanx.model.lifecycle import (
     RESTARTING,
     move,
 )
+from phalanx.model.node_deaths import (
+    MOST,
+    ORDERLY,
+    is_held_against,
+    why_not_again,
+    with_one_more,
+)
 from phalanx.model.system_settings import DEAD_ACTORS
 from phalanx.protocol.cluster_messages import ActorHere
 from phalanx.protocol.requests.actors import KILLED
@@ -68,6 +75,8 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     watchers: list[bytes] = []
     is_ending: str = ""
     """Why it is being ended on purpose, while its process still runs."""
+    node_deaths: list[float] = []
+    """When nodes died under it, in seconds since the epoch, as far as that is held against it."""
 
 
 class ActorEffects(Protocol):
@@ -293,17 +302,24 @@ class ActorTable:
         death = f"The actor is dead because its worker process has died: {reason}."
         self._lost(record, reason, death, code)
 
-    def node_gone(self, node: str, reason: str) -> None:
+    def node_gone(self, node: str, reason: str, death: str = ORDERLY, wall: float = 0.0) -> None:
         """A node is dead: its actors restart as declared, those that waited there are placed anew.
 
-        What waited there is not charged with a restart.
+        What waited there is not charged with a restart. `death`: how the node ended; what made two
+        of them end is dead. `wall`: the time of day.
         """
         for record in list(self._actors.values()):
             if record.node != node or record.state == DEAD:
                 continue
             if record.worker:
                 why = f"its node has died: node {node}: {reason}"
-                self._lost(record, why, f"The actor died because {why}.")
+                if is_held_against(death, has_no_limit=record.max_restarts < 0):
+                    record.node_deaths = with_one_more(record.node_deaths, wall)
+                if len(record.node_deaths) >= MOST:
+                    why = why_not_again("it", reason)
+                    self._lost(record, why, f"The actor died: {why}.", is_final=True)
+                else:
+                    self._lost(record, why, f"The actor died because {why}.")
             else:
                 self._place_anew(record)
 
@@ -324,14 +340,21 @@ class ActorTable:
             record.incarnation += 1
         record.node = node
 
-    def _lost(self, record: ActorRecord, reason: str, death: str, code: str = "") -> None:
-        """Its worker is gone: restart it for `reason`, or call it dead. `death`: what callers read
-        then, in the error of that code."""
+    def _lost(
+        self,
+        record: ActorRecord,
+        reason: str,
+        death: str,
+        code: str = "",
+        is_final: bool = False,
+    ) -> None:
+        """Its worker is gone: restart it for `reason`, or call it dead, as it is if `is_final`.
+        `death`: what callers read then, in the error of that code."""
         record.worker, record.node = b"", ""
         self._unconfirmed.pop(record.actor, None)
         if record.is_ending:
             self._die(record, record.is_ending)
-        elif record.max_restarts < 0 or record.restarts < record.max_restarts:
+        elif not is_final and (record.max_restarts < 0 or record.restarts < record.max_restarts):
             record.restarts += 1
             record.incarnation += 1
             record.reason = reason

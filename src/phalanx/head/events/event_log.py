@@ -66,6 +66,10 @@ class EventLog:
         self._newest = 0
         self._asking = ""
 
+    def wall(self) -> float:
+        """The time of day by which events are noted."""
+        return self._clock.wall()
+
     @contextmanager
     def asked_by(self, user: str) -> Iterator[None]:
         """What happens inside was asked for by this user."""

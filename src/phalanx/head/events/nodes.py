@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
 from phalanx.head.events.event_log import EventLog
 from phalanx.head.nodes import NodeRecord
 from phalanx.model.holds import Hold, holds_text
 from phalanx.model.lifecycle import ALIVE, DRAINING
+from phalanx.model.node_deaths import ORDERLY
+from phalanx.model.rows.events import EventInfo
 from phalanx.observe.device_health import OK, WELL
+from phalanx.observe.events import EventQuery
 from phalanx.protocol.cluster_messages import NodeReport
+
+LOST = "node-lost"
+LATELY_S = 3_600.0
+"""A node that died so lately is something that people should look at."""
+LOST_SHOWN = 100
 
 
 class NodeRecorder:
@@ -20,10 +29,18 @@ class NodeRecorder:
         self._states: dict[str, str] = {}
         """Of the living."""
         self._away: set[str] = set()
+        self._lost: deque[EventInfo] = deque(maxlen=LOST_SHOWN)
+        """The nodes that nobody ended, the latest last."""
 
     def restore(self, records: Iterable[NodeRecord]) -> None:
         """Know again those that an earlier head knew."""
         self._states = {one.node_id: one.state for one in records if one.state in (ALIVE, DRAINING)}
+        self._lost.extend(self._book.page(EventQuery(kinds=[LOST], limit=LOST_SHOWN)).events)
+
+    def lost_lately(self) -> list[str]:
+        """The nodes that died within the last hour although nobody ended them, each with why."""
+        since = self._book.wall() - LATELY_S
+        return [f"node {one.host} died: {one.why}" for one in self._lost if one.at >= since]
 
     def changed(self, record: NodeRecord) -> None:
         """It joined, drains, does not any more, or has other totals."""
@@ -83,7 +100,12 @@ class NodeRecorder:
         """It was given up."""
         self._states.pop(record.node_id, None)
         self._away.discard(record.node_id)
-        self._note("node-lost", record, reason)
+        if record.death == ORDERLY:
+            self._note("node-left", record, reason)
+            return
+        self._note(LOST, record, reason)
+        at, node, host = self._book.wall(), record.node_id, record.hostname
+        self._lost.append(EventInfo(number=0, at=at, kind=LOST, node=node, host=host, why=reason))
 
     def _note(self, kind: str, record: NodeRecord, why: str = "") -> None:
         self._book.note(kind, node=record.node_id, host=record.hostname, why=why)

@@ -43,6 +43,7 @@ from phalanx.head.gangs.member_states import (
 )
 from phalanx.head.groups.attempts import Attempt, Attempts
 from phalanx.head.groups.give_backs import AT_ONCE, Ending, GiveBacks
+from phalanx.model.node_deaths import KILLED, ORDERLY
 from phalanx.protocol.bundle_messages import BundleInventory
 
 FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.02, 2.0, 1.0
@@ -286,22 +287,25 @@ class GangBinder:
             freed = [i for i in indexes if _frees(gang, i, node_id, number)]
             self.handle(gang, freed, Freed())
 
-    def node_gone(self, node_id: str, now: float) -> None:
-        """A node is dead, and all that members had there is gone."""
-        asked = self._lose_node(node_id)
+    def node_gone(self, node_id: str, now: float, death: str = ORDERLY) -> None:
+        """A node is dead, and all that members had there is gone. `death`: how it ended."""
+        asked = self._lose_node(node_id, death)
         self.attempts.node_gone(node_id, now)
         # What this ended may have asked the node to free more, and the dead answer nothing.
-        asked += self._lose_node(node_id)
+        asked += self._lose_node(node_id, death)
         for gang in [self._registry.gangs[g] for g in asked if g in self._registry.gangs]:
             self._follow(gang, {})
 
-    def _lose_node(self, node_id: str) -> list[bytes]:
+    def _lose_node(self, node_id: str, death: str) -> list[bytes]:
         """Members lose what they have there. The gangs of which the node was asked to free some."""
         asked = list(self.give_backs.node_gone(node_id))
         for gang in list(self._registry.active.values()):
             there = [i for i, member in enumerate(gang.members) if member.node == node_id]
             if there:
-                _note(gang, there, f"its node {node_id[:12]} died")
+                how = ", as a process of its own was killed there" if death == KILLED else ""
+                _note(gang, there, f"its node {node_id[:12]} died{how}")
+                for index in there:
+                    gang.members[index].node_death = death
                 self._follow(gang, self._lose(gang, there))
         return asked
 

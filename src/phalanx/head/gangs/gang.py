@@ -33,6 +33,8 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     """Since when its node keeps its bundle, in seconds since the epoch."""
     why_gone: str = ""
     """Why it lost or gives up its place, where it was not evicted."""
+    node_death: str = ""
+    """How the node ended that it lost its place with (see `model.node_deaths`)."""
     gave_way: str = ""
     """For whom it was evicted, in words."""
     devices: dict[str, list[int]] = {}

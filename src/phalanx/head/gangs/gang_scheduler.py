@@ -348,7 +348,7 @@ class GangScheduler:
 
     def node_dead(self, record: NodeRecord, now: float) -> None:
         """See GangSchedulerInterface."""
-        self.reservations.node_gone(record.node_id, now)
+        self.reservations.node_gone(record.node_id, now, record.death)
         self._nodes_changed(record)
 
     def vacate(self, node_id: str) -> None:

@@ -222,7 +222,7 @@ class MemberLifecycle:
             member.state = state
             if isinstance(event, Placed):
                 member.node, member.number = event.nodes[index], event.number
-                member.why_gone = ""
+                member.why_gone = member.node_death = ""
             elif isinstance(event, Arrived):
                 member.last_node, member.started = member.node, event.at
             elif isinstance(event, Released):

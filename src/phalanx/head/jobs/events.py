@@ -92,6 +92,8 @@ class MemberLost(MemberEvent, frozen=True, kw_only=True, tag=True):
     reason: str = ""
     is_preempted: bool = False
     """The scheduler took its place away."""
+    is_held_against: bool = False
+    """Its node died under it, and it may be what brought the node down."""
 
 
 Event = (

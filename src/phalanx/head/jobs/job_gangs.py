@@ -46,6 +46,7 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import WarningSignal
+from phalanx.model.node_deaths import ORDERLY, is_held_against
 from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.bundle_messages import ForgetJob, MemberNews, MemberUsed, StepEnded
 from phalanx.scheduler.devices.ports import RandomSource
@@ -425,9 +426,11 @@ class JobGangs:
             place = gang.members[index]
             state = NODE_LOST if place.why_gone else PREEMPTED
             self.steps.member_over(gang.group, index, attempt, state, self.wall())
-            why, gave_way = place.why_gone, place.gave_way
-            place.why_gone = place.gave_way = ""
             member = job.member(group, number) if job else None
+            why, gave_way = place.why_gone, place.gave_way
+            has_run_there = bool(attempt) and member is not None and member.attempt == attempt
+            death = place.node_death if has_run_there else ORDERLY
+            place.why_gone = place.gave_way = place.node_death = ""
             if member is None or member.attempt == attempt or member.state != st.PENDING:
                 dismissed += [index] if gang.members[index].state == WAITING else []
                 # Its next attempt may have been meant for this place, and never began there.
@@ -441,6 +444,7 @@ class JobGangs:
                         attempt=attempt,
                         reason=why or gave_way,
                         is_preempted=not why,
+                        is_held_against=is_held_against(death, has_no_limit=False),
                     )
                 )
         self._reservations.dismiss(gang, dismissed)

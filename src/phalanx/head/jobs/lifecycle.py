@@ -29,6 +29,7 @@ from phalanx.model.jobs.records import (
 )
 from phalanx.model.jobs.spec import UNLIMITED, JobSpec
 from phalanx.model.jobs.timing import NODE, PREEMPTED, TIMEOUT
+from phalanx.model.node_deaths import MOST, why_not_again, with_one_more
 
 
 class JobTable:
@@ -219,10 +220,10 @@ class JobTable:
             return
         elif isinstance(event, ev.MemberLost):
             reason = event.reason or "evicted"
-            if self._is_not_requeued(job, member, event):
+            why = self._why_not_requeued(job, member, event, reason, now)
+            if why:
                 member.ended = now
                 self._actions.move(job, member, st.FAILED, reason)
-                why = f"{member.name}: {reason}; the job's requeue.reasons do not name that"
                 self._actions.finish(job, st.FAILED, why, now)
                 return
             self._actions.wait_again(job, member, reason)
@@ -230,12 +231,21 @@ class JobTable:
         elif isinstance(event, ev.MemberExited):
             self._exited(job, member, event, now)
 
-    def _is_not_requeued(self, job: JobRecord, member: MemberRecord, event: ev.MemberLost) -> bool:
-        """Whether the job does not want to wait again when what runs loses its place so."""
+    def _why_not_requeued(
+        self, job: JobRecord, member: MemberRecord, event: ev.MemberLost, reason: str, now: float
+    ) -> str:
+        """Why the job does not wait again when what runs loses its place so; empty when it does."""
+        if event.is_held_against:
+            member.node_deaths = with_one_more(member.node_deaths, now)
+            if len(member.node_deaths) >= MOST:
+                member.node_deaths = []  # whoever has the job run again knows of them
+                return why_not_again(member.name, reason)
         rule = job.spec.timing.requeue
         has_run = member.state == st.RUNNING and job.state in time_limits.TIMED
         cause = PREEMPTED if event.is_preempted else NODE
-        return has_run and rule is not None and cause not in rule.reasons
+        if has_run and rule is not None and cause not in rule.reasons:
+            return f"{member.name}: {reason}; the job's requeue.reasons do not name that"
+        return ""
 
     def _exited(
         self, job: JobRecord, member: MemberRecord, event: ev.MemberExited, now: float

@@ -107,6 +107,8 @@ class StatusInfo(Row, frozen=True):
     None when all is well."""
     stranded: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
     """By node and resource: what is free there, while nothing that waits for such fits."""
+    lost_nodes: list[str] = msgspec.field(default_factory=list)
+    """The nodes that died within the last hour although nobody ended them, each with why."""
 
 
 class HyperNodeInfo(Row, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phalanx.errors import (
+    NodeDiedError,
     OutOfMemoryError,
     PhalanxError,
     QueueUnavailableError,
@@ -41,6 +42,8 @@ def error_of(
     if kind == "refused":
         made = _REFUSALS.get(refusal, TaskUnschedulableError)
         return made(f"Task {name} cannot be scheduled: {reason}.")
+    if kind == "node deaths":
+        return NodeDiedError(f"{reason}.")
     if kind == "oom":
         return OutOfMemoryError(f"Task {name} was ended because {reason}.")
     return WorkerCrashedError(

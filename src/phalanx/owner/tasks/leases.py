@@ -12,10 +12,14 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from phalanx.model.lifecycle import PENDING_NODE
+from phalanx.owner.tasks.node_deaths import NodeDeaths
 from phalanx.owner.tasks.records import ClassKey, LeasedWorker, PendingTask, SchedulingClass
 from phalanx.owner.work import CANCELLED, TIMED_OUT
 from phalanx.protocol.node_messages import OVER
 
+NODE = "node"
+"""The kind of a worker's end that went with the connection to its node."""
+NODE_DEATHS = "node deaths"
 FIRST_REST_S = 0.05
 LONGEST_REST_S = 1.0
 AHEAD_S = 0.005
@@ -52,7 +56,8 @@ class Effects(Protocol):
         ...
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
-        """The task will not run (again). `kind` is cancelled, refused, or how its worker ended."""
+        """The task will not run (again). `kind` is cancelled, refused, NODE_DEATHS, or how its
+        worker ended."""
         ...
 
     def attempt_lost(self, task: PendingTask) -> None:
@@ -80,6 +85,7 @@ class TaskMachine:
         """Numbers of classes with queued tasks that `pump_dirty` has to look at."""
         self.resting: list[tuple[float, PendingTask]] = []
         """Tasks that raised, and from when on they may be tried again."""
+        self.node_deaths = NodeDeaths(self._decided)
         self.idle_return_s: float | None = None
         """How long a worker is kept idle, where the cluster's settings say so."""
 
@@ -233,11 +239,23 @@ class TaskMachine:
         if not rest_s:
             self.retry(task, reason)
             return
+        self._rest(task, reason, now + rest_s)
+
+    def _rest(self, task: PendingTask, reason: str, until: float) -> None:
         task.attempt += 1
         task.worker = None
         self._effects.requeued(task, reason)
         self.pending[task.number] = task
-        self.resting.append((now + rest_s, task))
+        self.resting.append((until, task))
+
+    def _decided(self, task: PendingTask, why_over: str) -> None:
+        """What has become of the nodes that it ran on is known: it is over, or runs again."""
+        if self.withdraw(task):  # else it was cancelled meanwhile
+            if why_over:
+                self._effects.fail(task, NODE_DEATHS, why_over)
+            else:
+                self.pending[task.number] = task
+                self.enqueue(task, self.class_of(task.key))
 
     def _wake_rested(self, now: float) -> None:
         rested = [task for until, task in self.resting if until <= now]
@@ -376,11 +394,17 @@ class TaskMachine:
             self._effects.fail(head, "cancelled", reason)
         elif not is_blamed:
             self._requeue([head], reason)
+        elif kind == NODE and (why := self.node_deaths.why_over(head, worker.worker)):
+            self.pending.pop(head.number, None)
+            self._effects.fail(head, NODE_DEATHS, why)
         elif head.retries != 0:
             if head.retries > 0:
                 head.retries -= 1
             self._effects.attempt_lost(head)
-            self.retry(head, reason)
+            if kind == NODE and self.node_deaths.must_wait(head):
+                self._rest(head, reason, float("inf"))
+            else:
+                self.retry(head, reason)
         else:
             self.pending.pop(head.number, None)
             self._effects.fail(head, kind, reason)
@@ -390,6 +414,7 @@ class TaskMachine:
         rested."""
         if self.resting:
             self._wake_rested(now)
+            self.node_deaths.tick(now)
         is_waiting = any(each.queue and each.announced for each in self.classes.values())
         for scheduling_class in list(self.classes.values()):
             rest_s = self.idle_return_s

@@ -115,7 +115,7 @@ class TaskRecipe:
 class PendingTask(PendingWork):
     """A task between submission and its last result."""
 
-    __slots__ = ("created", "deadline", "key", "state", "template", "worker")
+    __slots__ = ("created", "deadline", "key", "state", "template", "went_with", "worker")
 
     def __init__(
         self,
@@ -144,6 +144,8 @@ class PendingTask(PendingWork):
         self.worker: LeasedWorker | None = None
         self.cancelled = ""
         self.stream = None
+        self.went_with: tuple[bytes, ...] = ()
+        """The nodes (their prefixes) whose connections ended while it ran there."""
         self.deadline: float | None = None
         """When it will have run for too long, on the owner's clock; None: whenever."""
         self.on_ready = None

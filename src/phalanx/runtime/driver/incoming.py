@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -29,6 +28,7 @@ from phalanx.protocol.node_messages import (
     WorkerDied,
 )
 from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.own_time import own_time
 
 _NODE_ONLY = frozenset(
     {
@@ -102,7 +102,7 @@ class Incoming:
 
     def _handle_each(self, connection: Connection, messages: Iterator[Message]) -> None:
         executor, owner, lock = self.executor, self._owner, self._lock
-        now = time.monotonic()
+        now = own_time()
         done = Done
         message = next(messages, None)
         while message is not None:

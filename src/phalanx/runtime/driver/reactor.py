@@ -12,7 +12,6 @@ import os
 import select
 import socket
 import threading
-import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from phalanx.protocol.frames import Unsendable
 from phalanx.runtime.driver.interrupts import interruptible
 from phalanx.runtime.os.adaptive_spin import AdaptiveSpin
 from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.own_time import own_time
 
 if TYPE_CHECKING:
     import asyncio
@@ -215,7 +215,7 @@ class Reactor:
                 self.failed_accepts += 1
                 self._epoll.unregister(self._listener.fileno())
                 self._is_accepting = False
-                self._next_tick = min(self._next_tick, time.monotonic() + _ACCEPT_AGAIN_S)
+                self._next_tick = min(self._next_tick, own_time() + _ACCEPT_AGAIN_S)
                 return
             if self._accepted is not None:
                 self._accepted(sock)
@@ -234,7 +234,7 @@ class Reactor:
                     self._lead_until(waiter, deadline)
                 finally:
                     self._leader = None
-                    self._last_led = time.monotonic()
+                    self._last_led = own_time()
                     self._lead.release()
                     if self._followers:
                         self._promote()
@@ -242,13 +242,13 @@ class Reactor:
                         self._rest.set()
             elif not self._follow(waiter, deadline):
                 break
-            if deadline is not None and not waiter.done and time.monotonic() >= deadline:
+            if deadline is not None and not waiter.done and own_time() >= deadline:
                 break
         return waiter.done
 
     def _lead_until(self, waiter: Waiter, deadline: float | None) -> None:
         while not waiter.done and not self._stopped:
-            now = time.monotonic()
+            now = own_time()
             timeout = self._tick_if_due(now)
             if deadline is not None:
                 timeout = min(timeout, deadline - now)
@@ -269,14 +269,14 @@ class Reactor:
 
         def ready() -> None:
             self.poll(0)
-            self._tick_if_due(time.monotonic())
+            self._tick_if_due(own_time())
 
         timers: list[asyncio.TimerHandle] = []
 
         def tick() -> None:
             after_s = _IDLE_S
             try:
-                after_s = max(self._tick_if_due(time.monotonic()), 0.01)
+                after_s = max(self._tick_if_due(own_time()), 0.01)
             finally:  # what raises is the event loop's to report, and the next tick comes
                 timers[:] = [loop.call_later(after_s, tick)]
 
@@ -320,7 +320,7 @@ class Reactor:
         try:
             # Another thread may have been quicker, and may lead for as long as it waits itself.
             while self._background_leads:
-                left_s = _NAP_S if deadline is None else deadline - time.monotonic()
+                left_s = _NAP_S if deadline is None else deadline - own_time()
                 if self._lead.acquire(timeout=min(max(left_s, 0.0), _NAP_S)):
                     return True
                 if left_s <= 0:
@@ -338,7 +338,7 @@ class Reactor:
         event.clear()
         self._followers.append(waiter)
         if not waiter.done:
-            left_s = 0.05 if deadline is None else min(0.05, deadline - time.monotonic())
+            left_s = 0.05 if deadline is None else min(0.05, deadline - own_time())
             event.wait(max(left_s, 0))
         with contextlib.suppress(ValueError):
             self._followers.remove(waiter)
@@ -406,7 +406,7 @@ class Reactor:
     def _background(self) -> None:
         nap = _NAP_S
         while not self._stopped:
-            recent = time.monotonic() - self._last_led < _NAP_S
+            recent = own_time() - self._last_led < _NAP_S
             if self._wanted or recent or not self._lead.acquire(blocking=False):
                 # Somebody leads or did just now: sleep, longer and longer while it goes on.
                 if not recent and not self._wanted:
@@ -426,7 +426,7 @@ class Reactor:
                 if self._flush is not None:
                     self._flush()
                 while not self._stopped and not self._wanted:
-                    self.poll(self._tick_if_due(time.monotonic()))
+                    self.poll(self._tick_if_due(own_time()))
             except Exception:
                 # A defect of ours: what was to be done is lost, and all else goes on.
                 traceback.print_exc()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -11,6 +10,7 @@ from phalanx.owner.requests import Requests
 from phalanx.protocol.requests.request import Request
 from phalanx.runtime.driver.reactor import Reactor, Waiter
 from phalanx.runtime.driver.transport import NodeConnection
+from phalanx.runtime.own_time import own_time
 
 R = TypeVar("R")
 
@@ -76,7 +76,7 @@ class Asked(Generic[R]):
         """The answer, waited for. Raises the error that it is, or GetTimeoutError."""
         if self._answer is None:
             self._flush()
-            deadline = None if timeout_s is None else time.monotonic() + timeout_s
+            deadline = None if timeout_s is None else own_time() + timeout_s
             if not self._reactor.wait(self._waiter, deadline):
                 asked = type(self._request).__name__
                 raise GetTimeoutError(f"the node did not answer {asked} in {timeout_s} s")

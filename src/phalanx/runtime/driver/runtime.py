@@ -39,6 +39,7 @@ from phalanx.runtime.os.connection import Connection, listen, same_user
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.shared_memory import SharedStore
 from phalanx.runtime.os.stacks import thread_stacks
+from phalanx.runtime.own_time import own_time
 
 
 class LocalExecutor(Executor, LocalWork, WaitingTask, Protocol):
@@ -94,7 +95,7 @@ class Runtime:
             node=self.node,
             files=self.store,
             pack=self.packer.pack,
-            clock=time.monotonic,
+            clock=own_time,
             wall=time.time,
             request_tick=self.reactor.request_tick,
             warn=on_warning or (lambda text: None),

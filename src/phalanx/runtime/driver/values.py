@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from mmap import mmap
@@ -24,6 +23,7 @@ from phalanx.runtime.driver.alignment import aligned
 from phalanx.runtime.driver.requests import NodeRequests
 from phalanx.runtime.driver.transport import NodeConnection
 from phalanx.runtime.os.shared_memory import SharedStore
+from phalanx.runtime.own_time import own_time
 
 Packed = tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]
 """(payload, hold on its file, references inside)."""
@@ -177,7 +177,7 @@ class Values:
             return mapping
 
     def _ask_for_copy(self, name: str, size: int, deadline: float | None) -> None:
-        left_s = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+        left_s = None if deadline is None else max(deadline - own_time(), 0.0)
         try:
             self._requests.ask(PullObject(name, size), left_s)
         except ObjectLostError:

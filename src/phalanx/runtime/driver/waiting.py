@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -20,6 +19,7 @@ from phalanx.protocol.messages import FAILED, Value
 from phalanx.runtime.driver import interrupts
 from phalanx.runtime.driver.reactor import Reactor, Waiter
 from phalanx.runtime.driver.values import Values
+from phalanx.runtime.own_time import own_time
 
 _PATIENCE_S = 0.002
 """A task that waits longer than this lends its CPUs to others."""
@@ -84,7 +84,7 @@ class Waiting:
         """All values, in order. Raises the first failed object's error, or GetTimeoutError."""
         if ended_processes:
             check_session(refs)
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else own_time() + timeout_s
         missing = [ref for ref in refs if ref._value is None]
         if missing and len(missing) < len(refs):
             self._raise_first(refs, deadline)  # what has failed already is not waited on for others
@@ -119,7 +119,7 @@ class Waiting:
         """One value. Raises its error, or GetTimeoutError."""
         if ended_processes:
             check_session([ref])
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else own_time() + timeout_s
         if ref._value is None and not self._wait([ref], 1, timeout_s):
             raise GetTimeoutError(
                 f"Get timed out: {self._tell(ref, f' was not there after {timeout_s} s')}."
@@ -135,7 +135,7 @@ class Waiting:
             try:
                 return self._values.read(ref, deadline)
             except Vanished:
-                left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+                left = None if deadline is None else max(deadline - own_time(), 0.0)
                 if not self._wait([ref], 1, left):
                     raise GetTimeoutError(
                         f"Get timed out: {self._tell(ref, ' was lost and is being made again')}."
@@ -148,7 +148,7 @@ class Waiting:
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
         """(ready, not ready), both in the given order; at most `count` ready ones. `fetch`: large
         objects are ready once this node has them, and are brought here."""
-        started = time.monotonic() if fetch and timeout_s else 0.0
+        started = own_time() if fetch and timeout_s else 0.0
         ready = _first_ready(refs, count)
         if len(ready) < count:
             missing = [ref for ref in refs if ref._value is None]
@@ -178,7 +178,7 @@ class Waiting:
             ready = _first_ready(refs, len(refs))
             away = {i for i in ready if i not in answered and self._values.is_away(refs[i])}
             here = [i for i in ready if i not in away][:count]
-            is_late = deadline is not None and time.monotonic() >= deadline
+            is_late = deadline is not None and own_time() >= deadline
             missing = [ref for ref in refs if ref._value is None]
             with self._lock:
                 for i in away - asked:
@@ -215,7 +215,7 @@ class Waiting:
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
         """Wait until item `index` of a stream is there or it ended. False: time is up."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else own_time() + timeout_s
         while True:
             waiter = Waiter()
             with self._lock:
@@ -226,7 +226,7 @@ class Waiting:
             if is_there:
                 return True
             while not self._reactor.wait(waiter, deadline):
-                if deadline is not None and time.monotonic() >= deadline:
+                if deadline is not None and own_time() >= deadline:
                     return stream.arrived_to >= index or stream.is_ended
 
     def _wait(
@@ -259,7 +259,7 @@ class Waiting:
             if waiter.done:
                 return True
             self._tasks.waited_for(missing)
-            deadline = None if timeout_s is None else time.monotonic() + timeout_s
+            deadline = None if timeout_s is None else own_time() + timeout_s
             patience_s = _PATIENCE_S if any(ref._owner == me for ref in missing) else _ANSWER_S
             return self._wait_in_task(waiter, deadline, patience_s)
         finally:
@@ -274,7 +274,7 @@ class Waiting:
         if running is None:
             interrupts.guard()
             return self._reactor.wait(waiter, deadline)
-        patience = time.monotonic() + patience_s
+        patience = own_time() + patience_s
         first = patience if deadline is None else min(patience, deadline)
         if self._reactor.wait(waiter, first):
             self._interrupt_first(running)
@@ -300,7 +300,7 @@ class Waiting:
             for ref in missing:
                 self._objects.fetch(ref)
         self._flush()
-        self._reactor.wait(Waiter(), time.monotonic())
+        self._reactor.wait(Waiter(), own_time())
         return sum(ref._value is not None for ref in missing) >= needed
 
     def _forget(self, refs: list[ObjectRef[Any]], waiter: Waiter) -> None:

@@ -45,6 +45,7 @@ from phalanx.runtime.os.connection import listen as listen_unix
 from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.system import say
+from phalanx.runtime.own_time import own_time
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
@@ -58,7 +59,9 @@ def run(channel_socket: socket.socket, session: Session, config: GatewayConfig) 
     LOG.become("gateway")
     try:
         _harden(channel_socket)
-        asyncio.run(Gateway(channel_socket, session, config).serve())
+        with contextlib.closing(OwnTimeLoop()) as loop:
+            asyncio.set_event_loop(loop)
+            loop.run_until_complete(Gateway(channel_socket, session, config).serve())
         code = 0
     except BaseException:
         say(cluster_token.redact(traceback.format_exc()), level=ERROR)
@@ -69,7 +72,7 @@ def run(channel_socket: socket.socket, session: Session, config: GatewayConfig) 
 def _harden(channel_socket: socket.socket) -> None:
     """Keep the token in this process: no core file, no debugger, no sockets of the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to all of a service: it ends with its node
     os.umask(0o077)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -80,6 +83,15 @@ def _harden(channel_socket: socket.socket) -> None:
     kept = channel_socket.fileno()
     os.closerange(3, kept)
     os.closerange(kept + 1, most if most != resource.RLIM_INFINITY else _MAX_FILES)
+
+
+class OwnTimeLoop(asyncio.SelectorEventLoop):
+    """Handshakes and dials have so long by the own time of this process: `_report` looks at it each
+    second, and who answered while it was stopped is not late."""
+
+    def time(self) -> float:
+        """Seconds, by which the loop's timers go."""
+        return own_time()
 
 
 class _CannotStart(Exception):

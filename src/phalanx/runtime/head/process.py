@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -38,6 +37,7 @@ from phalanx.runtime.os.connection_loop import ConnectionLoop
 from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.probing import ThreadProber
 from phalanx.runtime.os.system import SystemClock, log_defect, say, unforeseeable
+from phalanx.runtime.own_time import own_time
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 from phalanx.storage.errors import StorageCorruptError, StorageError, StorageFullError
 from phalanx.storage.journal import Journal
@@ -238,7 +238,7 @@ class HeadProcess:
 
     def on_round(self) -> None:
         """See Handler."""
-        self._loop.wake_at(self._control.on_round(time.monotonic()))
+        self._loop.wake_at(self._control.on_round(own_time()))
         self._or_end(self._control.state_store.flush)
 
 

@@ -34,6 +34,7 @@ from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.connection_loop import ConnectionLoop
 
 LEAVE_S = 1.0
+KILLED = "its {} was killed, most likely by something that ran there"
 """So long a node that ends waits for its goodbye to leave."""
 
 
@@ -93,6 +94,8 @@ class ClusterPart:
     ) -> None:
         self._head = HeadLink(config, member, reach.dial, loop.stop)
         self._channel = reach.channel
+        self._failure = ""
+        """Why the node has to end, where nobody asked it to."""
         self.node: Node[ClusterMembership] = cluster_node(
             setup,
             effects,
@@ -113,9 +116,10 @@ class ClusterPart:
         """Whether the node must come back as a new one."""
         return self.node.membership.is_stale
 
-    def leave(self) -> None:
+    def leave(self, has_lost_fork_server: bool) -> None:
         """Say goodbye to the head."""
-        head = self.node.membership.leave()
+        failure = KILLED.format("fork server") if has_lost_fork_server else self._failure
+        head = self.node.membership.leave(failure)
         if isinstance(head, Connection):
             head.drain_all(LEAVE_S)
 
@@ -125,7 +129,8 @@ class ClusterPart:
 
     def gateway_lost(self) -> None:
         """The gateway has ended, and the node with it."""
-        self._head.end("The node's gateway has ended.", is_about_token=False)
+        self._failure = KILLED.format("gateway")
+        self._head.end(self._failure, is_about_token=False)
 
     def on_gateway(self, message: Any) -> None:
         """The gateway says something."""

@@ -53,6 +53,7 @@ from phalanx.runtime.os.memory_use import SessionMemory
 from phalanx.runtime.os.ports import is_port_free
 from phalanx.runtime.os.system import log_defect, say
 from phalanx.runtime.os.usage_meter import ThreadUsageMeter
+from phalanx.runtime.own_time import own_time
 from phalanx.scheduler.devices.instances import NodeResources
 
 if TYPE_CHECKING:
@@ -80,10 +81,12 @@ class Reach(Transfers, Protocol):
 class EmbeddedNode:
     """Hands what happens to the machines; see Handler."""
 
-    def __init__(self, config: NodeConfig, fork_server: socket.socket) -> None:
+    def __init__(
+        self, config: NodeConfig, fork_server: socket.socket, fork_server_pid: int
+    ) -> None:
         """`fork_server`: the socket to it."""
         self._config = config
-        self._forks = ForkClient(fork_server)
+        self._forks = ForkClient(fork_server, fork_server_pid)
         listener = listen(config.session.socket_of(b"node"))
         self.loop = ConnectionLoop(self, listener, self._forks.connection)
         self._look_at_memory_at = 0.0
@@ -108,16 +111,18 @@ class EmbeddedNode:
             effects = self._effects(reach)
             self._cluster = ClusterPart(config, config.member, self.loop, reach, setup, effects)
             self.node = self._cluster.node
+        self._forks.ordered = self.node.fork_watch.ordered
 
     def _effects(self, reach: Reach) -> NodeEffects:
         session, loop, forks = self._config.session, self.loop, self._forks
         jobs = JobDirectories(os.path.join(session.directory, "jobs"))
         return NodeEffects(
-            clock=time.monotonic,
+            clock=own_time,
             wall=time.time,
             make_unique=token_bytes,
             connections=_Connections(loop, reach),
             forks=forks,
+            fork_server=forks,
             commands=CommandClient(forks, jobs),
             job_files=jobs,
             memory=SessionMemory(),
@@ -169,7 +174,7 @@ class EmbeddedNode:
         self._devices.end()
         self._checks.kill()
         if self._cluster is not None:
-            self._cluster.leave()
+            self._cluster.leave(self.has_lost_fork_server)
 
     @property
     def is_stale(self) -> bool:
@@ -231,6 +236,7 @@ class EmbeddedNode:
     # ---- the fork server ---------------------------------------------------------------------
 
     def _from_fork_server(self, message: Any) -> None:
+        self.node.fork_watch.heard()
         match message:
             case OutputRead():
                 self._forks.drained()

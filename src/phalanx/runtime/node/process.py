@@ -34,7 +34,8 @@ def main() -> NoReturn:
     path = config.log or os.path.join(config.session.logs, "node.log")
     LOG.keep(path, "node", config.node_id, is_aloud=is_aloud)
     node_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    if os.fork() == 0:
+    fork_server_pid = os.fork()
+    if fork_server_pid == 0:
         node_end.close()
         for fd in (driver_fd, config.ready_fd, config.parent_fd):
             if fd >= 0:
@@ -52,7 +53,7 @@ def main() -> NoReturn:
         # Only now: the fork server warms up while this process imports what decides.
         from phalanx.runtime.node.composition import EmbeddedNode
 
-        node = EmbeddedNode(config, node_end)
+        node = EmbeddedNode(config, node_end, fork_server_pid)
         gc.freeze()
         gc.enable()
         if not config.lives_with_driver:

@@ -72,7 +72,7 @@ class ConnectionLoop:
         self._loop.is_stopping = True
 
     def wake_at(self, when: float) -> None:
-        """A round is due then at the latest, by the monotonic clock."""
+        """A round is due then at the latest, by the own time of the process."""
         self._loop.wake_at = when
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import socket
 from collections import deque
@@ -25,22 +27,30 @@ from phalanx.runtime.os.job_files import JobDirectories
 class ForkClient:
     """See worker_processes.ForkEffects."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        """`sock`: to the fork server."""
+    def __init__(self, sock: socket.socket, pid: int = 0) -> None:
+        """`sock`: to the fork server; `pid`: of its process, 0 where that is in this one."""
         self.connection = Connection(sock, decode=decode_body)
+        self.ordered: Callable[[], None] = lambda: None
+        """Called for whatever the fork server is to do."""
+        self._pid = pid
         self._drains: deque[Callable[[], None]] = deque()
+
+    def post(self, order: Fork | RunCommand | SendSignal | SignalCommand) -> None:
+        """Have the fork server do something."""
+        self.connection.post(order)
+        self.ordered()
 
     def fork(self, worker: bytes, environment: dict[str, str]) -> None:
         """See ForkEffects."""
-        self.connection.post(Fork(worker, environment))
+        self.post(Fork(worker, environment))
 
     def kill(self, process: bytes) -> None:
         """See ForkEffects."""
-        self.connection.post(SendSignal(process, int(signal.SIGKILL)))
+        self.post(SendSignal(process, int(signal.SIGKILL)))
 
     def terminate(self, process: bytes) -> None:
         """See ForkEffects."""
-        self.connection.post(SendSignal(process, int(signal.SIGTERM)))
+        self.post(SendSignal(process, int(signal.SIGTERM)))
 
     def drain_output(self, drained: Callable[[], None]) -> None:
         """Call back once everything that workers have printed so far has been passed on."""
@@ -50,6 +60,16 @@ class ForkClient:
     def drained(self) -> None:
         """The fork server has answered the oldest of these requests."""
         self._drains.popleft()()
+
+    def ask(self) -> None:
+        """See ForkServerEffects."""
+        self.drain_output(lambda: None)
+
+    def rouse(self) -> None:
+        """See ForkServerEffects."""
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGCONT)
 
 
 class CommandClient:
@@ -63,12 +83,12 @@ class CommandClient:
 
     def signal(self, process: bytes, number: int, to: Receivers) -> None:
         """See CommandEffects."""
-        self._server.connection.post(SignalCommand(process, number, to))
+        self._server.post(SignalCommand(process, number, to))
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
         """See CommandEffects."""
         place = self._directories.place(order, command)
-        self._server.connection.post(
+        self._server.post(
             RunCommand(
                 process,
                 place.argv,

@@ -24,6 +24,8 @@ from phalanx.protocol.bundle_messages import Streams
 from phalanx.protocol.fork_messages import (
     Began,
     Exited,
+    OutputRead,
+    ReadOutput,
     RunCommand,
     SendSignal,
     SignalCommand,
@@ -45,6 +47,9 @@ from phalanx.runtime.os.process_tree import (
 
 _AGAIN_S = 0.05
 _ENDING_PASSES = 10
+PASSED_OVER = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that do not end this process: it is the parent of what runs here, and programs send some
+to their parents. It ends when its node does."""
 
 
 class Child:
@@ -89,6 +94,9 @@ class ForkServer:
 
     def serve(self) -> None:
         """Until the node is gone."""
+        for number in PASSED_OVER:
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, lambda *_: None)  # a program that is started has the default
         while True:
             for fd, mask in self._epoll.poll(self.patience_s()):
                 if fd == self.node.fileno:
@@ -141,6 +149,8 @@ class ForkServer:
         match message:
             case RunCommand():
                 self._run(message)
+            case ReadOutput():  # nothing that a command prints goes through here
+                self.node.post(OutputRead())
             case SendSignal() | SignalCommand() if message.process in self._starting:
                 self._signal_starting(message)
             case SendSignal():
@@ -221,6 +231,9 @@ class ForkServer:
 
     def close_in_child(self) -> None:
         """In a child that goes on as a program of ours: let go of all that is watched here."""
+        for number in PASSED_OVER:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         self.node.sock.close()
         self._epoll.close()
         for fd in self._readers:

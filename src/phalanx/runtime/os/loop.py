@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import Callable
 
 from phalanx.runtime.os.adaptive_spin import AdaptiveSpin
-from phalanx.runtime.os.system import log_defect
+from phalanx.runtime.os.system import log_defect, say
+from phalanx.runtime.own_time import own_time
 
 TICK_S = 0.05
 
 
 class Loop:
-    """Does one thing at a time. `on_tick` is called with the time every 50 ms, `on_round` after
+    """Does one thing at a time. `on_tick` is called with the own time every 50 ms, `on_round` after
     everything that had come was handled; a round follows whatever the loop does.
 
     What raises is a defect: it is printed, and the loop goes on.
@@ -36,7 +37,7 @@ class Loop:
         """Once this is set, the loop ends after the round."""
         self._lag_s = 0.0
         self.wake_at = float("inf")
-        """When a round is due at the latest, by the monotonic clock."""
+        """When a round is due at the latest, by the own time of the process."""
 
     # ---- descriptors -------------------------------------------------------------------------
 
@@ -95,9 +96,9 @@ class Loop:
 
     def serve(self) -> None:
         """Until `is_stopping`."""
-        last_tick = time.monotonic()
+        last_tick, last_real, paused_s = own_time(), time.monotonic(), own_time.paused_s
         while not self.is_stopping:
-            wait_s = min(TICK_S, max(self.wake_at - time.monotonic(), 0.0))
+            wait_s = min(TICK_S, max(self.wake_at - own_time(), 0.0))
             for fd, mask in self._spin.poll(self._epoll.poll, wait_s):
                 ready = self._ready.get(fd)
                 if ready is not None:  # else what was handled before it has closed it
@@ -107,10 +108,14 @@ class Loop:
                         log_defect(error)
             for _ in range(len(self._inbox)):
                 self._step(self._inbox.popleft())
-            now = time.monotonic()
+            now = own_time()
             if now - last_tick >= TICK_S:
-                self._lag_s = max(self._lag_s, now - last_tick - TICK_S)
-                last_tick = now
+                real = time.monotonic()
+                self._lag_s = max(self._lag_s, real - last_real - TICK_S)
+                if own_time.paused_s > paused_s:
+                    say(f"this process did not run for {own_time.paused_s - paused_s:.1f} s")
+                    paused_s = own_time.paused_s
+                last_tick, last_real = now, real
                 self._step(self._on_tick, now)
             self._step(self._on_round)
 

@@ -9,6 +9,7 @@ import traceback
 
 from phalanx.observe.log_lines import ERROR, INFO
 from phalanx.runtime.os.daemon_log import LOG
+from phalanx.runtime.own_time import own_time
 
 
 class SystemClock:
@@ -16,7 +17,7 @@ class SystemClock:
 
     def now(self) -> float:
         """See Clock."""
-        return time.monotonic()
+        return own_time()
 
     def wall(self) -> float:
         """See Clock."""

@@ -23,6 +23,7 @@ from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady
 from phalanx.runtime.driver.reactor import Reactor, Waiter
 from phalanx.runtime.driver.transport import NodeConnection
 from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.own_time import own_time
 from phalanx.runtime.worker.actor_groups import GroupThreads
 from phalanx.runtime.worker.actor_methods import ActorMethods
 from phalanx.runtime.worker.devices import DeviceEnvironment
@@ -163,7 +164,7 @@ class ActorHost:
         if self._exit_reason:
             self._finish()
             return 0
-        self._reactor.wait(Waiter(), time.monotonic() + 5)
+        self._reactor.wait(Waiter(), own_time() + 5)
         return 1
 
     def drain(self) -> None:

@@ -40,6 +40,7 @@ from phalanx.runtime.driver.values import Packed, Values
 from phalanx.runtime.driver.waiting import Waiting
 from phalanx.runtime.engine.tracing import CARRIED
 from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.own_time import own_time
 from phalanx.runtime.worker.devices import DeviceEnvironment
 from phalanx.runtime.worker.ending import end_process
 from phalanx.runtime.worker.profiling import profiler
@@ -94,9 +95,7 @@ class WorkerExecutor:
         """Why nothing of this job can run here: its setup hook raised."""
         self._references = references
         self._task_references = task_references = TaskReferences(me, references, GIVE_UP_S)
-        self.core = WorkerCore(
-            me, node, task_references, self, clock=time.monotonic, wall=time.time
-        )
+        self.core = WorkerCore(me, node, task_references, self, clock=own_time, wall=time.time)
         self.handle: Callable[[Connection, Message], bool] = self.core.handle
         self._outbox = ResultOutbox(flush)
         self._values = TaskValues(lock, waiting, values, pack, objects, references, task_references)
@@ -246,7 +245,7 @@ class WorkerExecutor:
                 return 0
             # Others refer to objects of this process, which end with it: as on Ray it stays until
             # they do no more. It holds no lease meanwhile.
-            self._reactor.wait(waiter, time.monotonic() + _LOOK_AGAIN_S)
+            self._reactor.wait(waiter, own_time() + _LOOK_AGAIN_S)
 
     def _run_next(self) -> None:
         core = self.core

@@ -39,7 +39,9 @@ def ray_status_text(
         *("", "Total Constraints:", " (no request_resources() constraints)"),
         *("Total Demands:", *(_demands(wanting, status.groups) or [" (no resource demands)"])),
     ]
-    return "\n".join([*lines, *(f"health: {trouble}" for trouble in status.troubles)])
+    return "\n".join(
+        [*lines, *(f"health: {trouble}" for trouble in status.troubles + status.lost_nodes)]
+    )
 
 
 def _is_used(row: NodeInfo) -> bool:

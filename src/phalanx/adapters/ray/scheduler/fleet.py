@@ -5,7 +5,6 @@ Calls to Ray take their time, so these have a thread of their own.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from phalanx.adapters.ray.scheduler.ray_calls import available_by_node, ended_jo
 from phalanx.adapters.ray.scheduler.ray_groups import RayGroups
 from phalanx.adapters.ray.scheduler.reservation import Amounts, Key
 from phalanx.runtime.os.loop import Loop
+from phalanx.runtime.own_time import own_time
 
 LOOK_EVERY_S = 0.5
 
@@ -46,7 +46,7 @@ class Fleet:
             self._look()
 
     def _look(self) -> None:
-        now = time.monotonic()
+        now = own_time()
         self._look_at = now + LOOK_EVERY_S
         ended = ended_jobs() if self.has_owners else set()
         free = available_by_node()

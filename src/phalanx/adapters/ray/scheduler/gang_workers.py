@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Sequence
 
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
+from phalanx.runtime.own_time import own_time
 from phalanx.scheduler.devices.instances import Allocation
 
 LEAVES_WITHIN_S = 5.0
@@ -40,7 +40,7 @@ class GangWorkers:
     def left(self, pid: int) -> None:
         """The member in this process has ended; Ray ends the process."""
         if pid in self._held:
-            self._leaving[pid] = time.monotonic() + LEAVES_WITHIN_S
+            self._leaving[pid] = own_time() + LEAVES_WITHIN_S
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
         """See Leases: nobody waits for bundles here."""

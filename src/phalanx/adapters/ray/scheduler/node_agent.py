@@ -32,6 +32,7 @@ from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.declared_topology import read_topology
 from phalanx.runtime.os.fork_client import ForkClient
 from phalanx.runtime.os.loop import Loop
+from phalanx.runtime.own_time import own_time
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.topology import Topology
 
@@ -85,7 +86,7 @@ class NodeAgent:
         self._peer = SchedulerPeer()
         self._session = sessions.create()
         self._server = start_command_server(self._session)
-        self._forks = ForkClient(self._server.socket)
+        self._forks = ForkClient(self._server.socket, self._server.process.pid)
         totals = self._setup.totals
         self._machines = NodeMachines(
             self._setup.node_id,
@@ -151,12 +152,12 @@ class NodeAgent:
     # ---- the scheduler -----------------------------------------------------------------------
 
     def _join(self) -> None:
-        self._join_at = time.monotonic() + self._options.heartbeat_s
+        self._join_at = own_time() + self._options.heartbeat_s
         join = self._machines.join(self._setup.host, socket.gethostname(), self._node_epoch)
         self._send([join], self._me)
 
     def _send(self, messages: list[Any], me: Any) -> None:
-        sent = time.monotonic()
+        sent = time.monotonic()  # not the own time: a lease runs out while this does not run, too
         call = self._scheduler.from_node.remote(self._machines.prefix, encode_body(messages), me)
         call.future().add_done_callback(
             lambda future: self._loop.call(lambda: self._answered(sent, future))

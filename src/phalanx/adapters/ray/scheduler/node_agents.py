@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
@@ -20,6 +19,7 @@ from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
 from phalanx.protocol.cluster_messages import Acked, NodeReport
 from phalanx.protocol.frames import encode_body
+from phalanx.runtime.own_time import own_time
 
 RESTART_S = 5.0
 """An agent that was started and has not joined after this time is started again."""
@@ -83,7 +83,7 @@ class NodeAgents:
     def post(self, prefix: bytes, message: Any) -> None:
         """Send an agent something, with all else that this round has for it."""
         if isinstance(message, Acked):
-            due = time.monotonic() + ACKS_WAIT_S
+            due = own_time() + ACKS_WAIT_S
             self._acks.setdefault(prefix, (due, []))[1].append(message)
         else:
             self._outbox.setdefault(prefix, []).append(message)
@@ -91,7 +91,7 @@ class NodeAgents:
     def flush(self, epoch: int) -> None:
         """Send what was posted."""
         outbox, self._outbox = self._outbox, {}
-        now = time.monotonic()
+        now = own_time()
         for prefix in [p for p, (due, _) in self._acks.items() if p in outbox or now >= due]:
             outbox.setdefault(prefix, []).extend(self._acks.pop(prefix)[1])
         for prefix, messages in outbox.items():
@@ -124,7 +124,7 @@ class NodeAgents:
 
     def heard(self, prefix: bytes) -> None:
         """An agent that has joined has sent something."""
-        self._heard[prefix] = time.monotonic()
+        self._heard[prefix] = own_time()
         self._started.pop(self.ray_node(prefix), None)
 
     def reported(self, prefix: bytes, report: NodeReport) -> NodeReport:
@@ -144,7 +144,7 @@ class NodeAgents:
         self._living = self._naming.living(rows)
         self._free = {node: self._naming.ours(amounts) for node, amounts in free.items()}
         joined = set()
-        now = time.monotonic()
+        now = own_time()
         for record in self._nodes.living():
             node = self.ray_node(record.prefix)
             if not self._connected.is_connected(record.prefix):

@@ -6,7 +6,6 @@ They are those of every node, but for tasks, actors and objects: Ray has those.
 from __future__ import annotations
 
 import os
-import time
 from secrets import token_bytes
 from typing import Any
 
@@ -14,6 +13,7 @@ from phalanx.adapters.ray.scheduler.gang_workers import GangWorkers
 from phalanx.model.ids import node_prefix, node_process_id
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.fork_watch import ForkWatch
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import NodeGroups
 from phalanx.node.head_link import RemoteHeadLink
@@ -32,12 +32,13 @@ from phalanx.protocol.cluster_messages import (
     NodeReport,
     StateReported,
 )
-from phalanx.protocol.fork_messages import Began, Exited
+from phalanx.protocol.fork_messages import Began, Exited, OutputRead
 from phalanx.runtime.os.fork_client import CommandClient, ForkClient, how_it_ended
 from phalanx.runtime.os.job_files import JobDirectories
 from phalanx.runtime.os.memory_use import SessionMemory
 from phalanx.runtime.os.ports import is_port_free
 from phalanx.runtime.os.system import say
+from phalanx.runtime.own_time import own_time
 from phalanx.scheduler.devices.instances import NodeResources
 
 
@@ -57,9 +58,10 @@ class NodeMachines:
         node's disk. What is free here is reported this often, and when some was given back."""
         self.prefix = node_prefix(node_id)
         self._node_id = node_id
+        self._forks = forks
         self._resources = resources
         self._labels = labels
-        clock = time.monotonic
+        clock = own_time
         files = JobDirectories(os.path.join(directory, "jobs"))
         self.control = RemoteHeadLink()
         self._bundles = BundleTable(resources)
@@ -78,6 +80,8 @@ class NodeMachines:
             NoUsageMeter(),
             say,
         )
+        self._fork_watch = ForkWatch(clock, forks, say)
+        forks.ordered = self._fork_watch.ordered
         self._groups = NodeGroups(
             node_process_id(self.prefix),
             clock,
@@ -116,7 +120,10 @@ class NodeMachines:
 
     def from_fork_server(self, message: Any) -> None:
         """A command has begun or ended."""
+        self._fork_watch.heard()
         match message:
+            case OutputRead():
+                self._forks.drained()
             case Began():
                 self.members.began(message.process, message.pid)
             case Exited():
@@ -127,6 +134,7 @@ class NodeMachines:
         self._bundles.tick(now)
         self._groups.tick(now)
         self.members.tick(now)
+        self._fork_watch.tick(now)
         self.workers.tick(now)
         self._groups.settle()
         self._reports.tick(now)

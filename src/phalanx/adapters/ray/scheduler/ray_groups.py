@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from ray.util.placement_group import (
 
 from phalanx.adapters.ray.scheduler.options import GROUP
 from phalanx.adapters.ray.scheduler.reservation import Amounts, Key
+from phalanx.runtime.own_time import own_time
 
 NODE_LABEL = "ray.io/node-id"
 _THREADS = 32
@@ -93,7 +93,7 @@ class RayGroups:
                 lifetime="detached",
                 bundle_label_selector=[{NODE_LABEL: node} for node, _ in bundles],
             )
-            self._born[key] = time.monotonic()
+            self._born[key] = own_time()
             self._made[key] = made
             is_there = made.wait(self._reserve_s)
         except Exception:
@@ -125,7 +125,7 @@ class RayGroups:
             remove_placement_group(made)
         except Exception:
             traceback.print_exc()  # `sweep` tries again
-        now = time.monotonic()
+        now = own_time()
         self._going.append(
             _Going(
                 group_id=made.id.hex(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -38,6 +37,7 @@ from phalanx.protocol.node_messages import Reply
 from phalanx.protocol.requests.request import NOTHING
 from phalanx.protocol.wire_errors import WireError, to_wire
 from phalanx.runtime.os.loop import Loop
+from phalanx.runtime.own_time import own_time
 from phalanx.storage.errors import StaleEpochError, StorageError, StorageUnreachableError
 from phalanx.storage.journal import Journal
 from phalanx.storage.naming import storage_name
@@ -113,8 +113,8 @@ class SchedulerThread:
             text = f"The scheduler on Ray cannot start: {error}"
             self._defect = WireError(to_wire(error).code, text)
             return
-        self._ready_at = time.monotonic() + READY_WITHIN_S
-        self._sweep_at = time.monotonic() + SWEEP_EVERY_S
+        self._ready_at = own_time() + READY_WITHIN_S
+        self._sweep_at = own_time() + SWEEP_EVERY_S
         self._fleet.start()
 
     def _open(self) -> None:
@@ -147,7 +147,7 @@ class SchedulerThread:
         self._requests = SchedulerRequests(
             partial(self._control.answering.answer, CLIENTS),
             lambda: self._control.gang_scheduler,
-            BatchRequests(self._control, time.monotonic),
+            BatchRequests(self._control, own_time),
             self._reservations,
             self._groups,
             self._stages,
@@ -204,7 +204,7 @@ class SchedulerThread:
         if self._defect is not None:
             return
         is_due = self._reservations.under_way < MAX_UNDER_WAY
-        self._loop.wake_at = self._control.on_round(time.monotonic()) if is_due else NEVER
+        self._loop.wake_at = self._control.on_round(own_time()) if is_due else NEVER
         try:
             self._control.state_store.flush()
         except StorageError as error:
@@ -231,7 +231,7 @@ class SchedulerThread:
         self._fleet.has_owners = bool(owners)
         for owner in sorted(owners):
             if owner[-JOB_BYTES:].hex() in ended:
-                self._control.process_ended(owner, True, time.monotonic())
+                self._control.process_ended(owner, True, own_time())
 
     # ---- programs and node agents ------------------------------------------------------------
 
@@ -302,12 +302,12 @@ class SchedulerThread:
         def done(is_there: bool) -> None:
             self._loop.call(lambda: self._reserved(key, is_there))
 
-        self._stages.begin(key[0], time.monotonic())
+        self._stages.begin(key[0], own_time())
         self._groups.reserve(key, named, done)
 
     def _reserved(self, key: Key, is_there: bool) -> None:
         if is_there:
-            self._stages.reserved(key[0], time.monotonic())
+            self._stages.reserved(key[0], own_time())
             self._reservations.granted(key)
         else:
             self._reservations.refused(key)

@@ -1,0 +1,197 @@
+"""A cluster whose processes are stopped and continued under load; and what must be true after that.
+
+    python -m tests.system.chaos.pauses PAUSES SEED STORE
+
+The head, gateways and fork servers, workers and another driver stand still for up to three times as
+long as a node may be silent; nodes for less than that, as the head takes a node for dead that is
+silent for longer. Prints what was seen, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.system.chaos.head_restarts import PATIENCE_S, Load
+
+import phalanx
+from phalanx.cluster_utils import Cluster, ClusterNode
+from phalanx.model.rows.cluster import StatusInfo
+from phalanx.protocol.requests.cluster import GetStatus
+from phalanx.runtime.daemons.daemon_files import daemons
+from phalanx.runtime.daemons.visitor import ask_daemon
+from phalanx.runtime.os.process_tree import children_of
+
+SILENCE_S = 4.0
+LIMITS = {"period_s": 1.0, "misses": int(SILENCE_S), "joining_s": 1.0}
+GATEWAY = "phalanx-gateway"
+DRIVER = """
+import sys, phalanx
+phalanx.init(address=sys.argv[1], log_to_driver=False)
+@phalanx.remote(max_retries=0, num_cpus=0.1)
+def echo(i):
+    return i
+done = 0
+for line in sys.stdin:
+    assert phalanx.get([echo.remote(i) for i in range(20)]) == list(range(20))
+    done += 20
+    print(done, flush=True)
+"""
+
+
+class OtherDriver:
+    """Another program on the cluster, whose tasks may run once and no more."""
+
+    def __init__(self, address: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.done = 0
+
+    def ask(self) -> None:
+        assert self.process.stdin is not None
+        print("go", file=self.process.stdin, flush=True)
+
+    def check(self) -> None:
+        """Raises AssertionError unless it has done what it was asked for last."""
+        assert self.process.stdout is not None
+        self.done += 20
+        said = self.process.stdout.readline().strip()
+        assert said == str(self.done), f"the other driver says {said!r}"
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(PATIENCE_S) == 0
+
+
+class Trial:
+    """One cluster, its load and its pauses."""
+
+    def __init__(self, store: str, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._work = Path(store).parent
+        self._cluster = Cluster(store=store, limits=LIMITS)
+        for _ in range(2):
+            self._cluster.add_node(num_cpus=2)
+        self._cluster.connect(namespace="pauses")
+        self._cluster.wait_for_nodes(PATIENCE_S)
+        self._nodes = {row.node_id for row in self._status().nodes}
+        self._done, began = self._work / "done", self._work / "began"
+        command = f"echo began >> {began}; until test -e {self._done}; do sleep 0.2; done"
+        self._long = phalanx.submit(phalanx.Job(command, num_cpus=0.5))
+        self._began = began
+        self._load = Load(self._work)
+        self._driver = OtherDriver(self._cluster.address)
+        self.seen: dict[str, int] = {"pauses": 0}
+
+    def run(self, pauses: int) -> dict[str, int]:
+        """Stop processes so often. What was seen. Raises AssertionError."""
+        for _ in range(pauses):
+            time.sleep(self._rng.uniform(0.0, 0.5))
+            self._driver.ask()
+            self._pause()
+            self._driver.check()
+            self.seen["pauses"] += 1
+            assert not self._load.errors, self._load.errors
+        self._load.end()
+        self._driver.end()
+        self._done.touch()
+        assert self._long.wait(PATIENCE_S) == "Completed"
+        assert self._began.read_text() == "began\n", "the long job ran once"
+        self._load.check()
+        status = self._status()
+        assert not status.troubles, status.troubles
+        assert not status.lost_nodes, status.lost_nodes
+        states = {row.node_id: row.state for row in status.nodes}
+        assert states == dict.fromkeys(self._nodes, "ALIVE"), "no node ended"
+        load = self._load
+        counts = {"jobs": len(load.jobs), "tasks": load.tasks, "calls": load.calls}
+        return {**self.seen, **counts}
+
+    def _pause(self) -> None:
+        node: ClusterNode = self._rng.choice(self._cluster.list_all_nodes())
+        head = self._cluster.head_pid
+        assert head is not None
+        kind = self._rng.choice(
+            ("head", "node", "gateway of head", "gateway", "fork server", "worker", "driver")
+        )
+        longest = SILENCE_S / 2 if kind == "node" else 3 * SILENCE_S
+        found = {
+            "head": lambda: [head],
+            "node": lambda: [node.pid],
+            "gateway of head": lambda: _named(head, GATEWAY),
+            "gateway": lambda: _named(node.pid, GATEWAY),
+            "fork server": lambda: _fork_servers(node.pid),
+            "worker": lambda: [w for one in _fork_servers(node.pid) for w in children_of(one)],
+            "driver": lambda: [self._driver.process.pid],
+        }[kind]()
+        if not found:
+            return
+        self.seen[kind] = self.seen.get(kind, 0) + 1
+        pid = self._rng.choice(found)
+        seconds = self._rng.choice((0.2, 2.0, longest))
+        print(f"{kind} {pid} is stopped for {seconds:g} s", file=sys.stderr, flush=True)
+        _signal(pid, signal.SIGSTOP)
+        time.sleep(min(seconds, longest))
+        _signal(pid, signal.SIGCONT)
+
+    def _status(self) -> StatusInfo:
+        (head,) = [found for found in daemons(self._cluster.temp_dir) if found[1].kind == "head"]
+        return ask_daemon(*head, GetStatus(), PATIENCE_S)
+
+    def close(self) -> None:
+        """End everything."""
+        logs = sorted(Path(self._cluster.temp_dir, "logs").glob("*"))
+        texts = [f"---- {path.name}\n{path.read_text()[-3000:]}" for path in logs]
+        self._driver.process.kill()
+        self._cluster.shutdown()
+        if sys.exc_info()[0] is not None:
+            print("\n".join(texts), file=sys.stderr)
+
+
+def _signal(pid: int, number: int) -> None:
+    """To a process that may have ended: workers do when they idle."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _named(parent: int, name: str) -> list[int]:
+    return [pid for pid in children_of(parent) if _name(pid) == name]
+
+
+def _fork_servers(node: int) -> list[int]:
+    return [pid for pid in children_of(node) if _name(pid) != GATEWAY and children_of(pid)]
+
+
+def main(pauses: str, seed: str, store: str) -> None:
+    """See the module."""
+    trial: Any = Trial(store, int(seed))
+    try:
+        print(json.dumps(trial.run(int(pauses))), flush=True)
+    finally:
+        trial.close()
+
+
+if __name__ == "__main__":
+    os.environ["PHALANX_ADDRESS"] = "local"
+    main(*sys.argv[1:])
