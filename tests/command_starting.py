@@ -16,6 +16,7 @@ def start_command(
     log: str,
     entrance: int = -1,
     start: CommandStart | None = None,
+    umask: int = 0o022,
 ) -> int:
     """Its pid; of the calling thread, with which it ends. `entrance`: a copy of it is used."""
 
@@ -23,5 +24,5 @@ def start_command(
         return -1 if entrance < 0 else os.dup(entrance)
 
     pid = ctypes.c_int(0)
-    (start or CommandStart()).start(argv, variables, directory, log, copied, pid)
+    (start or CommandStart()).start(argv, variables, directory, log, copied, pid, umask)
     return pid.value

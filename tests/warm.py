@@ -31,6 +31,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from phalanx.runtime.os.accounts import current_umask
+
 PRELOADED = (
     "phalanx.cli.commands",
     "phalanx.runtime.gateway.process",
@@ -93,6 +95,7 @@ class WarmPopen(subprocess.Popen[Any]):
             "arguments": list(args[1:]),
             "env": env | {_PARENT: path},
             "cwd": os.path.abspath(given["cwd"] or "."),
+            "umask": given["umask"] if given["umask"] >= 0 else current_umask(),
             "is_leader": bool(given["start_new_session"]),
             "fds": list(fds),
         }
@@ -272,6 +275,7 @@ def _become(request: dict[str, Any]) -> NoReturn:
     """Run the program in this process, which was forked for it."""
     if request["is_leader"]:
         os.setsid()
+    os.umask(request["umask"])
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

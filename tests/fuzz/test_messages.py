@@ -18,6 +18,7 @@ from phalanx.model.ids import node_prefix, process_id
 from phalanx.node.checks import NoChecks
 from phalanx.node.cluster_node import cluster_node
 from phalanx.node.devices import NoDeviceReading
+from phalanx.node.directories import NoDirectories
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.options import SpillOptions
@@ -91,6 +92,7 @@ class Place:
                 usage=NoUsageMeter(),
                 devices=NoDeviceReading(),
                 checks=NoChecks(),
+                directories=lambda store: NoDirectories(),
                 is_port_free=lambda port: True,
                 drain_output=lambda then: then(),
                 know_addresses=lambda rows: None,

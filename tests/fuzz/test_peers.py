@@ -145,7 +145,7 @@ class _Shaken:
 
 
 def test_a_gateway_answers_any_bytes_or_hangs_up(tmp_path) -> None:
-    places = {name: str(tmp_path / name) for name in ("directory", "shared", "spill")}
+    places = {name: str(tmp_path / name) for name in ("directory", "shared", "spill", "disk")}
     for place in places.values():
         os.mkdir(place, 0o700)
     (tmp_path / "shared" / OBJECT).write_bytes(HELD)

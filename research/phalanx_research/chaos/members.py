@@ -93,6 +93,21 @@ class NoJobFiles:
     def shorten(self, path: str) -> None:
         """See JobFiles."""
 
+    def is_lost(self, path: str) -> bool:
+        """See JobFiles."""
+        return False
+
+    def size(self, path: str) -> int:
+        """See JobFiles."""
+        return 0
+
+    def most_kept(self) -> int:
+        """See JobFiles."""
+        return 0
+
+    def drop(self, path: str) -> None:
+        """See JobFiles."""
+
 
 class NoMemoryMeter:
     """See job_members.MemoryMeter. Simulated commands use no memory."""

@@ -10,6 +10,7 @@ from phalanx.model.own_time import OwnTime
 from phalanx.node.checks import NoChecks
 from phalanx.node.cluster_node import cluster_node
 from phalanx.node.devices import NoDeviceReading
+from phalanx.node.directories import NoDirectories
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.peers import Peer
@@ -99,6 +100,7 @@ class SimNode:
                 forks=self.processes,
                 commands=self.commands,
                 job_files=NoJobFiles(),
+                directories=lambda store: NoDirectories(),
                 memory=NoMemoryMeter(),
                 usage=NoUsageMeter(),
                 devices=NoDeviceReading(),

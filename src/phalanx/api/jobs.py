@@ -37,7 +37,7 @@ from phalanx.protocol.requests.jobs import (
     UpdateJob,
 )
 from phalanx.protocol.requests.steps import SignalJob
-from phalanx.runtime.os.accounts import user_name
+from phalanx.runtime.os.accounts import current_umask, user_name
 
 SETTLED = (*st.FINISHED, st.ABORTED)
 """States in which nothing more happens by itself."""
@@ -244,8 +244,8 @@ def new_request(manifests: list[Manifest]) -> ApplyManifests:
 
 
 def job_manifest(job: JobSpec) -> Manifest:
-    """A job for the control store."""
-    return Manifest("Job", msgspec.msgpack.encode(job))
+    """A job for the control store, whose files are made as those of this process."""
+    return Manifest("Job", msgspec.msgpack.encode(_with_umask(job)))
 
 
 def _as_text(manifest: Mapping[str, Any]) -> str:
@@ -295,9 +295,14 @@ def _owned(spec: object) -> object:
     """A job of somebody, where its manifest does not say whose it is."""
     if isinstance(spec, CronSpec):
         return msgspec.structs.replace(spec, job=_owned(spec.job))
-    if isinstance(spec, JobSpec) and not spec.user:
-        return msgspec.structs.replace(spec, user=user_name())
+    if isinstance(spec, JobSpec):
+        return _with_umask(msgspec.structs.replace(spec, user=spec.user or user_name()))
     return spec
+
+
+def _with_umask(job: JobSpec) -> JobSpec:
+    """The umask of this process, unless the job was given another."""
+    return job if job.umask >= 0 else msgspec.structs.replace(job, umask=current_umask())
 
 
 _ORDER = {"PriorityClass": 0, "HyperNode": 0, "Queue": 1, "Reservation": 1, "JobTemplate": 2}
@@ -316,7 +321,7 @@ def read_log(
     the offset behind it. What its node has dropped is replaced by a line that says so."""
     while True:
         part = ask(ReadJobLog(job, member, attempt, offset))
-        if not part.data:
+        if not part.data and not part.skipped:
             return
         offset += part.skipped + len(part.data)
         gone = b"[phalanx: %d bytes of older output were dropped]\n" % part.skipped

@@ -33,6 +33,7 @@ from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import JobDescription, MemberInfo
 from phalanx.protocol.requests.jobs import GetJob, ListJobs
 from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep
+from phalanx.runtime.os.accounts import current_umask
 
 Address = Annotated[
     str | None, typer.Option(help="HOST:PORT of the head (PHALANX_ADDRESS, or the one here).")
@@ -100,7 +101,7 @@ def run_steps(
     for wish in wishes:
         request = RunStep(
             job, wish.member, wish.argv, wish.is_terminal, dict(wish.variables), wish.directory,
-            step=number,
+            step=number, umask=current_umask(),
         )  # fmt: skip
         programs.append(Program(reach(address, ask(address, request)), wish.label.encode()))
     return follow(programs, any(wish.is_terminal for wish in wishes), takes_input)

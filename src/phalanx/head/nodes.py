@@ -10,7 +10,17 @@ import msgspec
 
 from phalanx.errors import StaleNodeError
 from phalanx.head.changes import ChangeLog
-from phalanx.model.holds import CHECK, CORDON, DRAIN, HEALTH, Hold, cordoned_text, holds_text
+from phalanx.model.holds import (
+    CHECK,
+    CORDON,
+    DIRECTORIES,
+    DRAIN,
+    HEALTH,
+    UNWELL,
+    Hold,
+    cordoned_text,
+    holds_text,
+)
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING, NODE, move
 from phalanx.model.node_deaths import LOST, ORDERLY
 from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT
@@ -270,12 +280,13 @@ class NodeDirectory:
         self._effects.node_held(record, kind, hold)
 
     def _follow_health(self, record: NodeRecord, report: NodeReport) -> None:
-        """A node drains while a device needs it empty or a check is bad, and no longer."""
-        if not (report.unwell or report.checks or record.holds):
+        """A node drains while a device needs it empty, a check is bad or a directory is full."""
+        if not (report.unwell or report.checks or report.directories or record.holds):
             return
         for kind, reason in (
             (HEALTH, reboot_text(report.unwell)),
             (CHECK, bad_checks_text(report.checks)),
+            (DIRECTORIES, report.directories),
         ):
             if reason:
                 self.hold(record.node_id, kind, Hold(reason=reason))
@@ -415,6 +426,14 @@ class NodeDirectory:
             report.trouble,
         )
         return "; ".join(one for one in said if one)
+
+    def unwell(self) -> list[str]:
+        """Which of the living take nothing new as they are not well, and why: a sentence each."""
+        return [
+            f"{record.name or record.node_id[:8]} on {record.hostname} takes nothing new: {why}"
+            for record in self.living()
+            if (why := holds_text({k: h for k, h in record.holds.items() if k in UNWELL}))
+        ]
 
     def rows(self) -> list[NodeInfo]:
         """All nodes, for people."""

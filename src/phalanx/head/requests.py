@@ -219,6 +219,7 @@ class HeadRequests:
                 "events": self._book.kept,
             },
             numbers=self._metrics.own(),
+            held=self._nodes.unwell(),
         )
 
     def _list_events(self, asker: Asker[EventPage], request: ListEvents) -> EventPage:

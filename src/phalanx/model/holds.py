@@ -19,6 +19,9 @@ HEALTH = "health"
 """It is not well itself."""
 CHECK = "check"
 """A check says that it is not well."""
+DIRECTORIES = "directories"
+"""A directory that it works in is full, or cannot be written to."""
+UNWELL = (HEALTH, CHECK, DIRECTORIES)
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

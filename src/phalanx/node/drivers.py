@@ -107,6 +107,7 @@ class Drivers:
                 request.pid,
                 request.entrypoint,
                 request.authkey,
+                request.umask,
             )
             self._jobs.job_known(known)
             self._history.began(driver, "DRIVER", request.pid)

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
 from phalanx.node.checks import CheckPrograms, CheckRules
 from phalanx.node.devices import DeviceReading
+from phalanx.node.directories import DirectoryReading
 from phalanx.node.fork_watch import ForkServerEffects
 from phalanx.node.local_processes import NodeLogs
 from phalanx.node.member_effects import CommandEffects, JobFiles, MemoryMeter
 from phalanx.node.node_links import Connections
 from phalanx.node.notes import Note
 from phalanx.node.object_room import SpillFiles
-from phalanx.node.object_store import StoreFiles, Transfers
+from phalanx.node.object_store import ObjectStore, StoreFiles, Transfers
 from phalanx.node.usage import UsageMeter
 from phalanx.node.worker_processes import ForkEffects
 from phalanx.observe.metrics.meter import Meter
@@ -62,6 +63,8 @@ class NodeEffects:
     fork_server: ForkServerEffects
     commands: CommandEffects
     job_files: JobFiles
+    directories: Callable[[ObjectStore], DirectoryReading]
+    """What looks at the directories that the node works in, some of which its objects fill."""
     memory: MemoryMeter
     usage: UsageMeter
     devices: DeviceReading

@@ -11,9 +11,11 @@ from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.device_holders import Holder
+from phalanx.node.directories import Directories, NoDirectories
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.error_files import ERROR_BYTES, told_in
 from phalanx.node.head_link import HeadLink
+from phalanx.node.kept_logs import KeptLogs
 from phalanx.node.member_effects import (
     CommandEffects,
     JobFiles,
@@ -70,6 +72,10 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     """Programs beside its own, which end with it."""
     began_at: float
     usage: MemberUsage
+    has_begun: bool = False
+    """A process of it did."""
+    is_nodes_fault: bool = False
+    """It has not begun, as its node is not well."""
     is_warned: bool = False
     code: int = 0
     reason: str = ""
@@ -100,9 +106,12 @@ class JobMembers:
         note: Note,
         devices: Callable[[], Mapping[int, Device]] = dict,
         checks: MemberChecks | None = None,
+        directories: Directories | None = None,
+        report: Callable[[], None] = lambda: None,
     ) -> None:
         """`make_unique(count)`: so many bytes that are never the same twice. `devices`: the GPUs as
-        they were read last, by their numbers."""
+        they were read last, by their numbers. `report`: tells the head at once how well the node
+        is, before it hears that something could not begin here."""
         self._clock = clock
         self._bundles = bundles
         self._control = control
@@ -114,6 +123,10 @@ class JobMembers:
         self._note = note
         self._devices = devices
         self._checks = checks or NoMemberChecks()
+        self._directories = directories or Directories(NoDirectories(), clock, note)
+        self._kept_logs = KeptLogs(files)
+        self._directories.make_room = self._kept_logs.drop_oldest
+        self._report = report
         self._members: dict[tuple[bytes, int], _Member] = {}
         self._of_process: dict[bytes, _Member] = {}
         self._over: dict[tuple[bytes, int], int] = {}
@@ -161,13 +174,18 @@ class JobMembers:
         if held is None:
             self._never_began(key, order.attempt, "its place is taken")
             return
+        trouble, why, log = self._directories.seen(), "", ""
         try:
-            log = self._files.make(order)
+            log = "" if trouble else self._files.make(order)
         except OSError as error:
-            pool.release(held)
             why = f"its files could not be made: {error.strerror}"
-            self._never_began(key, order.attempt, why)
+            trouble = self._directories.look(writes=True)
+        if trouble or why:
+            pool.release(held)
+            why = f"its node is not well: {trouble}" if trouble else why
+            self._never_began(key, order.attempt, why, is_nodes_fault=bool(trouble))
             return
+        self._kept_logs.begins_again(log)
         began_at = self._clock()
         devices = [number for number, _ in held.instances.get("GPU", ())]
         member = _Member(
@@ -195,12 +213,22 @@ class JobMembers:
         if not reason:
             self._go_on(member)
             return
+        self._cannot_begin(member, reason)
+
+    def _cannot_begin(self, member: _Member, reason: str) -> None:
+        """By no fault of its own: it is to begin elsewhere, or here at a later time."""
+        member.is_nodes_fault = True
         member.code, member.reason = NOT_STARTED, f"its node is not well: {reason}"
         self._end(member, 0.0)
 
-    def _never_began(self, key: tuple[bytes, int], attempt: int, reason: str) -> None:
+    def _never_began(
+        self, key: tuple[bytes, int], attempt: int, reason: str, is_nodes_fault: bool = False
+    ) -> None:
         self._is_over(key, attempt)
-        self._control.notify(MemberNews(*key, attempt, NOT_STARTED, reason))
+        if is_nodes_fault:
+            self._report()
+        news = MemberNews(*key, attempt, NOT_STARTED, reason, is_nodes_fault=is_nodes_fault)
+        self._control.notify(news)
 
     def _is_over(self, key: tuple[bytes, int], attempt: int) -> None:
         self._over.pop(key, None)
@@ -278,6 +306,7 @@ class JobMembers:
     def forget(self, message: ForgetJob) -> None:
         """The job is gone, and so are its files."""
         self._files.remove(message.job)
+        self._kept_logs.forget(message.job)
 
     def read_log(self, message: ReadLog) -> None:
         """Answer with a part of a log."""
@@ -309,16 +338,23 @@ class JobMembers:
         """A command runs under this pid."""
         member = self._of_process.get(process)
         if member is not None:
+            member.has_begun = True
             member.usage.began(process, pid)
             if process in member.steps:
                 member.steps[process].usage.began(process, pid)
         self._memory.began(process, pid)
 
     def exited(
-        self, process: bytes, code: int, reason: str, cpu_s: float = 0.0, memory: int = 0
+        self,
+        process: bytes,
+        code: int,
+        reason: str,
+        cpu_s: float = 0.0,
+        memory: int = 0,
+        is_unstarted: bool = False,
     ) -> bool:
         """A process has ended; `reason` says why, where the code alone does not; what it used, see
-        Exited. False when it was no member's."""
+        Exited. `is_unstarted`: there was no process. False when it was no member's."""
         member = self._of_process.pop(process, None)
         if member is None:
             return False
@@ -332,6 +368,11 @@ class JobMembers:
             if member.is_through:
                 self._ended(member)
             return True
+        if is_unstarted and not member.has_begun and not member.is_ending:
+            trouble = self._directories.look(writes=True)
+            if trouble:
+                self._cannot_begin(member, trouble)
+                return True
         if code and not member.code:
             member.code = code
             member.reason = member.reason or reason
@@ -381,6 +422,8 @@ class JobMembers:
             written = told_in(self._files.error(order, ERROR_BYTES))
             member.reason = f"exit code {member.code}: {written}" if written else ""
         self._files.shorten(member.log)
+        self._kept_logs.ended(order.job, member.log, self._clock())
+        self._say_what_is_lost(member)
         del self._members[order.group, order.index]
         self._is_over((order.group, order.index), order.attempt)
         member.pool.release(member.held)
@@ -391,8 +434,26 @@ class JobMembers:
         if member.is_evicted:
             self._control.notify(MemberUsed(*about, used))
         else:
-            code, reason = member.code, member.reason
-            self._control.notify(MemberNews(*about, code, reason, member.log, used=used))
+            code, reason, is_ours = member.code, member.reason, member.is_nodes_fault
+            if is_ours:
+                self._report()
+            log = "" if is_ours else member.log
+            news = MemberNews(*about, code, reason, log, used=used, is_nodes_fault=is_ours)
+            self._control.notify(news)
+
+    def _say_what_is_lost(self, member: _Member) -> None:
+        """Its program wrote into its log by itself, and nobody else saw that it had no room."""
+        self._directories.seen()
+        if not member.has_begun:
+            return
+        if self._files.is_lost(member.log):
+            lost = "the directory of its log was removed, and its output is lost"
+        elif self._directories.was_full_since(member.began_at):
+            lost = "the disk of its log had no room, and output may be lost"
+        else:
+            return
+        how = member.reason or (f"exit code {member.code}" if member.code else "")
+        member.reason = f"{how}; {lost}" if how else lost
 
     def _report_running(self, member: _Member) -> None:
         order = member.order
@@ -420,6 +481,7 @@ class JobMembers:
             self._look_at_logs_at = now + LOOK_AT_LOGS_EVERY_S
             for member in self._members.values():
                 self._files.shorten(member.log)
+        self._kept_logs.tick(now)
         self._sample(now)
         for process, reason in self._memory.above(now):
             self._uses_too_much(process, reason)

@@ -64,6 +64,7 @@ class KnownJobs:
                 known.priority,
                 known.authkey,
                 self.settings,
+                known.umask,
             )
         )
 

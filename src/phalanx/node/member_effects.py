@@ -56,6 +56,22 @@ class JobFiles(Protocol):
         """Drop the oldest of a log that is longer than logs may be."""
         ...
 
+    def is_lost(self, path: str) -> bool:
+        """Whether the directory of a log was removed by others, and the log with it."""
+        ...
+
+    def size(self, path: str) -> int:
+        """See LogFiles."""
+        ...
+
+    def most_kept(self) -> int:
+        """See LogFiles."""
+        ...
+
+    def drop(self, path: str) -> None:
+        """See LogFiles."""
+        ...
+
 
 class MemoryMeter(Protocol):
     """Measures what commands use."""

@@ -17,6 +17,7 @@ from phalanx.node.checks import Checks
 from phalanx.node.device_holders import DeviceHolders
 from phalanx.node.device_metrics import DeviceMetrics
 from phalanx.node.devices import DeviceWatch
+from phalanx.node.directories import Directories
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.drivers import Drivers
 from phalanx.node.effects import NodeEffects, NodeSetup
@@ -118,7 +119,6 @@ class Node(Generic[M_co]):
         self.from_processes = PeerMessageTable()
         from_afar = PeerMessageTable()
         self.prefix = prefix = node_prefix(setup.node_id)
-        me = node_process_id(prefix)
         self.resources = setup.resources
         self.control = control
         self.peers = Peers()
@@ -168,6 +168,7 @@ class Node(Generic[M_co]):
             lambda: setup.resources.total().get("GPU", 0.0),
             effects.note,
         )
+        self.directories = Directories(effects.directories(self.store), clock, effects.note)
         self.members = JobMembers(
             clock,
             self.bundles,
@@ -180,6 +181,8 @@ class Node(Generic[M_co]):
             effects.note,
             self._device_use,
             self.checks,
+            self.directories,
+            self._report,
         )
         self.devices = DeviceWatch(
             setup.resources,
@@ -202,11 +205,12 @@ class Node(Generic[M_co]):
             self.devices,
             self.fork_watch,
             self.checks,
+            self.directories,
         )
         pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
         self.reports = Reports(clock, self.status, control, **pacing)
         self.groups = NodeGroups(
-            me,
+            node_process_id(prefix),
             clock,
             self.bundles,
             places,
@@ -278,7 +282,7 @@ class Node(Generic[M_co]):
             effects.know_addresses,
             effects.sweep,
         )
-        self.view = ViewRefresh(me, control, self.others.view)
+        self.view = ViewRefresh(node_process_id(prefix), control, self.others.view)
         self.planner = SpillbackPlanner(
             clock, self.leases, self.spilling, self.view, plans, self.status.row
         )
@@ -423,6 +427,7 @@ class Node(Generic[M_co]):
             self._tick_bundles,
             self.store.tick,
             self.groups.tick,
+            self.directories.tick,
             self.members.tick,
             self.fork_watch.tick,
             self.devices.tick,
@@ -438,6 +443,9 @@ class Node(Generic[M_co]):
                 tick(now)
             except Exception as error:
                 self._report_defect(error)
+
+    def _report(self) -> None:
+        self.reports.report_changed()
 
     def _tick_bundles(self, now: float) -> None:
         if self.bundles.tick(now):

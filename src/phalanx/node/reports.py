@@ -8,6 +8,7 @@ from typing import Protocol
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.node.checks import Checks
 from phalanx.node.devices import DeviceWatch
+from phalanx.node.directories import Directories
 from phalanx.node.fork_watch import ForkWatch
 from phalanx.node.head_link import HeadLink
 from phalanx.node.leases.machine import LeaseMachine
@@ -43,6 +44,7 @@ class NodeStatus:
         watch: DeviceWatch,
         fork_watch: ForkWatch,
         checks: Checks,
+        directories: Directories,
     ) -> None:
         """`members`: of jobs, that run here."""
         self._node_id = node_id
@@ -55,6 +57,7 @@ class NodeStatus:
         self._watch = watch
         self._fork_watch = fork_watch
         self._checks = checks
+        self._directories = directories
 
     def report(self) -> NodeReport:
         """See Status."""
@@ -74,6 +77,7 @@ class NodeStatus:
             unwell=self._watch.unwell,
             trouble="; ".join(filter(None, (self._watch.trouble, self._fork_watch.trouble))),
             checks=self._checks.unwell,
+            directories=self._directories.trouble,
         )
 
     def _queued(self) -> list[tuple[dict[str, float], int]]:

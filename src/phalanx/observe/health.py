@@ -57,6 +57,8 @@ class HeadReport(msgspec.Struct, array_like=True, kw_only=True):
     """How many nodes, gangs, actors and events it knows."""
     numbers: list[Numbers]
     """What it has counted, but for what its nodes say."""
+    held: list[str] = []
+    """Nodes that take nothing new, as they are not well: a sentence each."""
 
 
 def health(
@@ -83,6 +85,7 @@ def health(
         *_defects(status, now),
         *_lost_nodes(status),
         *(Finding(what="head", state=BAD, said=text) for text in status.troubles),
+        *(Finding(what="node", state=BAD, said=text) for text in report.held),
     ]
     order = (WELL, LOOK, BAD)
     return Health(

@@ -115,6 +115,8 @@ class Command(msgspec.Struct, array_like=True):
     memory_limit: int = 0
     streams: Streams | None = None
     """Where somebody types and reads; None: it reads nothing, and prints into the log."""
+    umask: int = -1
+    """Under which its files are made; -1: that of whoever started the node."""
 
 
 class StartMember(msgspec.Struct, array_like=True, tag=101):
@@ -179,7 +181,8 @@ class SignalMember(msgspec.Struct, array_like=True, tag=127):
 
 class MemberNews(msgspec.Struct, array_like=True, tag=103):
     """Node to control: a member's commands run (`code` None), for `ran_s` seconds by now, or have
-    ended. `log`: the file that its output is in. `used`: what they used, once they have."""
+    ended. `log`: the file that its output is in. `used`: what they used, once they have.
+    `is_nodes_fault`: they have not begun, as their node is not well; the member waits again."""
 
     group: bytes
     index: int
@@ -189,6 +192,7 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     log: str = ""
     ran_s: float = 0.0
     used: Used | None = None
+    is_nodes_fault: bool = False
 
 
 class MemberUsed(msgspec.Struct, array_like=True, tag=126):

@@ -81,6 +81,8 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     unwell: list[UnwellDevice] = []
     trouble: str = ""
     checks: list[CheckState] = []
+    directories: str = ""
+    """What is wrong with the directories that the node works in, in one clause."""
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
@@ -243,6 +245,7 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
     entrypoint: str = ""
     """The driver's program and its arguments, for people."""
     authkey: bytes = b""
+    umask: int = -1
 
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):

@@ -35,6 +35,8 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     memory_bytes: int
     streams: Streams | None = None
     """Where its input comes from, and its output goes to beside the log."""
+    umask: int = -1
+    """See Command."""
 
 
 class SendSignal(msgspec.Struct, array_like=True, tag=2):

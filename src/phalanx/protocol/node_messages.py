@@ -257,6 +257,8 @@ class JobSetup(msgspec.Struct, array_like=True, tag=53):
     priority: int = 0
     authkey: bytes = b""
     settings: SystemSettings = SystemSettings()
+    umask: int = -1
+    """The driver's, for files that its work makes; -1: nobody says."""
 
 
 class Events(msgspec.Struct, array_like=True, tag=54):

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from tests.polling import PATIENCE_S, eventually
 from tests.present import own_gang
+from tests.unit.head.gangs.checking import faults, left, merged, of_gangs
 
 import phalanx
 
 from . import playing
-from tests.unit.head.gangs.checking import faults, left, merged, of_gangs
 from .conftest import none_left
 from .playing import Notes, play
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from tests.polling import PATIENCE_S, eventually
+from tests.unit.head.gangs.checking import faults, of_gangs
 
 import phalanx
 
-from tests.unit.head.gangs.checking import faults, of_gangs
 from .conftest import none_left
 
 GPUS = 6

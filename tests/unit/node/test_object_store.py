@@ -46,6 +46,7 @@ def session(tmp_path):
         directory=str(tmp_path / "disk"),
         shared=str(tmp_path / "memory"),
         spill=str(tmp_path / "disk" / "spill"),
+        disk=str(tmp_path / "disk" / "disk"),
     )
     for path in (session.directory, session.spill, session.shared):
         os.mkdir(path)

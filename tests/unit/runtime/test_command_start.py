@@ -38,9 +38,9 @@ def start(request, monkeypatch):
 def run(tmp_path, start):
     """(exit code, what stands in the log) of a command."""
 
-    def run_command(argv, variables=(), directory=str(tmp_path), entrance=-1):
+    def run_command(argv, variables=(), directory=str(tmp_path), entrance=-1, umask=0o022):
         log = tmp_path / "log"
-        pid = start_command(argv, dict(variables), directory, str(log), entrance, start)
+        pid = start_command(argv, dict(variables), directory, str(log), entrance, start, umask)
         _, status = os.waitpid(pid, 0)
         return os.waitstatus_to_exitcode(status), log.read_text()
 
@@ -52,6 +52,13 @@ def test_a_command_leads_a_session_in_its_directory_with_its_variables_and_no_in
     words = f'read line; echo "$? $(pwd) $GIVEN"; test $$ = "{session}" && kill -INT $$'
     code, printed = run(["sh", "-c", words], {"GIVEN": "this"})
     assert (code, printed) == (-signal.SIGINT, f"1 {tmp_path} this\n")
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o027, 0o077])
+def test_a_command_makes_files_by_the_mask_that_it_is_given(run, tmp_path, umask):
+    assert run(["sh", "-c", "umask; touch made"], umask=umask) == (0, f"{umask:04o}\n")
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o666 & ~umask
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_command_is_looked_for_where_its_own_path_leads(run, tmp_path):

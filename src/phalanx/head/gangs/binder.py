@@ -152,6 +152,12 @@ class GangBinder:
         """These members are over: their places go back; with the last one, the gang."""
         self.handle(gang, indexes, Ended())
 
+    def refused_by_node(self, gang: Gang, index: int, why: str) -> None:
+        """A member has its place and cannot begin there, by a fault of the node's: it waits for
+        another place, as one whose node has died."""
+        _note(gang, [index], why)
+        self.handle(gang, [index], Evicted())
+
     def remove(self, gang: Gang) -> None:
         """End the whole gang at once, also what is on its way."""
         if gang.is_removed:

@@ -483,6 +483,11 @@ class JobGangs:
         if message.code is None:
             self.handle(ev.MemberRan(**about, node=node_id, ran_s=message.ran_s))
             return
+        if message.is_nodes_fault:
+            if place.state == HELD:  # else it is on its way from there already
+                self._reservations.refused_by_node(gang, message.index, message.reason)
+                self.work_off()
+            return
         job = self.table.get(gang.job)
         self.steps.member_over(message.group, message.index, message.attempt, "", self.wall())
         if job is not None:

@@ -64,7 +64,8 @@ class Starter:
         env = {**first.variables, **wanted.variables}
         env.pop("TORCHELASTIC_ERROR_FILE", None)  # it says why the member failed, not a step of it
         directory = wanted.directory or first.directory
-        return Command(wanted.argv, env, directory, first.memory_limit, wanted.streams)
+        umask = first.umask if wanted.umask < 0 else wanted.umask
+        return Command(wanted.argv, env, directory, first.memory_limit, wanted.streams, umask)
 
     def _order(self, record: JobRecord, gang: Gang, placed: PlacedGang, index: int) -> StartMember:
         name, number = gang.members[index].of_group, gang.members[index].index
@@ -73,19 +74,21 @@ class Starter:
         assert member is not None
         setup = member_setup(placed, name, number)
         template, warning = group.template, record.spec.timing.signal
+        umask = record.spec.umask
         return StartMember(
             group=gang.group,
             index=index,
             attempt=member.attempt,
             job=record.uid,
             name=member.name,
-            before=[_command(setup, process) for process in template.before],
+            before=[_command(setup, process, umask=umask) for process in template.before],
             commands=[
                 _command(
                     setup,
                     process,
                     number,
                     streams_of(gang, index, member.attempt) if process.streams else b"",
+                    umask,
                 )
                 for number, process in enumerate(template.processes)
             ],
@@ -104,6 +107,8 @@ class WantedStep(msgspec.Struct, frozen=True):
     variables: dict[str, str]
     directory: str
     streams: Streams
+    umask: int = -1
+    """-1: that of the member's first program."""
 
 
 def streams_of(gang: Gang, index: int, attempt: int) -> bytes:
@@ -113,11 +118,17 @@ def streams_of(gang: Gang, index: int, attempt: int) -> bytes:
     return node_prefix(gang.members[index].node) + gang.group[:4] + number
 
 
-def _command(setup: MemberSetup, process: Process, number: int = 1, stands: bytes = b"") -> Command:
+def _command(
+    setup: MemberSetup,
+    process: Process,
+    number: int = 1,
+    stands: bytes = b"",
+    umask: int = -1,
+) -> Command:
     """`stands`: where the first program of a member has its streams, if anywhere."""
     env = process_environment(setup, process)
     argv = list(process_argv(setup, process, env)) or ["true"]
     limit = int(dict(process.limits).get("memory", 0))
     has_streams = bool(process.streams) and number == 0 and bool(stands)
     streams = Streams(stands, process.streams == "terminal") if has_streams else None
-    return Command(argv, env, process.working_dir, limit, streams)
+    return Command(argv, env, process.working_dir, limit, streams, umask)

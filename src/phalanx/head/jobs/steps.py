@@ -86,7 +86,9 @@ class Steps:
         found = self._jobs.place_of(job, member.group, member.index)
         process = (node_prefix(found[0].members[found[1]].node) if found else b"") + process
         streams = Streams(process, request.is_terminal, request.port)
-        wanted = WantedStep(request.argv, request.variables, request.directory, streams)
+        wanted = WantedStep(
+            request.argv, request.variables, request.directory, streams, request.umask
+        )
         order = self._jobs.step(job, member.group, member.index, wanted)
         if order is None:
             raise JobCommandError(

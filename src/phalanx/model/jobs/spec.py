@@ -157,6 +157,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Of what the head makes of an array: which element it is."""
     user: str = ""
     """Who submitted it, by their own account; "": nobody says."""
+    umask: int = -1
+    """Under which its programs make files; -1: nobody says, and it is that of a node's starter."""
     reservation: str = ""
     """It runs inside of this one, while it lasts."""
     licenses: tuple[tuple[str, int], ...] = ()

@@ -46,6 +46,8 @@ class RegisterDriver(Request[Introduction]):
     """The program and its arguments, for people."""
     authkey: bytes = b""
     python: str = ""
+    umask: int = -1
+    """Under which its workers make files; -1: nobody says."""
 
 
 class ExplainTask(Request[Explanation]):

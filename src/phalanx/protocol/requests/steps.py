@@ -52,6 +52,8 @@ class RunStep(Request[bytes]):
     """Instead of a program: a connection from the member's node to this port of itself."""
     step: int = -1
     """The step that it is a task of, as BeginStep gave it; -1: none, and nobody keeps account."""
+    umask: int = -1
+    """Under which it makes files; -1: as the member's first program."""
 
 
 class SignalJob(Request[int]):

@@ -20,6 +20,7 @@ from phalanx.model.options import ACCELERATORS
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.checks import CheckRules
 from phalanx.node.options import PATIENCE_S
+from phalanx.runtime.daemon_registry import registered
 from phalanx.runtime.daemons import cluster_token
 from phalanx.runtime.daemons.daemon_files import Announcement, Failure, daemons
 from phalanx.runtime.os import session as sessions
@@ -311,13 +312,28 @@ def local_daemons(
     address: str | None = None, temp_dir: str | None = None
 ) -> list[tuple[Session, Announcement]]:
     """This user's daemons on this machine, of one cluster or (not the private ones) of any; heads
-    first, then the oldest."""
+    first, then the oldest.
+
+    They are looked for in the runtime directory, and where none is there, or an address is named,
+    wherever they are: cron and services of the system know no runtime directory.
+    """
     root = sessions.runtime_root(temp_dir)
     if temp_dir is None and address is not None:
         root = _linked_root(root, address) or root
-    found = daemons(root)[::-1]
+    found = [one for one in daemons(root) if _is_meant(one[1], address)]
+    if temp_dir is None:
+        is_everywhere = address is not None or not (found or sessions.is_chosen())
+        known = {one.pid for _, one in found}
+        found += [
+            (one.session, one.daemon)
+            for one in registered()
+            if (is_everywhere or one.root == root)
+            and one.daemon.pid not in known
+            and _is_meant(one.daemon, address)
+        ]
+    found.reverse()
     found.sort(key=lambda one: one[1].kind != "head")
-    return [one for one in found if _is_meant(one[1], address)]
+    return found
 
 
 def link_cluster(address: str, temp_dir: str) -> str:
@@ -347,11 +363,14 @@ def _is_meant(one: Announcement, address: str | None) -> bool:
 
 def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcement]:
     """End this user's daemons on this machine, nodes before heads; those that were ended."""
-    found = [one for _, one in local_daemons(temp_dir=temp_dir)][::-1]
-    for one in found:
+    found = local_daemons(temp_dir=temp_dir)[::-1]
+    for _, one in found:
         _end(one, force)
-    sessions.sweep(sessions.runtime_root(temp_dir))
-    return found
+    roots = {os.path.dirname(session.directory) for session, _ in found}
+    for root in roots | {sessions.runtime_root(temp_dir)}:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # somebody removed it
+            sessions.sweep(root)
+    return [one for _, one in found]
 
 
 def _end(one: Announcement, force: bool) -> None:

@@ -15,6 +15,7 @@ from phalanx.errors import SystemFailureError
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.node import Introduction, RegisterDriver
 from phalanx.protocol.requests.request import encode_request, read_result
+from phalanx.runtime.os.accounts import current_umask
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.environment import existing_directory, python_version
 from phalanx.runtime.os.polling import wait_for
@@ -48,6 +49,7 @@ def introduce(node: Connection, job: JobOptions) -> Introduction:
         entrypoint=shlex.join(sys.orig_argv)[:ENTRYPOINT_CHARACTERS],
         authkey=bytes(current_process().authkey),
         python=python_version(),
+        umask=current_umask(),
     )
     node.send(Ask(1, request.kind, encode_request(request)))
     deadline = time.monotonic() + ANSWER_TIMEOUT_S

@@ -21,7 +21,7 @@ from phalanx.errors import ProtocolError
 from phalanx.protocol.frames import Unsendable
 from phalanx.runtime.driver.interrupts import interruptible
 from phalanx.runtime.os.adaptive_spin import AdaptiveSpin
-from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.connection import Connection, listen_again
 from phalanx.runtime.own_time import own_time
 
 if TYPE_CHECKING:
@@ -135,6 +135,14 @@ class Reactor:
         self._listener = listener
         self._is_accepting = True
         self._epoll.register(listener.fileno(), select.EPOLLIN)
+
+    def _listen_again(self) -> None:
+        """Where the file of its socket was removed, and its directory is there again."""
+        again = None if self._listener is None else listen_again(self._listener)
+        if again is not None and self._listener is not None:
+            self._epoll.unregister(self._listener.fileno())
+            self._listener.close()
+            self.listen(again)
 
     def _want_writable(self, connection: Connection, wanted: bool) -> None:
         mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
@@ -298,6 +306,7 @@ class Reactor:
             self._next_tick = now + _IDLE_S  # even if the tick raises
             if not self._is_accepting and self._listener is not None:
                 self.listen(self._listener)
+            self._listen_again()
             if self._tick is not None:
                 self._next_tick = now + self._tick(now)
         return self._next_tick - now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.protocol.handshake import Role, Status
@@ -16,11 +17,12 @@ from phalanx.runtime.gateway.gate import (
 )
 from phalanx.runtime.gateway.links import Link
 from phalanx.runtime.gateway.relay import Relays
-from phalanx.runtime.os.connection import same_user
+from phalanx.runtime.os.connection import listen_again, same_user
 
 _AT_ONCE = 1024
 _REQUEST_S = 5.0
 _DIAL_S = 15.0
+_LOOK_EVERY_S = 1.0
 
 
 class Gatekeeper:
@@ -32,6 +34,25 @@ class Gatekeeper:
         self._relays = relays
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
+
+    async def keep(self, listening: socket.socket, look: Callable[[], None]) -> None:
+        """Serve until cancelled, also where the socket's file is removed meanwhile. `look` is
+        called each so often."""
+        serving = asyncio.ensure_future(self.serve(listening))
+        try:
+            while not serving.done():
+                await asyncio.wait({serving}, timeout=_LOOK_EVERY_S)
+                look()
+                again = listen_again(listening)
+                if again is not None:
+                    serving.cancel()
+                    await asyncio.wait({serving})
+                    listening.close()
+                    listening = again
+                    serving = asyncio.ensure_future(self.serve(listening))
+            serving.result()
+        finally:
+            serving.cancel()
 
     async def serve(self, listening: socket.socket) -> None:
         """Until cancelled."""

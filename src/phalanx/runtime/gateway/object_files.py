@@ -15,6 +15,7 @@ from phalanx.runtime.os.session import Session
 _NAME = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}")
 NAME_BYTES = 53
 _PART = ".part"
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -41,12 +42,22 @@ class ObjectFiles:
     """The session's two directories of objects, held open."""
 
     def __init__(self, session: Session) -> None:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._shared = os.open(session.shared, flags)
-        self._spill = os.open(session.spill, flags)
+        self._session = session
+        self._shared = os.open(session.shared, _DIRECTORY)
+        self._spill = os.open(session.spill, _DIRECTORY)
         for leftover in os.listdir(self._shared):
             if leftover.endswith(_PART):  # of a gateway that was killed
                 self.discard(leftover.removesuffix(_PART))
+
+    def open_again(self) -> None:
+        """Where a directory was removed, and is there again: the number stays that of the other."""
+        places = ((self._shared, self._session.shared), (self._spill, self._session.spill))
+        for held, path in places:
+            if not os.fstat(held).st_nlink:
+                with contextlib.suppress(OSError):
+                    again = os.open(path, _DIRECTORY)
+                    os.dup2(again, held, inheritable=False)
+                    os.close(again)
 
     def _place(self, on_disk: bool) -> int:
         return self._spill if on_disk else self._shared

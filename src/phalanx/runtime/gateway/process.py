@@ -149,7 +149,11 @@ class Gateway:
         gate = listen_unix(gate_of(self._session))
         fingerprint = identity.fingerprint.hex() if identity else ""
         self._channel.send(Listening(host, port, fingerprint))
-        return [self._listener.serve(listening), gatekeeper.serve(gate), self._report()]
+        return [
+            self._listener.serve(listening),
+            gatekeeper.keep(gate, files.open_again),
+            self._report(),
+        ]
 
     def _listen(self) -> socket.socket:
         host, port = self._config.host, self._config.port

@@ -26,6 +26,7 @@ from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import Ask
+from phalanx.runtime.daemon_registry import register
 from phalanx.runtime.daemons.daemon_files import Announcement, Failure, announce
 from phalanx.runtime.gateway.config import GatewayConfig
 from phalanx.runtime.gateway.starting import start_gateway
@@ -35,7 +36,9 @@ from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.connection import Connection, listen
 from phalanx.runtime.os.connection_loop import ConnectionLoop
 from phalanx.runtime.os.daemon_log import LOG
+from phalanx.runtime.os.file_modes import keep_private
 from phalanx.runtime.os.probing import ThreadProber
+from phalanx.runtime.os.session_keeper import SessionKeeper
 from phalanx.runtime.os.system import SystemClock, log_defect, say, unforeseeable
 from phalanx.runtime.own_time import own_time
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
@@ -116,6 +119,7 @@ class HeadProcess:
                 look=self._look,
             )
         self._warming = Warming()
+        self._keeper = SessionKeeper(config.session)
         if self._journal is not None:
             journal = self._journal
             journal.on_commit = self._committed
@@ -198,18 +202,16 @@ class HeadProcess:
             case Listening():
                 address = f"{message.host}:{message.port}"
                 self._control.address = address
-                announce(
-                    self._config.session,
-                    self._config.ready_fd,
-                    Announcement(
-                        kind="head",
-                        pid=os.getpid(),
-                        started=sessions.started_at(os.getpid()) or "",
-                        address=address,
-                        token_file=self._config.token_file,
-                        is_private=self._config.is_private,
-                    ),
+                me = Announcement(
+                    kind="head",
+                    pid=os.getpid(),
+                    started=sessions.started_at(os.getpid()) or "",
+                    address=address,
+                    token_file=self._config.token_file,
+                    is_private=self._config.is_private,
                 )
+                register(self._config.session, me)
+                announce(self._config.session, self._config.ready_fd, me)
             case Unable():
                 failure = Failure(message.reason, message.is_about_token)
                 announce(self._config.session, self._config.ready_fd, failure)
@@ -231,6 +233,7 @@ class HeadProcess:
 
     def on_tick(self, now: float) -> None:
         """See Handler."""
+        self._keeper.tick(now)
         self._control.on_tick(now)
         if self._is_quiet:
             self._warming.step()
@@ -268,7 +271,7 @@ def _read(storage: Storage) -> StoredState:
 
 def main() -> NoReturn:
     """Read the configuration from standard input, fork the gateway, serve."""
-    os.umask(0o077)
+    keep_private()
     config = msgspec.convert(json.loads(sys.stdin.readline()), HeadConfig)
     LOG.keep(config.log, "head")
     sessions.own(config.session, os.getpid())

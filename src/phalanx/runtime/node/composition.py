@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.errors import ProtocolError
 from phalanx.node.devices import DeviceReading, NoDeviceReading
+from phalanx.node.directories import DirectoryReading, NoDirectories
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.leases.remote import LeaseInquiries
 from phalanx.node.no_other_nodes import NoOtherNodes, Spills
 from phalanx.node.node import Membership, Node
-from phalanx.node.object_store import Transfers
+from phalanx.node.object_store import ObjectStore, Transfers
 from phalanx.node.options import SpillOptions
 from phalanx.node.peers import Peer
 from phalanx.node.single_node import LocalHead, SingleNodeMembership, single_node
@@ -46,11 +47,13 @@ from phalanx.runtime.os.check_programs import CheckCommands
 from phalanx.runtime.os.connection import Connection, listen
 from phalanx.runtime.os.connection_loop import ConnectionLoop
 from phalanx.runtime.os.declared_topology import read_topology
+from phalanx.runtime.os.directory_space import DirectorySpace, Watched
 from phalanx.runtime.os.environment import python_version
 from phalanx.runtime.os.fork_client import CommandClient, ForkClient, how_it_ended
 from phalanx.runtime.os.job_files import JobDirectories
 from phalanx.runtime.os.memory_use import SessionMemory
 from phalanx.runtime.os.ports import is_port_free
+from phalanx.runtime.os.session_keeper import SessionKeeper
 from phalanx.runtime.os.system import log_defect, say
 from phalanx.runtime.os.usage_meter import ThreadUsageMeter
 from phalanx.runtime.own_time import own_time
@@ -90,6 +93,7 @@ class EmbeddedNode:
         listener = listen(config.session.socket_of(b"node"))
         self.loop = ConnectionLoop(self, listener, self._forks.connection)
         self._look_at_memory_at = 0.0
+        self._keeper = SessionKeeper(config.session)
         self._head_wakes_at = math.inf
         """When a head in this process has something to do."""
         self._memory: MemoryMonitor | None = None
@@ -115,7 +119,7 @@ class EmbeddedNode:
 
     def _effects(self, reach: Reach) -> NodeEffects:
         session, loop, forks = self._config.session, self.loop, self._forks
-        jobs = JobDirectories(os.path.join(session.directory, "jobs"))
+        jobs = JobDirectories(session.jobs)
         return NodeEffects(
             clock=own_time,
             wall=time.time,
@@ -125,6 +129,7 @@ class EmbeddedNode:
             fork_server=forks,
             commands=CommandClient(forks, jobs),
             job_files=jobs,
+            directories=self._directories,
             memory=SessionMemory(),
             usage=ThreadUsageMeter(),
             devices=self._devices,
@@ -140,6 +145,25 @@ class EmbeddedNode:
             look=self._look,
             report_defect=log_defect,
             note=say,
+        )
+
+    def _directories(self, store: ObjectStore) -> DirectoryReading:
+        """Of a node of a cluster. A program with a node of its own has nobody to send its work to,
+        and each part of it says what it cannot do."""
+        if self._config.member is None:
+            return NoDirectories()
+        session, accounting = self._config.session, store.accounting
+        return DirectorySpace(
+            (
+                Watched("sockets", session.directory),
+                Watched("what jobs print", session.disk, has_logs=True),
+                Watched("spilled objects", session.spill, lambda: accounting.spilled_bytes),
+                Watched(
+                    "objects in memory",
+                    session.shared,
+                    lambda: accounting.used_bytes + store.spares.total_bytes,
+                ),
+            )
         )
 
     def _look(self, meter: Meter) -> None:
@@ -210,6 +234,7 @@ class EmbeddedNode:
 
     def on_tick(self, now: float) -> None:
         """See Handler."""
+        self._keeper.tick(now)
         self.node.on_tick(now)
         if now >= self._look_at_memory_at:
             self._look_at_memory_at = now + LOOK_AT_MEMORY_EVERY_S

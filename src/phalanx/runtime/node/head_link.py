@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from phalanx.model.ids import CONTROL
+from phalanx.runtime.daemon_registry import register
 from phalanx.runtime.daemons.daemon_files import Announcement, Failure, announce
 from phalanx.runtime.node.config import MemberConfig, NodeConfig
 from phalanx.runtime.os.connection import Connection
@@ -65,4 +66,6 @@ class HeadLink:
     def _announce(self, what: Announcement | Failure) -> None:
         if not self._is_announced:
             self._is_announced = True
+            if isinstance(what, Announcement):
+                register(self._config.session, what)
             announce(self._config.session, self._config.ready_fd, what)

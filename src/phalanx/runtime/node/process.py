@@ -17,6 +17,7 @@ from phalanx.runtime.node.config import NodeConfig
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.daemon_log import LOG
+from phalanx.runtime.os.file_modes import keep_private, mask_of_work
 from phalanx.runtime.os.process_tree import end_orphans, keep_descendants
 from phalanx.runtime.os.system import log_defect
 from phalanx.runtime.worker import fork_server
@@ -25,7 +26,7 @@ from phalanx.scheduler.placement.labels import NODE_LABEL
 
 def main() -> NoReturn:
     """Read the configuration from standard input, fork the helpers, serve."""
-    os.umask(0o077)
+    keep_private()
     gc.disable()  # until all is imported: of that nothing goes away
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver_fd = int(sys.argv[1])
@@ -82,6 +83,7 @@ def come_back(config: NodeConfig) -> NoReturn:
     os.dup2(source, 0)
     if config.parent_fd >= 0:
         os.set_inheritable(config.parent_fd, True)
+    os.umask(mask_of_work())  # which the new process finds as its starter's
     os.execv(sys.executable, [sys.executable, "-m", __spec__.name, "-1"])
 
 

@@ -36,6 +36,7 @@ from phalanx.runtime.os.below import open_below
 from phalanx.runtime.os.commands import exec_command, exit_of
 from phalanx.runtime.os.connection import Connection, same_user
 from phalanx.runtime.os.dialled_port import become_dialled_port
+from phalanx.runtime.os.file_modes import mask_of_work
 from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_tree import end_with_parent
 
@@ -193,6 +194,7 @@ class _Stand:
             assert self._order.streams is not None
             if self._order.streams.port:
                 os._exit(become_dialled_port(self._order.streams.port))
+            os.umask(mask_of_work(self._order.umask))
             exec_command(self._order.argv, self._order.variables, self._order.directory)
         finally:
             os._exit(NOT_STARTED)

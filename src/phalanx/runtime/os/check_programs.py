@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.node.checks import Exit
 from phalanx.runtime.os.environment import without_our_path
+from phalanx.runtime.os.file_modes import mask_of_work
 
 _NICE = 10
 _MOST_OUTPUT = 1 << 20
@@ -46,6 +47,7 @@ class CheckCommands:
                     stdout=output,
                     stderr=output,
                     start_new_session=True,
+                    umask=mask_of_work(),
                     env=without_our_path(os.environ)
                     | {"PHALANX_CHECK": name, "PHALANX_CHECK_WHEN": when},
                 )

@@ -53,8 +53,10 @@ class CommandStart:
         log: str,
         entrance: Callable[[], int],
         pid: ctypes.c_int,
+        umask: int,
     ) -> None:
-        """Start `argv` in a session of its own, its output appended to the file `log`.
+        """Start `argv` in a session of its own, its output appended to the file `log`, and with
+        this mask of the files that it makes.
 
         `pid` is its own when this returns, and that of who tries to be it before. `entrance` opens
         its control group, and gives -1 where it has none. Raises OSError where there is no process
@@ -75,9 +77,9 @@ class CommandStart:
                 # A directory that may be seen and not entered has no such file.
                 where = os.open(os.path.join(directory, os.curdir), os.O_PATH)
                 with self._use(where):
-                    if self._becomes(paths, words, environment, where, ends, pid):
+                    if self._becomes(paths, words, environment, where, ends, pid, umask):
                         return
-            pid.value = _fork(argv, variables, directory, ends)
+            pid.value = _fork(argv, variables, directory, ends, umask)
 
     def _becomes(
         self,
@@ -87,6 +89,7 @@ class CommandStart:
         where: int,
         ends: _Ends,
         pid: ctypes.c_int,
+        umask: int,
     ) -> bool:
         """Whether a child has become one of these files."""
         if self._calls is None:
@@ -105,6 +108,7 @@ class CommandStart:
                 (function("dup2"), (ends.out, 1)),
                 (function("dup2"), (ends.out, 2)),
                 (function("signal"), (int(signal.SIGINT), int(signal.SIG_DFL))),
+                (function("umask"), (umask,)),
                 (function("fchdir"), (where,)),
                 *[(function("execve"), (address_of(file), *given)) for file in files],
                 (function("memset"), (address_of(has_failed), 1, 1)),
@@ -128,7 +132,9 @@ class CommandStart:
                 os.close(fd)
 
 
-def _fork(argv: Sequence[str], variables: Mapping[str, str], directory: str, ends: _Ends) -> int:
+def _fork(
+    argv: Sequence[str], variables: Mapping[str, str], directory: str, ends: _Ends, umask: int
+) -> int:
     """The same in Python, which writes to the log what goes wrong. Its pid."""
     parent = os.getpid()
     pid = os.fork()
@@ -143,6 +149,7 @@ def _fork(argv: Sequence[str], variables: Mapping[str, str], directory: str, end
                 os.dup2(end, to)
             for number in (signal.SIGINT, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
+            os.umask(umask)
             exec_command(argv, variables, directory)
         finally:
             os._exit(NOT_STARTED)

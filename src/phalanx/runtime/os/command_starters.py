@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from phalanx.protocol.fork_messages import RunCommand, SendSignal, SignalCommand
 from phalanx.runtime.os.command_groups import CommandGroup
 from phalanx.runtime.os.command_start import CommandStart
+from phalanx.runtime.os.file_modes import mask_of_work
 
 LONG_S = 0.1
 """A command that takes longer to start has those behind it started by another thread."""
@@ -99,7 +100,13 @@ class CommandStarters:
             entrance = _no_group if group is None else group.entrance
             try:
                 start(
-                    order.argv, order.variables, order.directory, order.log, entrance, starting.pid
+                    order.argv,
+                    order.variables,
+                    order.directory,
+                    order.log,
+                    entrance,
+                    starting.pid,
+                    mask_of_work(order.umask),
                 )
             except OSError as error:
                 starting.error = error

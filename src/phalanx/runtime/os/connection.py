@@ -296,10 +296,25 @@ def connect(path: str) -> Connection:
     return Connection(sock)
 
 
+def listen_again(listener: socket.socket) -> socket.socket | None:
+    """Another socket in the place of one whose file was removed, where its directory is there; None
+    where there is no need of another, or no way to it."""
+    path = listener.getsockname()
+    if not path or os.path.lexists(path):
+        return None
+    with contextlib.suppress(OSError):
+        return listen(path)
+    return None
+
+
 def listen(path: str) -> socket.socket:
     """A listening Unix socket that only this user's processes can reach."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.bind(path)
+    try:
+        sock.bind(path)
+    except OSError:
+        sock.close()
+        raise
     os.chmod(path, 0o600)
     sock.listen(512)
     sock.setblocking(False)

@@ -11,9 +11,11 @@ from typing import Any, Protocol
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.objects.oversize_errors import stand_in
 from phalanx.protocol.frames import Unsendable
-from phalanx.runtime.os.connection import Connection, same_user
+from phalanx.runtime.os.connection import Connection, listen_again, same_user
 from phalanx.runtime.os.loop import Loop
 from phalanx.runtime.os.system import log_defect, say
+
+LISTEN_EVERY_S = 1.0
 
 
 class Handler(Protocol):
@@ -55,6 +57,8 @@ class ConnectionLoop:
         self._listener = listener
         self._loop.read_from(listener.fileno(), self._accept)
         self._is_accepting = True
+        self._listens_at = 0.0
+        """When it is looked whether the listener's file is there."""
         self.failed_accepts = 0
         """How often nobody could be let in, for want of descriptors mostly."""
         self.rejected = 0
@@ -107,7 +111,19 @@ class ConnectionLoop:
         if not self._is_accepting:
             self._is_accepting = True
             self._loop.read_from(self._listener.fileno(), self._accept)
+        if now >= self._listens_at:
+            self._listens_at = now + LISTEN_EVERY_S
+            self._listen_again()
         self._handler.on_tick(now)
+
+    def _listen_again(self) -> None:
+        again = listen_again(self._listener)
+        if again is None:
+            return
+        self._loop.unregister(self._listener.fileno())
+        self._listener.close()
+        self._listener = again
+        self._loop.read_from(again.fileno(), self._accept)
 
     # ---- connections -------------------------------------------------------------------------
 

@@ -97,12 +97,13 @@ class CommandClient:
                 log,
                 int(command.memory_limit),
                 command.streams,
+                command.umask,
             )
         )
 
 
-def how_it_ended(message: Exited) -> tuple[int, str, float, int]:
-    """(exit code, why where the code alone does not say it, CPU seconds, bytes of memory) of a
-    command that has ended."""
+def how_it_ended(message: Exited) -> tuple[int, str, float, int, bool]:
+    """(exit code, why where the code alone does not say it, CPU seconds, bytes of memory, whether
+    there was no process for it) of a command that has ended."""
     code, reason = exit_of(message.code)
-    return code, message.reason or reason, message.cpu_s, message.memory
+    return code, message.reason or reason, message.cpu_s, message.memory, not message.pid

@@ -14,6 +14,13 @@ from phalanx.runtime.os.below import directory_name, make_below, open_below
 
 LOG_BYTES = 64 << 20
 """So much of a member's output is kept, for each time that it was started."""
+LOG_PART = 16
+"""It is at most this part of the file system."""
+LEAST_LOG_BYTES = 256 << 10
+KEPT_BYTES = 8 << 30
+"""So much is kept of what members that have ended have printed, all of them together."""
+KEPT_PART = 10
+"""It is at most this part of the file system."""
 OLD_LOG_BYTES = 1 << 20
 """So much of what it printed before the last two times."""
 _STAT_BLOCK = 512
@@ -39,6 +46,20 @@ class JobDirectories:
     def __init__(self, root: str) -> None:
         self._root = root
 
+    @functools.cached_property
+    def _disk_bytes(self) -> int:
+        """What the file system has on which the directories are, or will be."""
+        path = self._root
+        while not os.path.isdir(path):
+            path = os.path.dirname(path)
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize
+
+    @functools.cached_property
+    def _log_bytes(self) -> int:
+        """What is kept of one log."""
+        return min(LOG_BYTES, max(self._disk_bytes // LOG_PART, LEAST_LOG_BYTES))
+
     def _directory(self, job: str) -> str:
         return os.path.join(self._root, _below(job))
 
@@ -54,7 +75,7 @@ class JobDirectories:
                 file.write(text + "\n")
         if order.attempt > 2:
             old = os.path.join(directory, _log(member, order.attempt - 2))
-            self._shorten(old, OLD_LOG_BYTES)
+            self._shorten(old, min(OLD_LOG_BYTES, self._log_bytes))
         return os.path.join(directory, _log(member, order.attempt))
 
     def place(self, order: StartMember, command: Command) -> Placed:
@@ -106,7 +127,25 @@ class JobDirectories:
 
     def shorten(self, path: str) -> None:
         """See JobFiles."""
-        self._shorten(path, LOG_BYTES)
+        self._shorten(path, self._log_bytes)
+
+    def is_lost(self, path: str) -> bool:
+        """See JobFiles."""
+        return not os.path.isdir(os.path.dirname(path))
+
+    def size(self, path: str) -> int:
+        """See LogFiles."""
+        with contextlib.suppress(OSError):
+            return os.lstat(path).st_blocks * _STAT_BLOCK
+        return 0
+
+    def most_kept(self) -> int:
+        """See LogFiles."""
+        return min(KEPT_BYTES, self._disk_bytes // KEPT_PART)
+
+    def drop(self, path: str) -> None:
+        """See LogFiles."""
+        self._shorten(path, 0)
 
     def _shorten(self, path: str, limit_bytes: int) -> None:
         """Drop the older half of a file that takes more than so much of its disk; what is left of
@@ -116,7 +155,8 @@ class JobDirectories:
                 return
             fd = open_below(self._root, os.path.relpath(path, self._root), os.O_WRONLY)
             try:
-                _drop_until(fd, (os.fstat(fd).st_size - limit_bytes // 2) & -_HOLE_ALIGN)
+                size = os.fstat(fd).st_size
+                _drop_until(fd, (size - limit_bytes // 2) & -_HOLE_ALIGN if limit_bytes else size)
             finally:
                 os.close(fd)
 
@@ -156,4 +196,4 @@ def _length_of_hole(fd: int, offset: int) -> int:
     try:
         return os.lseek(fd, offset, os.SEEK_DATA) - offset
     except OSError:  # nothing stands behind it
-        return 0
+        return max(os.fstat(fd).st_size - offset, 0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
 import shutil
-import stat
 import tempfile
 
 import msgspec
+
+from phalanx.runtime.os.real_disks import LASTING, first_on_disk, private_directory
 
 SHM = "/dev/shm"
 _SOCKET_PATH = 107
@@ -27,11 +27,18 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """Objects in shared memory."""
     spill: str
     """Objects moved to disk."""
+    disk: str
+    """What is to lie on a disk: files of jobs, and what their members print."""
 
     @property
     def sockets(self) -> str:
         """Directory of the processes' sockets, named by the hex of their ids."""
         return os.path.join(self.directory, "s")
+
+    @property
+    def jobs(self) -> str:
+        """Directory of the files of jobs. It is made with the first of them."""
+        return os.path.join(self.disk, "jobs")
 
     @property
     def logs(self) -> str:
@@ -53,7 +60,7 @@ def runtime_root(base: str | None = None) -> str:
     if base is None:
         run = os.environ.get("XDG_RUNTIME_DIR")
         bases = [os.path.join(d, f"phalanx-{os.getuid()}") for d in (tempfile.gettempdir(), "/tmp")]
-        if run and os.path.isdir(run) and os.access(run, os.W_OK):
+        if run and _is_usable(run):
             bases.insert(0, os.path.join(run, "phalanx"))
         base = next((b for b in bases if len(os.fsencode(b)) <= _LONGEST_ROOT), bases[-1])
     elif len(os.fsencode(base)) > _LONGEST_ROOT:
@@ -61,41 +68,56 @@ def runtime_root(base: str | None = None) -> str:
             f"_temp_dir {base} is too long: sockets' paths end after {_SOCKET_PATH} bytes, which "
             f"leaves {_LONGEST_ROOT} for it. Choose a shorter one."
         )
-    return _private(base)
+    return private_directory(base)
+
+
+def is_chosen() -> bool:
+    """Whether somebody keeps sessions apart by a runtime directory of their own choice. Else it is
+    the one of a login, which cron, sudo and services of the system do not name."""
+    run = os.environ.get("XDG_RUNTIME_DIR")
+    return run is not None and _is_usable(run) and run != f"/run/user/{os.getuid()}"
+
+
+def _is_usable(run: str) -> bool:
+    return os.path.isdir(run) and os.access(run, os.W_OK)
+
+
+def _below_temporary(directory: str) -> str:
+    return os.path.join(directory, f"phalanx-{os.getuid()}")
 
 
 def _spill_root(base: str) -> str:
-    """Where spilled objects go: a runtime directory of the system is memory, not disk."""
+    """Where spilled objects go: a runtime directory of the system is memory, not disk, and so may
+    be the one for temporary files."""
     run = os.environ.get("XDG_RUNTIME_DIR")
-    if run is None or os.path.dirname(base) != run:
-        return base
-    return _private(os.path.join(tempfile.gettempdir(), f"phalanx-{os.getuid()}"))
+    is_of_system = run is not None and os.path.dirname(base) == run
+    first = _below_temporary(tempfile.gettempdir()) if is_of_system else base
+    return first_on_disk((first, _below_temporary(LASTING)), base)
 
 
-def _private(base: str) -> str:
-    with contextlib.suppress(FileExistsError):
-        os.makedirs(base, mode=0o700)
-    found = os.lstat(base)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError(
-            f"{base} must be a directory of this user with mode 0700, and it is not. "
-            "Remove it, or set XDG_RUNTIME_DIR to a private directory."
-        )
-    return base
+def _disk_root(base: str) -> str:
+    """Where jobs print: for longer than systems keep temporary files, unless somebody chose."""
+    chosen = [tempfile.gettempdir()] if os.environ.get("TMPDIR") else []
+    places = (*chosen, LASTING, tempfile.gettempdir())
+    return first_on_disk([_below_temporary(one) for one in places], base)
 
 
 def create(base: str | None = None) -> Session:
-    """Make a new session's directories, and sweep away what dead sessions left."""
+    """Make a new session's directories, and sweep away what dead sessions left. All lie below
+    `base` where that is given, but for shared memory."""
     root = runtime_root(base)
+    spill_root = root if base is not None else _spill_root(root)
+    disk_root = root if base is not None else _disk_root(root)
     sweep(root)
     name = secrets.token_hex(8)
     directory = os.path.join(root, name)
     shm_root = SHM if os.access(SHM, os.W_OK) else root
     shared = os.path.join(shm_root, f"phalanx-{os.getuid()}-{name}")
-    spill = os.path.join(_spill_root(root), f"{name}-spill")
-    session = Session(name=name, directory=directory, shared=shared, spill=spill)
+    spill = os.path.join(spill_root, f"{name}-spill")
+    disk = os.path.join(disk_root, f"{name}-disk")
+    session = Session(name=name, directory=directory, shared=shared, spill=spill, disk=disk)
     try:
-        for path in (directory, session.sockets, spill, session.logs, shared):
+        for path in (directory, session.sockets, spill, disk, session.logs, shared):
             os.mkdir(path, mode=0o700)
     except BaseException:
         remove(session)
@@ -111,6 +133,7 @@ def own(session: Session, pid: int) -> None:
         "started": started_at(pid),
         "shared": session.shared,
         "spill": session.spill,
+        "disk": session.disk,
     }
     path = os.path.join(session.directory, "owner")
     fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -128,6 +151,7 @@ def read_session(directory: str) -> Session:
         directory=directory,
         shared=record["shared"],
         spill=record["spill"],
+        disk=record.get("disk", directory),  # an earlier version wrote none
     )
 
 
@@ -142,6 +166,7 @@ def remove(session: Session) -> None:
     """Delete everything of a session."""
     shutil.rmtree(session.shared, ignore_errors=True)
     shutil.rmtree(session.spill, ignore_errors=True)
+    shutil.rmtree(session.disk, ignore_errors=True)
     shutil.rmtree(session.directory, ignore_errors=True)
 
 
@@ -157,7 +182,8 @@ def sweep(root: str) -> None:
             continue
         if not alive:
             shutil.rmtree(record["shared"], ignore_errors=True)
-            shutil.rmtree(record.get("spill", directory), ignore_errors=True)
+            for kind in ("spill", "disk"):
+                shutil.rmtree(record.get(kind, directory), ignore_errors=True)
             shutil.rmtree(directory, ignore_errors=True)
 
 

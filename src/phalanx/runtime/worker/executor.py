@@ -40,6 +40,7 @@ from phalanx.runtime.driver.values import Packed, Values
 from phalanx.runtime.driver.waiting import Waiting
 from phalanx.runtime.engine.tracing import CARRIED
 from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.file_modes import mask_of_work
 from phalanx.runtime.own_time import own_time
 from phalanx.runtime.worker.devices import DeviceEnvironment
 from phalanx.runtime.worker.ending import end_process
@@ -156,6 +157,7 @@ class WorkerExecutor:
                 sys.path.insert(0, path)
         job = self._job
         job.namespace, job.queue, job.priority = message.namespace, message.queue, message.priority
+        os.umask(mask_of_work(message.umask))
         if message.authkey:
             current_process().authkey = message.authkey
         environment = job.environment

@@ -33,6 +33,8 @@ class World:
         self.now = 100.0
         self.total = {"CPU": float(cpus)}
         self.held = {}
+        self.directories = ""
+        """What the node says is wrong with its directories."""
         self.preempted = []
         self.orders = []
         """Everything that the node was told and does not do by itself."""
@@ -57,7 +59,8 @@ class World:
 
     def report(self):
         free = self.total["CPU"] - sum(self.held.values())
-        self.shell.on_message(PREFIX, NodeReport(available={"CPU": free}))
+        report = NodeReport(available={"CPU": free}, directories=self.directories)
+        self.shell.on_message(PREFIX, report)
 
     def rounds(self, count=ROUNDS):
         for _ in range(count):

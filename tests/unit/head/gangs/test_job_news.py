@@ -7,8 +7,9 @@ import pytest
 from phalanx.api.jobs import job_manifest
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.bundle_messages import EndMember, GiveBackBundles, MemberNews
+from phalanx.protocol.requests.cluster import GetHealth, ListNodes
 from phalanx.protocol.requests.gangs import EndMembers
-from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob
+from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, GetJob
 
 from .head_world import World
 
@@ -67,3 +68,41 @@ def test_an_order_to_end_is_given_again_to_a_node_that_was_away(started):
     assert [(m.group, m.index, m.attempt) for m in ends] == [
         (order.group, order.index, order.attempt)
     ] * 2
+
+
+@pytest.mark.parametrize("has_said_that_it_runs", [False, True])
+@pytest.mark.parametrize("restart", ["Never", "OnFailure"])
+def test_a_member_that_its_node_could_not_begin_waits_for_another_place(
+    restart, has_said_that_it_runs
+):
+    world = World(cpus=2)
+    process = Process(command=("true",), requests=(("CPU", 2.0),))
+    template = Template(processes=(process,), restart=restart)
+    spec = JobSpec(name="job", groups=(TaskGroup(name="a", template=template),))
+    world.ask(ApplyManifests([job_manifest(spec)]))
+    world.rounds(5)
+    [order] = world.started()
+    about = (order.group, order.index, order.attempt)
+    full = "its node is not well: its directory is full"
+    if has_said_that_it_runs:
+        world.hear(MemberNews(*about))
+    news = MemberNews(*about, 126, full, is_nodes_fault=True)
+    world.directories = "its directory is full"
+    world.report()
+    for _ in range(2):  # it may come twice
+        world.hear(news)
+    world.rounds(5)
+    job = world.ask(GetJob("job"))
+    assert (job.state, job.retries) == ("Pending", 0)
+    assert [member.reason for member in job.members] == [full]
+    assert len(world.started()) == 1, "the node is full"
+    (node,) = world.ask(ListNodes())
+    assert (node.state, node.reason) == ("DRAINING", "its directory is full")
+    assert world.ask(GetHealth()).held == [
+        f"{node.node_id} on {node.hostname} takes nothing new: its directory is full"
+    ]
+    world.directories = ""
+    world.rounds(5)
+    assert [o.attempt > order.attempt for o in world.started()] == [False, True]
+    assert world.ask(ListNodes())[0].state == "ALIVE"
+    assert world.ask(GetHealth()).held == []

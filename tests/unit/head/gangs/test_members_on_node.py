@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from tests.command_starting import start_command
 
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.node.bundle_table import BundleTable
+from phalanx.node.directories import Directories, DirectorySample
 from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, JobMembers
 from phalanx.node.memory_limits import LOOK_AT_MEMORY_EVERY_S
 from phalanx.node.usage import NoUsageMeter
@@ -43,6 +45,8 @@ class Node:
         self.processes: list[Any] = []
         self.signals = []
         self.used = {}
+        self.directory_error = ""
+        self.files: Any = JobDirectories(str(tmp_path))
         self.bundles = bundles = BundleTable(NodeResources({"CPU": 1}))
         bundles.prepare(GROUP, 1, {0: ResourceSet.from_mapping({"CPU": 1})}, 0.0)
         bundles.commit(GROUP, 1)
@@ -51,11 +55,13 @@ class Node:
             bundles,
             SimpleNamespace(notify=self.news.append),
             self,
-            JobDirectories(str(tmp_path)),
+            self.files,
             self,
             lambda size: len(self.processes).to_bytes(size, "big"),
             NoUsageMeter(),
             lambda text, **about: None,
+            directories=Directories(self, lambda: self.now, lambda text, **about: None),
+            report=lambda: self.news.append("report"),
         )
 
     # ---- effects
@@ -71,6 +77,18 @@ class Node:
 
     def signal(self, process, number, to):
         self.signals.append((number, to, self.processes.index(process)))
+
+    def look(self, writes):
+        return [
+            DirectorySample(
+                what="jobs",
+                path="/d",
+                error=self.directory_error,
+                free=1 << 30,
+                total=1 << 30,
+                has_logs=True,
+            )
+        ]
 
     def above(self, limits):
         return {pid: used for pid, used in self.used.items() if used > limits.get(pid, used)}
@@ -354,3 +372,113 @@ def test_an_error_file_is_read_only_where_it_is_one(node, tmp_path):
         make(directories.place(order, command).argv[0])
         there.exits(1)
         assert there.news[-1].reason == ""
+
+
+FULL = "its node is not well: its directory for jobs, /d, cannot be written to: No space left"
+
+
+def refused(attempt):
+    """The news of a member that could not begin by no fault of its own, after the node's report."""
+    return ["report", MemberNews(GROUP, 0, attempt, NOT_STARTED, FULL, is_nodes_fault=True)]
+
+
+def test_nothing_begins_in_a_full_directory_and_that_is_the_nodes_fault(node):
+    node.directory_error = "No space left"
+    node.start()
+    assert (node.news, node.processes) == (refused(1), [])
+    node.start(attempt=1)
+    assert len(node.news) == 2, "that attempt is over"
+    node.directory_error = ""
+    node.start(attempt=2)
+    assert (node.news[2:][0].code, len(node.processes)) == (None, 1)
+
+
+def test_files_that_cannot_be_made_are_the_nodes_fault_where_its_directory_is_full(node):
+    make = node.files.make
+
+    def fails(order):
+        node.directory_error = "No space left"
+        raise OSError(28, "No space left")
+
+    node.files.make = fails
+    node.start()
+    assert (node.news, node.processes) == (refused(1), [])
+    node.directory_error, node.files.make = "", make
+    node.start(attempt=2)
+    assert len(node.processes) == 1
+
+
+def test_files_that_cannot_be_made_in_a_directory_that_is_well_are_the_jobs_own_fault(node):
+    def fails(order):
+        raise OSError(40, "Too many levels of symbolic links")
+
+    node.files.make = fails
+    node.start()
+    why = "its files could not be made: Too many levels of symbolic links"
+    assert node.news == [MemberNews(GROUP, 0, 1, NOT_STARTED, why)]
+
+
+def test_a_process_that_could_not_be_started_in_a_full_directory_is_the_nodes_fault(node):
+    node.start(commands=2)
+    node.news.clear()
+    node.directory_error = "No space left"
+    for process in node.processes:
+        node.members.exited(process, 1, "no process could be started", is_unstarted=True)
+    first, told = node.news
+    assert (first, told.is_nodes_fault, told.reason, told.log) == ("report", True, FULL, "")
+
+
+def test_a_process_that_could_not_be_started_elsewhere_is_told_as_it_is(node):
+    node.start()
+    node.members.exited(node.processes[0], 1, "no process could be started", is_unstarted=True)
+    told = node.news[-1]
+    assert (told.code, told.is_nodes_fault) == (1, False)
+    assert told.reason == "no process could be started"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (0, "the disk of its log had no room, and output may be lost"),
+        (120, "exit code 120; the disk of its log had no room, and output may be lost"),
+    ],
+)
+def test_lost_output_is_said(node, code, reason):
+    node.start()
+    node.members.began(node.processes[0], 1)
+    node.later(1)
+    node.directory_error = "No space left"
+    node.exits(code)
+    assert (node.news[-1].code, node.news[-1].reason) == (code, reason)
+    assert not node.news[-1].is_nodes_fault, "it has begun, and is not done again"
+
+
+def test_a_member_before_which_a_check_is_bad_waits_for_another_place(node):
+    asked: list[Any] = []
+
+    def before(devices, done):
+        asked.append(done)
+        return True
+
+    node.members._checks = SimpleNamespace(before=before, after=lambda devices: None)
+    node.start()
+    node.news.clear()
+    asked[0]("check cables is bad: a link is down")
+    why = "its node is not well: check cables is bad: a link is down"
+    first, told = node.news
+    assert (first, told.code, told.reason, told.is_nodes_fault) == (
+        "report",
+        NOT_STARTED,
+        why,
+        True,
+    )
+    assert node.processes == []
+
+
+def test_output_whose_directory_was_removed_is_said_to_be_lost(node):
+    node.start()
+    node.members.began(node.processes[0], 1)
+    shutil.rmtree(node.root)
+    node.exits(0)
+    lost = "the directory of its log was removed, and its output is lost"
+    assert (node.news[-1].code, node.news[-1].reason) == (0, lost)

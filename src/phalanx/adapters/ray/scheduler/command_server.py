@@ -17,6 +17,7 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from phalanx.runtime.os.environment import child_environment
+from phalanx.runtime.os.file_modes import keep_private, mask_of_work
 from phalanx.runtime.os.fork_server import ForkServer
 from phalanx.runtime.os.session import Session
 
@@ -43,6 +44,7 @@ def start_command_server(session: Session) -> CommandServer:
             pass_fds=(theirs.fileno(),),
             start_new_session=True,
             env=variables,
+            umask=mask_of_work(),
         )
     assert process.stdin is not None
     with process.stdin as stdin:
@@ -52,7 +54,7 @@ def start_command_server(session: Session) -> CommandServer:
 
 def main() -> NoReturn:
     """Serve until the agent is gone."""
-    os.umask(0o077)
+    keep_private()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     session = msgspec.convert(json.loads(sys.stdin.readline()), Session)
     ForkServer(socket.socket(fileno=int(sys.argv[1])), session).serve()

@@ -30,6 +30,7 @@ from phalanx.protocol.cluster_messages import Expelled, Joined
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.declared_topology import read_topology
+from phalanx.runtime.os.file_modes import keep_private
 from phalanx.runtime.os.fork_client import ForkClient
 from phalanx.runtime.os.loop import Loop
 from phalanx.runtime.own_time import own_time
@@ -78,7 +79,7 @@ class NodeAgent:
     """The actor. Its loop has a thread of its own; Ray's calls only hand things over."""
 
     def __init__(self, setup: bytes) -> None:
-        os.umask(0o077)
+        keep_private()
         self._setup = msgspec.msgpack.decode(setup, type=AgentSetup)
         self._options = self._setup.options
         self._me = ray.get_runtime_context().current_actor
@@ -93,7 +94,7 @@ class NodeAgent:
             NodeResources(totals, topology=_wiring(totals, self._options.topology)),
             self._setup.labels,
             self._forks,
-            self._session.directory,
+            self._session.disk,
             self._options.heartbeat_s,
         )
         self._machines.from_scheduler.on(Joined, self._joined)

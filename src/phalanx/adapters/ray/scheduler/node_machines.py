@@ -12,6 +12,7 @@ from typing import Any
 from phalanx.adapters.ray.scheduler.gang_workers import GangWorkers
 from phalanx.model.ids import node_prefix, node_process_id
 from phalanx.node.bundle_table import BundleTable
+from phalanx.node.directories import Directories
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.fork_watch import ForkWatch
 from phalanx.node.group_places import GroupPlaces
@@ -33,6 +34,7 @@ from phalanx.protocol.cluster_messages import (
     StateReported,
 )
 from phalanx.protocol.fork_messages import Began, Exited, OutputRead
+from phalanx.runtime.os.directory_space import DirectorySpace, Watched
 from phalanx.runtime.os.fork_client import CommandClient, ForkClient, how_it_ended
 from phalanx.runtime.os.job_files import JobDirectories
 from phalanx.runtime.os.memory_use import SessionMemory
@@ -63,6 +65,8 @@ class NodeMachines:
         self._labels = labels
         clock = own_time
         files = JobDirectories(os.path.join(directory, "jobs"))
+        reading = DirectorySpace((Watched("what jobs print", directory, has_logs=True),))
+        self._directories = Directories(reading, clock, say)
         self.control = RemoteHeadLink()
         self._bundles = BundleTable(resources)
         # Of what changes here the scheduler has decided all but what is given back, which is told
@@ -79,6 +83,8 @@ class NodeMachines:
             token_bytes,
             NoUsageMeter(),
             say,
+            directories=self._directories,
+            report=self._reports.report_changed,
         )
         self._fork_watch = ForkWatch(clock, forks, say)
         forks.ordered = self._fork_watch.ordered
@@ -132,6 +138,7 @@ class NodeMachines:
     def on_tick(self, now: float) -> None:
         """Time has passed."""
         self._bundles.tick(now)
+        self._directories.tick(now)
         self._groups.tick(now)
         self.members.tick(now)
         self._fork_watch.tick(now)
@@ -152,6 +159,7 @@ class NodeMachines:
             available=self._resources.available(),
             devices=self._resources.devices_left(),
             total=self._resources.total(),
+            directories=self._directories.trouble,
         )
 
     def join(self, host: str, hostname: str, epoch: int) -> Join:

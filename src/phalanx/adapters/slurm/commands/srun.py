@@ -30,6 +30,7 @@ from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import GetJob
 from phalanx.protocol.requests.steps import BeginStep, RunStep
+from phalanx.runtime.os.accounts import current_umask
 
 _NOT_IN_A_JOB = frozenset(
     {"gres", "gpus", "gpus-per-node", "gpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"}
@@ -231,7 +232,7 @@ def _programs(
             own |= {"PHALANX_RANK": str(task)}
             request = RunStep(
                 uid, member.name, list(argv), "pty" in asked, {**shared, **own}, directory,
-                step=step,
+                step=step, umask=current_umask(),
             )  # fmt: skip
             process = ask(address(), request)
             label = f"{task}: ".encode() if "label" in asked else b""

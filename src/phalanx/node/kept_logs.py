@@ -1,0 +1,88 @@
+"""What members that have ended here have printed: how much of it is kept, and for how long.
+
+Pure. The oldest goes first: when all take more than they may, when it is very old, and when the
+disk has no room. What still runs has a limit of its own, and is not counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple, Protocol
+
+KEPT_S = 30 * 86_400.0
+"""So long it is kept."""
+
+
+class LogFiles(Protocol):
+    """The files."""
+
+    def size(self, path: str) -> int:
+        """Bytes that a log takes on its disk."""
+        ...
+
+    def most_kept(self) -> int:
+        """Bytes that all logs of ended members may take."""
+        ...
+
+    def drop(self, path: str) -> None:
+        """Free what a log takes. Who reads it is told how much is gone."""
+        ...
+
+
+class _Kept(NamedTuple):
+    job: str
+    path: str
+    size: int
+    ended_at: float
+
+
+class KeptLogs:
+    """Those of one node, by the end of their members."""
+
+    def __init__(self, files: LogFiles) -> None:
+        self._files = files
+        self._kept: deque[_Kept] = deque()
+        self._total = 0
+
+    def ended(self, job: str, path: str, now: float) -> None:
+        """A member has ended that printed into this file."""
+        size = self._files.size(path)
+        if not size:
+            return
+        self._kept.append(_Kept(job, path, size, now))
+        self._total += size
+        most = self._files.most_kept()
+        while self._total > most and self.drop_oldest():
+            pass
+
+    def begins_again(self, path: str) -> None:
+        """A member prints into this file."""
+        self._let_go([one for one in self._kept if one.path == path])
+
+    def forget(self, job: str) -> None:
+        """A job is gone, with its files; an array, with all its elements."""
+        self._let_go([one for one in self._kept if _is_of(one.job, job)])
+
+    def drop_oldest(self) -> bool:
+        """Drop one; False where there is none."""
+        if not self._kept:
+            return False
+        oldest = self._kept.popleft()
+        self._total -= oldest.size
+        self._files.drop(oldest.path)
+        return True
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        while self._kept and now - self._kept[0].ended_at > KEPT_S:
+            self.drop_oldest()
+
+    def _let_go(self, gone: list[_Kept]) -> None:
+        if gone:
+            self._total -= sum(one.size for one in gone)
+            known = set(gone)
+            self._kept = deque(one for one in self._kept if one not in known)
+
+
+def _is_of(job: str, name: str) -> bool:
+    return job == name or job.startswith(f"{name}[")

@@ -1,0 +1,53 @@
+"""Directories of this user on a real disk: for what may be much, and need not be fast."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Sequence
+
+_MOUNTS = "/proc/self/mountinfo"
+_IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
+LASTING = "/var/tmp"
+"""What lies there outlives a restart of the machine, and is on a disk where /tmp may not be."""
+
+
+def private_directory(base: str) -> str:
+    """A directory of this user with mode 0700, made where it is not there.
+
+    Raises PermissionError when it is not private, and OSError when it cannot be made.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.makedirs(base, mode=0o700)
+    found = os.lstat(base)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(
+            f"{base} must be a directory of this user with mode 0700, and it is not. "
+            "Remove it, or set XDG_RUNTIME_DIR to a private directory."
+        )
+    return base
+
+
+def first_on_disk(bases: Sequence[str], otherwise: str) -> str:
+    """The first of these that can be had and lies on a disk; else the first that can be had, else
+    `otherwise`."""
+    usable = []
+    for base in dict.fromkeys(bases):
+        with contextlib.suppress(OSError):
+            usable.append(private_directory(base))
+            if not is_in_memory(base):
+                return base
+    return next(iter(usable), otherwise)
+
+
+def is_in_memory(path: str, mounts: str = _MOUNTS) -> bool:
+    """Whether what lies there takes memory, and is gone after a restart of the machine."""
+    device = os.stat(path).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    with contextlib.suppress(OSError), open(mounts) as file:
+        for line in file:
+            fields = line.split()
+            if fields[2] == wanted:
+                return fields[fields.index("-") + 1] in _IN_MEMORY
+    return False

@@ -1,0 +1,99 @@
+"""Keeps a session's directories where others may remove them: at a logout, or as they are old.
+
+Runtime directories go when their user logs out, and programs that clean up delete old files. What
+is missing is made again. Whoever listens in the session does so again by itself
+(`connection.listen_again`). So the session is found and reached as before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+
+from phalanx.observe.log_lines import WARNING
+from phalanx.runtime.os.real_disks import private_directory
+from phalanx.runtime.os.session import Session
+from phalanx.runtime.os.system import say
+
+LOOK_EVERY_S = 1.0
+_FILES = ("owner", "daemon")
+"""By which others find the session, and whose it is."""
+
+
+class SessionKeeper:
+    """One session's."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._texts: dict[str, bytes] = {}
+        self._locks: dict[str, int] = {}
+        self._look_at = 0.0
+        self._failure = ""
+        self._lock()
+
+    def tick(self, now: float) -> None:
+        """Time has passed, by a clock in seconds that never goes back."""
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_EVERY_S
+        missing = self._missing()
+        if not missing:
+            self._failure = ""
+            self._remember()
+            return
+        try:
+            self._make_again()
+        except OSError as error:
+            failure = f"{missing} was removed, and cannot be made again: {error.strerror or error}"
+            if failure != self._failure:
+                say(failure, level=WARNING)
+            self._failure = failure
+            return
+        say(f"{missing} was removed by somebody else, and was made again", level=WARNING)
+
+    def _directories(self) -> list[str]:
+        session = self._session
+        return [
+            *(session.directory, session.sockets, session.logs),
+            *(session.spill, session.disk, session.shared),
+        ]
+
+    def _missing(self) -> str:
+        files = [os.path.join(self._session.directory, name) for name in self._texts]
+        wanted = (*self._directories(), *files)
+        return next((path for path in wanted if not os.path.lexists(path)), "")
+
+    def _remember(self) -> None:
+        for name in _FILES:
+            path = os.path.join(self._session.directory, name)
+            with contextlib.suppress(OSError), open(path, "rb") as file:
+                text = file.read()
+                if text:  # else it is being written
+                    self._texts[name] = text
+
+    def _make_again(self) -> None:
+        root = private_directory(os.path.dirname(self._session.directory))
+        private_directory(os.path.join(root, "logs"))
+        for path in (self._session.spill, self._session.disk):
+            private_directory(os.path.dirname(path))
+        for path in self._directories():
+            private_directory(path)
+        for name, text in self._texts.items():
+            path = os.path.join(self._session.directory, name)
+            fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(text)
+            os.rename(path + ".new", path)
+        self._lock()
+
+    def _lock(self) -> None:
+        """Have programs that delete what is old pass over the directories: systemd-tmpfiles does
+        so where somebody has a lock (tmpfiles.d(5))."""
+        for path in (self._session.directory, self._session.spill, self._session.disk):
+            with contextlib.suppress(OSError):
+                fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                if path in self._locks:
+                    os.close(self._locks[path])
+                self._locks[path] = fd

@@ -1,0 +1,96 @@
+"""Runtime directories that others remove, or that a program is not told of: clusters are found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from tests.polling import eventually
+
+PROGRAM = """
+import os, sys
+import phalanx
+phalanx.init(namespace="here")
+
+class Counter:
+    def pid(self):
+        return os.getpid()
+
+if sys.argv[1] == "make":
+    made = phalanx.remote(Counter).options(name="counter", lifetime="detached", num_cpus=0).remote()
+else:
+    made = phalanx.get_actor("counter")
+print(phalanx.get(made.pid.remote()), phalanx.get(phalanx.remote(num_cpus=0)(lambda: 7).remote()))
+"""
+
+
+def program(machine, word, **env):
+    ended = machine.python(PROGRAM, word, **env)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def answers(machine):
+    return machine.phalanx("status", "--json").returncode == 0
+
+
+def test_a_cluster_whose_directory_is_removed_goes_on_and_is_found(machine):
+    machine.start_head("--num-cpus", "2")
+    before = machine.daemons()
+    actor = program(machine, "make")
+    go = os.path.join(machine.home, "go")
+    waits = f"echo begins; until [ -e {go} ]; do sleep 0.1; done; echo ends"
+    machine.done("run", "--detach", "--name", "waits", "--", "sh", "-c", waits)
+    eventually(lambda: machine.jobs()["waits"]["state"] == "Running")
+    shutil.rmtree(machine.root)
+    eventually(lambda: answers(machine))
+    assert eventually(machine.daemons) == before
+    assert "runs here already" in machine.phalanx("start", "--head").stderr
+    assert eventually(lambda: machine.jobs()["waits"]["state"]) == "Running"
+    eventually(lambda: machine.python(PROGRAM, "find").returncode == 0)
+    assert program(machine, "find") == actor, "the same process, by its own socket"
+    open(go, "w").close()
+    eventually(lambda: machine.jobs()["waits"]["state"] == "Completed")
+    assert machine.done("logs", "waits") == "begins\nends\n"
+    assert machine.done("run", "--", "echo", "new") == "new\n"
+    pids = [one.pid for one in before.values()]
+    assert machine.done("stop").count("Ended the") == 2
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    assert "No head and no node runs" in machine.phalanx("status").stderr
+
+
+def test_a_cluster_is_ended_whose_directory_cannot_be_made_again(machine):
+    machine.start_head()
+    pids = [one.pid for one in machine.daemons().values()]
+    shutil.rmtree(machine.root)
+    with open(machine.root, "w"):
+        pass
+    env = {"XDG_RUNTIME_DIR": "/nowhere"}  # this program finds no runtime directory either
+    said = machine.phalanx("status", **env)
+    assert said.returncode == 1
+    assert "cannot be reached" in said.stderr, said.stderr
+    assert machine.done("stop", **env).count("Ended the") == 2
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    os.unlink(machine.root)
+
+
+@pytest.mark.parametrize("directory", ["", "/nowhere"])
+def test_programs_without_a_runtime_directory_find_the_cluster(running, directory):
+    env = {"XDG_RUNTIME_DIR": directory}
+    assert running.address in running.done("status", **env)
+    assert running.done("run", "--", "echo", "found", **env) == "found\n"
+    assert program(running, "make" if not directory else "find", **env)
+    named = {**env, "PHALANX_ADDRESS": running.address}
+    assert running.address in running.done("status", **named)
+    assert program(running, "find", **named)
+    assert "runs here already" in running.phalanx("start", "--head", **env).stderr
+
+
+def test_a_runtime_directory_of_ones_own_keeps_clusters_apart_but_for_an_address(running, tmp_path):
+    tmp_path.chmod(0o700)
+    env = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    assert "No head and no node runs" in running.phalanx("status", **env).stderr
+    assert "No head and no node runs" in running.done("stop", **env)
+    assert running.address in running.done("status", "--address", running.address, **env)
+    assert running.address in running.done("status", PHALANX_ADDRESS=running.address, **env)
