@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 RAY_VENV := .venv-ray$(if $(RAY),-$(RAY))
 RAY_STAMP := $(RAY_VENV)/.ready
+VERSIONS ?= newest
+VERSIONS_VENV := .venv-$(VERSIONS)
 # What runs in minutes; all of tests/contract may be run so, too.
 CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_wait.py errors.py)
 # The rooms that decide, and the tests that reach most of them in their own process.
 CORE := $(addprefix --cov=phalanx.,head node owner plan batch policies resources scheduling)
 TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node plan policies protocol resources scheduling sim)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run integrations test test-gpu test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean mpi
+.PHONY: help setup redis run integrations test test-versions test-gpu test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean mpi
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -38,6 +40,18 @@ run: setup ## the main job: search and train on real digits, with a live display
 
 test: setup redis ## all quick tests (under ten minutes on two cores)
 	@$(BIN)/python -m pytest -n 2 -m 'not slow' --ignore tests/ray_engine --ignore tests/browser
+
+# Without constraints.txt: what a user's fresh install gets, and the least that pyproject.toml allows. Old
+# versions warn of newer ones beneath them, which is not ours.
+test-versions: redis ## the quick tests with VERSIONS=newest (default) or lowest of all packages, in a venv of their own
+	@test -x $(VERSIONS_VENV)/bin/python || $(PYTHON) -m venv $(VERSIONS_VENV) || { \
+	  echo "venv is missing: on Debian, apt-get install python3-venv"; exit 1; }
+	@$(VERSIONS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@$(VERSIONS_VENV)/bin/python -m uv pip install --quiet --python $(VERSIONS_VENV)/bin/python --upgrade \
+	  --resolution $(if $(filter lowest,$(VERSIONS)),lowest-direct,highest) -e '.[dev]'
+	@$(VERSIONS_VENV)/bin/python -m compileall -q src
+	@$(VERSIONS_VENV)/bin/python -m pytest -n 2 -m 'not slow' --ignore tests/ray_engine --ignore tests/browser \
+	  $(if $(filter lowest,$(VERSIONS)),-W default) $(TESTS)
 
 test-gpu: setup ## what needs a real GPU: its driver, and jobs, tasks and actors on it (two minutes; skipped without one)
 	@$(BIN)/python -m pytest -rs tests/gpu
@@ -120,4 +134,4 @@ explore: setup ## simulated clusters under faults from random seeds, for SECONDS
 	  --found tests/simulation/chaos/seeds.txt
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) .venv-ray* .venv-hosts .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-ray* .venv-newest .venv-lowest .venv-hosts .mypy_cache .ruff_cache .pytest_cache .hypothesis

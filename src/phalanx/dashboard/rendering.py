@@ -27,6 +27,7 @@ _MARKS = {
     "Closing": "wait", "Succeeded": "done", "began": "run", "placed": "run", "placing": "run",
     "ended": "done", "preempted": "bad", "reclaimed": "bad", "evicted": "bad", "lost": "bad",
     "element-failed": "bad", "node-lost": "bad", "node-away": "wait", "node-drained": "wait",
+    "node-refused": "bad",
     "node-joined": "run", "node-back": "run", "rules-refused": "bad", "defect": "bad",
     "device-bad": "bad", "device-suspect": "wait", "device-well": "run", "device-cordoned": "wait",
     "device-uncordoned": "run", "node-held": "wait", "node-released": "run",

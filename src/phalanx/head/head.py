@@ -309,6 +309,10 @@ class Head:
             self._node_recorder.away(record)
         self.gangs.node_away(node_id)
 
+    def knocked(self, prefix: bytes, version: int, host: str) -> bool:
+        """A node of another version of the protocol lives: whether it was given up. See Joining."""
+        return self._joining.knocked(prefix, version, host, self.clock.now())
+
     def on_tick(self, now: float) -> None:
         """Time has passed."""
         watching = (self.nodes, self.draining, self.events, self.state, self.logs, self.book)
@@ -429,8 +433,7 @@ class Head:
         troubles = []
         if self.state_store.shortage:
             troubles.append(f"no new work is taken: {self.state_store.shortage}")
-        if self._joining.trouble:
-            troubles.append(self._joining.trouble)
+        troubles += self._joining.troubles(self.clock.now())
         return self.address, self.state_store.address, troubles
 
     def _from_process(self, process: bytes, message: Any) -> None:

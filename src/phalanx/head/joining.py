@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from phalanx.errors import StaleNodeError
 from phalanx.head.actors.control import ActorControl
@@ -22,6 +22,7 @@ from phalanx.model.node_deaths import LOST
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe import cluster_events
 from phalanx.protocol.cluster_messages import Expelled, Join, Joined, NodeReport, View, ViewRow
+from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
@@ -47,6 +48,19 @@ class Parts(Protocol):
         ...
 
 
+_KNOCKS_COUNT_S = 30.0
+"""Nodes of another version that have not knocked for so long are not spoken of any more."""
+_MOST_OTHERS = 10_000
+
+
+class _OtherVersion(NamedTuple):
+    """A node of another version: what people call it, and when it knocked last."""
+
+    name: str
+    version: int
+    at: float
+
+
 class Joining:
     """The door of one head."""
 
@@ -59,16 +73,62 @@ class Joining:
         self._foreign: dict[str, str] = {}
         """The name of the machine of each node that was refused, as it is another cluster's."""
 
-    @property
-    def trouble(self) -> str:
+        self._others: dict[bytes, _OtherVersion] = {}
+        """The nodes that speak another version of the protocol, by prefix."""
+
+    def troubles(self, now: float) -> list[str]:
         """What is not well, for people; empty when nobody was refused."""
-        if not self._foreign:
-            return ""
-        hosts = ", ".join(sorted(set(self._foreign.values())))
-        return (
-            f"{len(self._foreign)} nodes of another cluster were refused, on {hosts}: if "
-            "this head should be theirs, it was started on the wrong store"
+        out = []
+        if self._foreign:
+            hosts = ", ".join(sorted(set(self._foreign.values())))
+            out.append(
+                f"{len(self._foreign)} nodes of another cluster were refused, on {hosts}: if "
+                "this head should be theirs, it was started on the wrong store"
+            )
+        fresh = {
+            prefix: one
+            for prefix, one in self._others.items()
+            if now < one.at + _KNOCKS_COUNT_S and not self._is_given_up(prefix)
+        }
+        self._others = fresh
+        if fresh:
+            said = ", ".join(
+                sorted({f"{one.name} (version {one.version})" for one in fresh.values()})
+            )
+            out.append(
+                f"{len(fresh)} nodes speak another version of the protocol than this head "
+                f"(version {PROTOCOL_VERSION}): {said}. They get nothing new; what runs there goes "
+                "on, and starts nowhere else until they end. Install one release everywhere "
+                "(docs/cluster.md, Upgrades)"
+            )
+        return out
+
+    def _is_given_up(self, prefix: bytes) -> bool:
+        record = self._head.nodes.of_prefix(prefix)
+        return record is not None and not self._head.nodes.is_alive(record.node_id)
+
+    def knocked(self, prefix: bytes, version: int, host: str, now: float) -> bool:
+        """A node that speaks another version of the protocol lives, and says so again and again.
+        Its work is counted as running, as long as it does so.
+
+        Whether it is dead here: then it has to end what it runs, which may run elsewhere.
+        """
+        nodes = self._head.nodes
+        record = nodes.of_prefix(prefix)
+        name = host if record is None else record.hostname or record.node_id[:12]
+        if record is None and len(self._others) >= _MOST_OTHERS:
+            return False
+        self._others[prefix] = _OtherVersion(name=name, version=version, at=now)
+        if record is None:
+            return False
+        if self._is_given_up(prefix):
+            return True
+        reason = (
+            f"it speaks version {version} of the protocol, and this head version {PROTOCOL_VERSION}"
         )
+        if nodes.refused(record.node_id, reason, now):
+            self._recorder.refused(record, reason)
+        return False
 
     def join(self, prefix: bytes, message: Join, now: float) -> None:
         """A node wants to belong to the cluster, for the first time or again."""
@@ -90,6 +150,7 @@ class Joining:
             is_stale = isinstance(error, StaleNodeError)
             head.outbox.send_to_stranger(prefix, Expelled(str(error), is_stale))
             return
+        self._others.pop(prefix, None)
         head.outbox.connect(record.node_id, prefix)
         self._note(record)
         head.outbox.send(prefix, Joined(record.epoch, head.placement, self._cluster, head.settings))

@@ -231,6 +231,16 @@ class NodeDirectory:
             until = now + self._limits.reconnect_s
             self._silent_until[node_id] = min(self._silent_until[node_id], until)
 
+    def refused(self, node_id: str, reason: str, now: float) -> bool:
+        """The node lives and may not join, for this reason: it is not dead as long as it says so
+        again. Whether that is news."""
+        self._silent_until[node_id] = now + self._limits.silence_s
+        is_news = self._awaited.get(node_id) != reason
+        if is_news:
+            self._awaited[node_id] = reason
+            self._news.note(node_id)
+        return is_news
+
     def tick(self, now: float) -> None:
         """Declare dead who was silent for too long, but not by a tick that is late itself: what was
         sent in time is read before the next one, which judges even if it is late, too."""

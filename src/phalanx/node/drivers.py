@@ -16,6 +16,7 @@ from phalanx.node.process_history import ProcessHistory
 from phalanx.node.requests import NodeAsker
 from phalanx.node.workers import WorkerRecord
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
+from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.requests.cluster import NewDriverJob
 from phalanx.protocol.requests.node import Introduction, RegisterDriver
 from phalanx.protocol.requests.request import LATER, Asker, Later
@@ -85,6 +86,13 @@ class Drivers:
                 f"Python {self._python}, or start a runtime of its own: init(address='local')."
             )
 
+        if request.protocol not in (0, PROTOCOL_VERSION):
+            raise ValueError(
+                "This program has another release of Phalanx than the cluster's node: they speak "
+                f"versions {request.protocol} and {PROTOCOL_VERSION} of the protocol. Install one "
+                "release for both, or start a runtime of its own: init(address='local')."
+            )
+
         def numbered(answer: Callable[[], bytes]) -> None:
             try:
                 job = answer()
@@ -114,7 +122,9 @@ class Drivers:
             self._control.notify(known)
             for _ in range(self._prestart):
                 self._workers.start_worker(self._leases.workers.prestart(job))
-            introduction = Introduction(driver, self._node_id, self._address, self._jobs.settings)
+            introduction = Introduction(
+                driver, self._node_id, self._address, self._jobs.settings, PROTOCOL_VERSION
+            )
             if self._prestart:  # once the first worker is there: the first task need not wait
                 self._warming[job] = lambda: asker.reply(introduction)
             else:

@@ -189,8 +189,15 @@ class ClusterMembership:
             )
         )
 
-    def connection_lost(self, refusal: str, is_about_token: bool = False) -> None:
-        """The connection to the head has ended, or could not be made for this reason."""
+    def connection_lost(
+        self, refusal: str, is_about_token: bool = False, is_given_up: bool = False
+    ) -> None:
+        """The connection to the head has ended, or could not be made for this reason. Where the
+        head takes the node for dead, what runs here ends: it may run elsewhere."""
+        if is_given_up:
+            self.is_stale = True
+            self._end(f"The head at {self._options.head} refuses this node: {refusal}.")
+            return
         now = self._clock()
         self._head = None
         self._refusal = ""

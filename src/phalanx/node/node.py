@@ -83,8 +83,9 @@ class Membership(Protocol):
         """Whether this is the connection to the head."""
         ...
 
-    def connection_lost(self, refusal: str, is_about_token: bool) -> None:
-        """That connection has ended, or could not be made for this reason."""
+    def connection_lost(self, refusal: str, is_about_token: bool, is_given_up: bool) -> None:
+        """That connection has ended, or could not be made for this reason: also as the head takes
+        the node for dead."""
         ...
 
     def tick(self, now: float) -> None:
@@ -411,10 +412,16 @@ class Node(Generic[M_co]):
             if not (is_known and self.from_processes.handle(connection, message)):
                 self._connections.lose(connection)
 
-    def on_lost(self, connection: Peer, refusal: str = "", is_about_token: bool = False) -> None:
+    def on_lost(
+        self,
+        connection: Peer,
+        refusal: str = "",
+        is_about_token: bool = False,
+        is_given_up: bool = False,
+    ) -> None:
         """A connection has ended, or could not be made for this reason."""
         if self.membership.is_head(connection):
-            self.membership.connection_lost(refusal, is_about_token)
+            self.membership.connection_lost(refusal, is_about_token, is_given_up)
         elif connection.tag == NODE:
             self.others.connection_lost(connection, refusal)
         else:

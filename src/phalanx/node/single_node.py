@@ -168,7 +168,7 @@ class SingleNodeMembership:
         """There is no connection to the head."""
         return False
 
-    def connection_lost(self, refusal: str, is_about_token: bool) -> None:
+    def connection_lost(self, refusal: str, is_about_token: bool, is_given_up: bool) -> None:
         """There is no connection to the head."""
 
 

@@ -20,6 +20,7 @@ from phalanx.errors import (
     PhalanxError,
     UnserializableException,
 )
+from phalanx.objects import by_value
 from phalanx.objects.arrow_slices import know_arrow
 from phalanx.objects.reference import ObjectRef, nested, nesting
 
@@ -109,15 +110,16 @@ def dumps_whole(value: Any) -> bytes:
 
 
 def _cloud_dumps(value: Any, buffers: list[pickle.PickleBuffer] | None) -> bytes:
-    file = io.BytesIO()
-    cls = _CustomPickler if _custom else cloudpickle.Pickler
     callback = None if buffers is None else buffers.append
-    cls(file, protocol=5, buffer_callback=callback).dump(value)
+    if not _custom:
+        return by_value.dumps(value, callback)
+    file = io.BytesIO()
+    _CustomPickler(file, protocol=5, buffer_callback=callback).dump(value)
     return file.getvalue()
 
 
-class _CustomPickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle, and before it what users registered."""
+class _CustomPickler(by_value.Pickler):
+    """By value, and before that what users registered."""
 
     def reducer_override(self, value: Any) -> Any:
         reduce = _custom.get(type(value))
@@ -136,7 +138,7 @@ def dumps_definition(value: Any, name: str) -> bytes:
     """
     outer, nesting.refs = nesting.refs, None
     try:
-        data: bytes = cloudpickle.dumps(value, protocol=5)
+        data = by_value.dumps(value)
     except PhalanxError:  # a reference that may not leave so
         raise
     except Exception as error:
@@ -264,7 +266,7 @@ def _children(value: Any) -> list[tuple[str, Any]]:
 def _unpicklable(value: Any) -> bool:
     outer, nesting.refs = nesting.refs, []
     try:
-        cloudpickle.dumps(value, protocol=5)
+        by_value.dumps(value)
     except Exception:
         return True
     finally:

@@ -37,6 +37,7 @@ KINDS: Final[Mapping[str, str]] = {
     "node-drained": "a node gets nothing new",
     "node-undrained": "it gets new work again",
     "node-away": "the connection to a node ended, and is awaited",
+    "node-refused": "a node may not join, as it speaks another version of the protocol",
     "node-back": "it is there again",
     "node-left": "somebody ended a node",
     "node-lost": "a node died, or was given up",

@@ -90,7 +90,25 @@ class AuthFailed(msgspec.Struct, array_like=True, tag=13):
     count: int
 
 
-GatewayMessage = AddressBook | Pull | CancelPull | LetGo | Listening | Unable | Pulled | AuthFailed
+class Knocked(msgspec.Struct, array_like=True, tag=14):
+    """The node of this prefix lives and speaks another version of the protocol; said again and
+    again."""
+
+    prefix: bytes
+    version: int
+    host: str
+
+
+class GivenUp(msgspec.Struct, array_like=True, tag=15):
+    """The head takes this node, which speaks another version of the protocol, for dead. To be said
+    to it when it knocks again; harmless when repeated."""
+
+    prefix: bytes
+
+
+_ToGateway = AddressBook | Pull | CancelPull | LetGo | GivenUp
+_FromGateway = Listening | Unable | Pulled | AuthFailed | Knocked
+GatewayMessage = _ToGateway | _FromGateway
 
 _decoder = msgspec.msgpack.Decoder(list[GatewayMessage])
 

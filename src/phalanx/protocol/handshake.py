@@ -14,6 +14,10 @@ between with a certificate of his own makes both proofs fail, and no authority i
 nonces are fresh, so a recorded handshake proves nothing. The dialler proves first: a stranger gets
 no HMAC.
 
+A gateway lets in its own version of the protocol alone. But every version answers a knock: the same
+four messages, by which a node of another version proves that it lives and hears what becomes of
+its work.
+
 Nothing here reads a clock, a socket or a random source; nonces are handed in.
 """
 
@@ -52,10 +56,13 @@ class Role(enum.IntEnum):
     """To be passed on to the target, a process of the gateway's node."""
     TRANSFER = 2
     """Bytes of objects that lie on the node."""
+    KNOCK = 3
+    """To say that the dialler, whose own id is the target, lives and speaks another version."""
 
 
 class Status(enum.IntEnum):
-    """How a dial ended. Gateways send the first five to each other, the gate all to processes."""
+    """How a dial ended. Gateways send the first five and the last to each other, the gate all to
+    processes."""
 
     OK = 0
     WRONG_TOKEN = 1
@@ -65,6 +72,12 @@ class Status(enum.IntEnum):
     NO_NODE = 5
     UNREACHABLE = 6
     BUSY = 7
+    GIVEN_UP = 8
+    """The head takes the node for dead: what runs there runs elsewhere, too, or will."""
+
+
+class OtherVersionError(ProtocolError):
+    """The peer is a gateway of another version of the protocol."""
 
 
 class ClientHello(msgspec.Struct, frozen=True):
@@ -114,21 +127,27 @@ class DiallersHandshake:
         assert len(nonce) == NONCE_BYTES and len(target) == TARGET_BYTES
         self._token = token
         self._version = version
+        self._role = role
         self._transcript = b""
+        self.their_version = version
+        """The version that the gateway speaks, from `proof` on."""
         self.hello = _HELLO.pack(MAGIC, version, role, nonce, target)
 
     def proof(self, raw_challenge: bytes, binding: bytes = NO_BINDING) -> bytes:
         """The answer to the gateway's challenge.
 
-        Raises ProtocolError when the peer is no gateway, speaks another version or wants TLS.
+        Raises ProtocolError when the peer is no gateway or wants TLS, OtherVersionError when it
+        speaks another version and this is no knock.
         """
         if len(raw_challenge) != CHALLENGE_BYTES or not raw_challenge.startswith(MAGIC):
             raise ProtocolError("what answers there is no Phalanx gateway")
         _, version, status, _ = _CHALLENGE.unpack(raw_challenge)
         if status == Status.TLS_WANTED:
             raise ProtocolError("it takes only TLS, and this node dials without (insecure=True)")
-        if version != self._version or status != Status.OK:
-            raise ProtocolError(
+        self.their_version = version
+        is_admitted = version == self._version or self._role is Role.KNOCK
+        if not is_admitted or status != Status.OK:
+            raise OtherVersionError(
                 f"it speaks version {version} of the protocol and this node version "
                 f"{self._version}; install the same release of phalanx on both"
             )
@@ -155,7 +174,7 @@ class DiallersHandshake:
 
 
 class GatewaysHandshake:
-    """The side that is dialled, from a hello of its own version on."""
+    """The side that is dialled, from a knock or a hello of its own version on."""
 
     def __init__(
         self, token: bytes, hello: ClientHello, *, nonce: bytes, binding: bytes = NO_BINDING

@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-import cloudpickle
+from phalanx.objects import by_value
 
 DEPTH = 8
 TEXT_LIMIT = 80
@@ -87,7 +87,7 @@ class _Search:
 
 def _error_of(obj: Any) -> str | None:
     try:
-        cloudpickle.dumps(obj)
+        by_value.dumps(obj)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None

@@ -125,6 +125,34 @@ def test_another_version_is_named():
         dialler().proof(challenge(TWO, Status.TLS_WANTED))
 
 
+@pytest.mark.parametrize("newer", ["dialler", "gateway"])
+def test_a_knock_is_proven_between_versions(newer):
+    """Each side learns the version of the other, older or newer."""
+    theirs = PROTOCOL_VERSION + 1
+    side = dialler(role=Role.KNOCK, version=theirs if newer == "dialler" else PROTOCOL_VERSION)
+    hello = read_hello(side.hello)
+    other = GatewaysHandshake(TOKEN, hello, nonce=TWO)
+    if newer == "gateway":
+        other.challenge = challenge(TWO, version=theirs)
+        other._transcript = side.hello + other.challenge + NO_BINDING
+    other.check(side.proof(other.challenge))
+    assert {side.their_version, hello.version} == {PROTOCOL_VERSION, theirs}
+    for status in (Status.OK, Status.WRONG_VERSION, Status.GIVEN_UP):
+        assert side.finish(other.verdict(status)) is status
+
+
+def test_a_knock_without_the_token_proves_nothing():
+    side = dialler(OTHER, role=Role.KNOCK, version=PROTOCOL_VERSION + 1)
+    other = gateway(side.hello)
+    with pytest.raises(AuthenticationError):
+        other.check(side.proof(other.challenge))
+    forged = dialler(role=Role.KNOCK, version=PROTOCOL_VERSION + 1)
+    stranger = gateway(forged.hello, OTHER)
+    forged.proof(stranger.challenge)
+    with pytest.raises(AuthenticationError):
+        forged.finish(stranger.verdict(Status.GIVEN_UP))
+
+
 @given(st.binary(max_size=100) | st.binary(max_size=60).map(lambda b: b"PHLX" + b))
 def test_garbage_is_refused_with_a_protocol_error(raw):
     for read in (read_hello, dialler().proof):

@@ -422,6 +422,57 @@ def test_a_package_cannot_write_outside_of_its_place(server, tmp_path):
     assert not [path for path in tmp_path.rglob("outside.txt") if "sly" not in str(path)]
 
 
+def package(*contents):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, content in enumerate(contents):
+            archive.writestr(f"f{number}", content)
+    return data.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("limits", "contents", "said"),
+    [
+        ({}, [bytes(40 << 20)] * 2, "the limit is 67108864: at most 100 times its own size"),
+        ({"SMALL_BYTES": 100}, [bytes(1 << 20)], "would unpack to 1048576; the limit is"),
+        (
+            {"UNPACKED_BYTES": 1000},
+            [os.urandom(600)] * 2,
+            "would unpack to 1200; the limit is 1000",
+        ),
+        ({"MOST_FILES": 2}, [b"x"] * 3, "has 3 files and directories; a package may have 2"),
+    ],
+    ids=["the default", "ratio", "sum", "files"],
+)
+def test_a_package_that_unpacks_to_too_much_is_refused_and_leaves_nothing(
+    server, tmp_path, monkeypatch, limits, contents, said
+):
+    for name, value in limits.items():
+        monkeypatch.setattr(files, name, value)
+    status, text = ask(server, "PUT", "/api/packages/gcs/much.zip", package(*contents))
+    assert status == 400
+    assert said in text
+    assert ask(server, "GET", "/api/packages/gcs/much.zip")[0] == 404
+    assert list((tmp_path / "packages").iterdir()) == []
+
+
+def test_a_small_package_may_unpack_to_much_more_than_its_size(server):
+    data = package(bytes(1 << 20))
+    assert ask(server, "PUT", "/api/packages/gcs/zeros.zip", data)[0] == 200
+
+
+def test_an_entry_that_understates_its_size_gives_no_more_than_it_says(server, tmp_path):
+    """The sizes that are added up are those that an archive claims."""
+    data = bytearray(package(bytes(1 << 20)))
+    claimed = (1 << 20).to_bytes(4, "little")
+    while claimed in data:
+        at = data.index(claimed)
+        data[at : at + 4] = (10).to_bytes(4, "little")
+    status, text = ask(server, "PUT", "/api/packages/gcs/liar.zip", bytes(data))
+    assert (status, "no zip file" in text) == (400, True)
+    assert list((tmp_path / "packages").iterdir()) == []
+
+
 def test_packages_that_nobody_uses_go(tmp_path, project):
     packages = files.Packages(tmp_path / "kept")
     uri, file = pack(project)

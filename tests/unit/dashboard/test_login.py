@@ -42,12 +42,27 @@ def test_what_is_no_session_is_not_open(session):
     assert not Login(SECRET).is_open(session, 0.0)
 
 
-def test_who_guesses_is_not_heard_for_a_minute():
+@pytest.mark.parametrize(
+    "wrong",
+    ["guess", "", "é", make_code(b"other" * 7, 100.0), make_code(SECRET, 30.0), "A" * 10_000],
+    ids=["no code", "empty", "no ascii", "another secret", "too old", "long"],
+)
+def test_wrong_codes_of_others_do_not_keep_the_right_one_out(wrong):
+    """Every user of the machine can send them."""
     login = Login(SECRET)
-    for _ in range(rules.FAILURES):
-        assert login.redeem("guess", 100.0) is None
-    assert login.redeem(make_code(SECRET, 100.0), 101.0) is None
-    assert login.redeem(make_code(SECRET, 161.0), 161.0)
+    for _ in range(25):
+        assert login.redeem(wrong, 100.0) is None
+    assert login.redeem(make_code(SECRET, 100.0), 101.0)
+
+
+def test_a_used_code_sent_again_and_again_keeps_nobody_out():
+    login = Login(SECRET)
+    used = make_code(SECRET, 100.0)
+    first = login.redeem(used, 100.0)
+    for _ in range(25):
+        assert login.redeem(used, 101.0) is None
+    assert login.is_open(first, 101.0)
+    assert login.redeem(make_code(SECRET, 101.0), 101.0)
 
 
 def test_of_too_many_sessions_the_oldest_ends(monkeypatch):

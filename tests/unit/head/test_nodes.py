@@ -271,6 +271,22 @@ def test_a_restarted_head_knows_its_nodes_and_gives_them_time(effects):
     assert [name for name, _ in effects.dead] == ["b"]
 
 
+def test_a_node_that_lives_and_may_not_join_is_not_dead_while_it_says_so(effects):
+    directory = NodeDirectory(effects, LIMITS)
+    directory.restore([node("a"), node("b")], now=100.0)
+    assert directory.refused("a", "it speaks version 9", 101.0), "that is news"
+    last = 100.0 + LIMITS.silence_s + LIMITS.restored_s
+    for now in range(102, int(last) + 5):
+        assert not directory.refused("a", "it speaks version 9", float(now))
+        directory.tick(float(now))
+    assert [name for name, _ in effects.dead] == ["b"]
+    assert directory.reason("a") == "it speaks version 9: it is awaited"
+    assert not directory.is_here("a")
+    assert directory.refused("a", "it speaks version 8", last + 5), "it was upgraded, or the other"
+    directory.tick(last + 5 + LIMITS.silence_s)
+    assert effects.dead[1] == ("a", "it speaks version 8, and it did not come back in time")
+
+
 def test_a_death_that_leads_to_another(directory, effects):
     for name in "ab":
         directory.join(0.0, node(name))

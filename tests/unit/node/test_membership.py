@@ -172,6 +172,17 @@ def test_a_node_that_comes_back_under_another_id_waits_for_the_head_as_one_that_
     assert node.ends == ["No head was there for 61 s."]
 
 
+def test_a_node_of_another_version_waits_and_ends_once_it_is_given_up():
+    node = Place().joins()
+    node.works = True
+    node.membership.connection_lost("it speaks version 11")
+    node.passes(MINUTE)
+    assert not node.ends, "what runs here goes on"
+    node.membership.connection_lost("it takes this node for dead", is_given_up=True)
+    assert node.ends == ["The head at head refuses this node: it takes this node for dead."]
+    assert node.membership.is_stale, "it comes back under another id"
+
+
 FOREIGN = Expelled("it is the head of the cluster other, not of ours", True, is_foreign=True)
 
 

@@ -64,6 +64,11 @@ class NodeRecorder:
             self._away.add(record.node_id)
             self._note("node-away", record)
 
+    def refused(self, record: NodeRecord, why: str) -> None:
+        """It lives and may not join."""
+        self._away.add(record.node_id)
+        self._note("node-refused", record, why)
+
     def held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
         """It is held for one reason more, or one less, and drains before and after."""
         if hold is None:

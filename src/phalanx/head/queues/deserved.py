@@ -28,6 +28,22 @@ class _Level:
             self.below.append(found)
         return found
 
+    def declares(self, name: str) -> bool:
+        """Whether it says itself what it deserves of a resource."""
+        return self.queue is not None and name in dict(self.queue.deserved)
+
+    def promised(self, name: str, busy: Collection[str]) -> float:
+        """The least that it deserves of a resource while it is busy: what it declares, is
+        guaranteed, or what is promised to busy ones below it."""
+        if not self.is_busy(busy):
+            return 0.0
+        own = 0.0
+        if self.queue is not None:
+            own = dict(self.queue.guarantee).get(name, 0.0)
+            if self.declares(name):
+                return max(own, dict(self.queue.deserved)[name])
+        return max(own, sum(level.promised(name, busy) for level in self.below))
+
     def is_busy(self, busy: Collection[str]) -> bool:
         """Whether it has work, here or below."""
         is_itself = self.queue is not None and self.queue.name in busy
@@ -37,10 +53,12 @@ class _Level:
 def with_deserved(
     queues: Sequence[QueueSpec], busy: Collection[str], total: Mapping[str, float]
 ) -> list[QueueSpec]:
-    """The queues with `deserved` filled in where nobody set it: the part of `total` (or of what
-    the parent deserves) that its weight gives it among its busy siblings; at least its guarantee,
-    at most its capability. A queue is busy that has work, here or below. Idle ones deserve their
-    guarantee only.
+    """The queues with `deserved` filled in where nobody set it: what its weight gives it among its
+    busy siblings of what these leave of `total` (or of what the parent deserves); at least its
+    guarantee, at most its capability. Busy siblings that say what they deserve of a resource leave
+    what is beyond that, and so do those whose guarantee, or what queues below them say, is larger
+    than their part. A queue is busy that has work, here or below. Idle ones deserve their guarantee
+    only.
 
     Queues with a path (Volcano's annotation `volcano.sh/hierarchy`) and no parent share by the
     weights of its steps.
@@ -49,14 +67,14 @@ def with_deserved(
 
     def share_out(above: _Level, amounts: Mapping[str, float]) -> None:
         active = [level for level in above.below if level.is_busy(busy)]
-        weights = sum(level.weight for level in active)
+        parts = {name: _parts(active, name, amount, busy) for name, amount in amounts.items()}
         for level in above.below:
-            part = level.weight / weights if level in active else 0.0
+            by_weight = {name: part.get(level, 0.0) for name, part in parts.items()}
             queue = level.queue
             if queue is None:
-                mine = {name: amount * part for name, amount in amounts.items()}
+                mine = by_weight
             else:
-                mine = dict(queue.deserved) or _within(queue, amounts, part)
+                mine = dict(queue.deserved) or _within(queue, by_weight)
                 found[queue.name] = msgspec.structs.replace(queue, deserved=_sorted(mine))
             share_out(level, mine)
 
@@ -81,9 +99,28 @@ def _tree(queues: Sequence[QueueSpec]) -> _Level:
     return root
 
 
-def _within(queue: QueueSpec, amounts: Mapping[str, float], part: float) -> dict[str, float]:
+def _parts(
+    active: Sequence[_Level], name: str, amount: float, busy: Collection[str]
+) -> dict[_Level, float]:
+    """The part of each of these in one resource: what it is promised, or more by its weight. The
+    weight of a queue that declares only what it deserves of other resources counts, too."""
+    parts = {level: level.promised(name, busy) for level in active}
+    sharing = [level for level in active if not level.declares(name)]
+    left = amount - sum(parts[level] for level in active if level.declares(name))
+    while sharing:
+        weights = sum(level.weight for level in sharing)
+        each = {level: max(left, 0.0) * (level.weight / weights) for level in sharing}
+        short = [level for level, part in each.items() if part < parts[level]]
+        if not short:
+            return parts | each
+        left -= sum(parts[level] for level in short)
+        sharing = [level for level in sharing if each[level] >= parts[level]]
+    return parts
+
+
+def _within(queue: QueueSpec, by_weight: Mapping[str, float]) -> dict[str, float]:
     least, most = dict(queue.guarantee), dict(queue.capability)
-    mine = {name: amount * part for name, amount in amounts.items()}
+    mine = dict(by_weight)
     for name, amount in most.items():
         mine[name] = min(mine.get(name, amount), amount)
     for name, amount in least.items():

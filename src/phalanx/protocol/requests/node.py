@@ -20,6 +20,8 @@ class Introduction(msgspec.Struct, array_like=True):
     node_id: str
     address: str
     settings: SystemSettings = SystemSettings()
+    protocol: int = 0
+    """The version that the node speaks."""
 
 
 class RegisterDriver(Request[Introduction]):
@@ -28,7 +30,7 @@ class RegisterDriver(Request[Introduction]):
     those of its work unless that says otherwise. Answered when its first workers are there.
 
     Raises ValueError where the node's `python` (3.11, for instance) is another one: what
-    one version pickles the other cannot run.
+    one version pickles the other cannot run; and where it speaks another version of the `protocol`.
     """
 
     kind: ClassVar[int] = 1
@@ -48,6 +50,7 @@ class RegisterDriver(Request[Introduction]):
     python: str = ""
     umask: int = -1
     """Under which its workers make files; -1: nobody says."""
+    protocol: int = 0
 
 
 class ExplainTask(Request[Explanation]):

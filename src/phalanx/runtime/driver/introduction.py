@@ -12,6 +12,7 @@ from multiprocessing.process import current_process
 import msgspec
 
 from phalanx.errors import SystemFailureError
+from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.node import Introduction, RegisterDriver
 from phalanx.protocol.requests.request import encode_request, read_result
@@ -50,6 +51,7 @@ def introduce(node: Connection, job: JobOptions) -> Introduction:
         authkey=bytes(current_process().authkey),
         python=python_version(),
         umask=current_umask(),
+        protocol=PROTOCOL_VERSION,
     )
     node.send(Ask(1, request.kind, encode_request(request)))
     deadline = time.monotonic() + ANSWER_TIMEOUT_S

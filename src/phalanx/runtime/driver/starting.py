@@ -10,10 +10,9 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.system_settings import SystemSettings, read_system_settings
+from phalanx.objects import by_value
 from phalanx.runtime.daemons.daemon_files import OF_PROGRAM
 from phalanx.runtime.daemons.finding import program_of, programs
 from phalanx.runtime.daemons.starting import (
@@ -206,7 +205,7 @@ def _node_of(address: str, temp_dir: str | None) -> Session:
 
 def _exported(hook: Callable[[], None]) -> bytes:
     try:
-        data: bytes = cloudpickle.dumps(hook)
+        data = by_value.dumps(hook)
     except Exception as error:
         raise RuntimeEnvSetupError(
             f"Failed to export the setup function. worker_process_setup_hook: {error}"

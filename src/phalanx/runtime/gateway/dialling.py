@@ -14,8 +14,10 @@ from phalanx.protocol.handshake import (
     CHALLENGE_BYTES,
     NO_BINDING,
     NONCE_BYTES,
+    TARGET_BYTES,
     VERDICT_BYTES,
     DiallersHandshake,
+    OtherVersionError,
     Role,
     Status,
 )
@@ -26,14 +28,21 @@ from phalanx.runtime.gateway.tls import dialling_context, fingerprint
 _CONNECT_S = 5.0
 _HANDSHAKE_S = 5.0
 _DIALS_PER_NODE = 16
+_KNOCK_EVERY_S = 1.0
 
 
 class Dialler:
     """Knows where the other nodes' gateways listen."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, token: bytes, insecure: bool, token_file: str
+        self,
+        loop: asyncio.AbstractEventLoop,
+        token: bytes,
+        insecure: bool,
+        token_file: str,
+        prefix: bytes,
     ) -> None:
+        """`prefix`: of this gateway's own node."""
         self._loop = loop
         self._token = token
         self._token_file = token_file
@@ -41,6 +50,10 @@ class Dialler:
         self._addresses: dict[bytes, tuple[str, int]] = {}
         self._turns: dict[bytes, asyncio.Semaphore] = {}
         self._tls = None if insecure else dialling_context()
+        self._node = prefix + bytes(TARGET_BYTES - len(prefix))
+        self._refusal: DialError | ProtocolError | None = None
+        """Why the head did not let this node in, while it speaks another version."""
+        self._knock_at = 0.0
 
     def update(self, addresses: dict[str, tuple[str, int]], full: bool) -> None:
         """Learn addresses; see `AddressBook`."""
@@ -64,8 +77,43 @@ class Dialler:
     async def dial(self, target: bytes, role: Role) -> Link:
         """A connection on which the other gateway has said yes.
 
-        Raises DialError, AuthenticationError or ProtocolError with a sentence for people.
+        Raises DialError, AuthenticationError or ProtocolError with a sentence for people. A head
+        of another version, which said so once, is knocked at from then on.
         """
+        if target == CONTROL and self._refusal is not None:
+            await self._knock()
+        try:
+            return await self._dial(target, role)
+        except OtherVersionError as error:
+            if target == CONTROL:
+                self._refusal = error
+                await self._knock()
+                self._refusal = None  # it is another by now: the next dial finds out
+            raise
+
+    async def _knock(self) -> None:
+        """Say to the head that this node lives; nothing is raised once it speaks this version.
+
+        Raises what `dial` does: DialError with GIVEN_UP where the head takes the node for dead.
+        """
+        refusal = self._refusal
+        if refusal is not None and self._loop.time() < self._knock_at:
+            raise refusal
+        self._refusal = None  # who does not answer a knock may be another by now
+        self._knock_at = self._loop.time() + _KNOCK_EVERY_S
+        try:
+            link = await self._dial(CONTROL, Role.KNOCK, self._node)
+        except DialError as error:
+            if error.status is Status.GIVEN_UP:
+                self._refusal = error
+                raise
+            if error.status is Status.WRONG_VERSION:
+                self._refusal = refusal
+            raise refusal or error from None
+        link.close()
+
+    async def _dial(self, target: bytes, role: Role, said: bytes = b"") -> Link:
+        """`said`: instead of the target in what is sent."""
         prefix = target[:PREFIX_BYTES]
         self.address_of(prefix)
         turn = self._turns.setdefault(prefix, asyncio.Semaphore(_DIALS_PER_NODE))
@@ -75,7 +123,7 @@ class Dialler:
             sock = await self._connect(host, port, where)
             link = Link(self._loop, sock)
             try:
-                work = self._authenticate(link, target, role)
+                work = self._authenticate(link, said or target, role)
                 status = await asyncio.wait_for(work, _HANDSHAKE_S)
                 if status is not Status.OK:
                     raise DialError(status, _refusal(status, target, where))
@@ -135,7 +183,7 @@ class Dialler:
                 f"Compare {self._token_file} with the token of the cluster's head."
             )
         if isinstance(error, ProtocolError):
-            return ProtocolError(f"cannot speak with {where}: {error}")
+            return type(error)(f"cannot speak with {where}: {error}")
         if isinstance(error, EOFError):
             return DialError(
                 Status.UNREACHABLE,
@@ -184,4 +232,6 @@ def _refusal(status: Status, target: bytes, where: str) -> str:
         return f"no such process: {target.hex()} is not at {where}"
     if status is Status.BUSY:
         return f"{where} has all the connections it can hold"
+    if status is Status.GIVEN_UP:
+        return f"the head at {where}, of another version, takes this node for dead"
     return f"{where} refused: {status.name}"

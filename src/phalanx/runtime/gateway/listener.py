@@ -19,6 +19,7 @@ from phalanx.protocol.handshake import (
     PROOF_BYTES,
     ClientHello,
     GatewaysHandshake,
+    Role,
     Status,
     challenge,
     read_hello,
@@ -115,7 +116,7 @@ class Listener:
             binding = self._identity.fingerprint
         nonce = os.urandom(NONCE_BYTES)
         hello = read_hello(await link.receive(HELLO_BYTES))
-        if hello.version != PROTOCOL_VERSION:
+        if hello.version != PROTOCOL_VERSION and hello.role is not Role.KNOCK:
             answer += challenge(nonce, Status.WRONG_VERSION)
             raise ProtocolError(f"version {hello.version}, where this is {PROTOCOL_VERSION}")
         if not (link.is_tls or self._insecure or is_loopback(link.sock.getsockname()[0])):

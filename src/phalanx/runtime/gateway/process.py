@@ -13,19 +13,23 @@ import traceback
 from typing import Any, NoReturn
 
 from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.model.ids import PREFIX_BYTES
 from phalanx.observe.log_lines import ERROR
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import (
     AddressBook,
     AuthFailed,
     CancelPull,
+    GivenUp,
+    Knocked,
     LetGo,
     Listening,
     Pull,
     Pulled,
     Unable,
 )
-from phalanx.protocol.handshake import ClientHello, GatewaysHandshake, Role
+from phalanx.protocol.handshake import ClientHello, GatewaysHandshake, Role, Status
+from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.runtime.daemons import cluster_token
 from phalanx.runtime.gateway.config import GatewayConfig
 from phalanx.runtime.gateway.delivery import Delivery
@@ -107,6 +111,8 @@ class Gateway:
         self._session = session
         self._config = config
         self._channel = Connection(channel_socket, decode=gateway_messages.decode_body)
+        self._given_up: set[bytes] = set()
+        """Prefixes of nodes of another version that the head takes for dead."""
 
     async def serve(self) -> None:
         """Until the channel closes."""
@@ -136,7 +142,8 @@ class Gateway:
         host, port = listening.getsockname()[:2]
         identity = None if config.insecure or is_loopback(host) else self._identity(host)
         relays = Relays(loop)
-        self._dialler = Dialler(loop, token, config.insecure, config.token_file)
+        own = config.prefixes[0]
+        self._dialler = Dialler(loop, token, config.insecure, config.token_file, own)
         self._delivery = Delivery(loop, self._session, config.prefixes, relays)
         files = ObjectFiles(self._session)
         self._serving = Serving(loop, files)
@@ -178,10 +185,23 @@ class Gateway:
     async def _welcome(
         self, link: Link, hello: ClientHello, handshake: GatewaysHandshake, address: str
     ) -> None:
-        if hello.role is Role.TRANSFER and self._delivery.is_here(hello.target):
+        if hello.role is Role.KNOCK:
+            await self._answer_knock(link, hello, handshake)
+        elif hello.role is Role.TRANSFER and self._delivery.is_here(hello.target):
             await self._serving.serve(link, handshake)
         else:
             await self._delivery.deliver(link, hello, handshake, address)
+
+    async def _answer_knock(
+        self, link: Link, hello: ClientHello, handshake: GatewaysHandshake
+    ) -> None:
+        prefix, status = hello.target[:PREFIX_BYTES], Status.OK
+        if hello.version != PROTOCOL_VERSION:
+            status = Status.GIVEN_UP if prefix in self._given_up else Status.WRONG_VERSION
+            host = link.sock.getpeername()[0]
+            self._channel.send(Knocked(prefix, hello.version, host))
+        await link.send(handshake.verdict(status))
+        link.close()
 
     # ---- the node ------------------------------------------------------------------------------
 
@@ -207,6 +227,8 @@ class Gateway:
             self._transfers.cancel(message.name)
         elif isinstance(message, LetGo):
             self._transfers.let_go(message.name)
+        elif isinstance(message, GivenUp):
+            self._given_up.add(message.prefix)
 
     def _pulled(self, result: Pulled) -> None:
         self._loop.call_soon_threadsafe(self._channel.send, result)

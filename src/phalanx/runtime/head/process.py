@@ -23,7 +23,7 @@ from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.metrics.catalogue import HEAD
 from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol import gateway_messages
-from phalanx.protocol.gateway_messages import AuthFailed, Listening, Unable
+from phalanx.protocol.gateway_messages import AuthFailed, GivenUp, Knocked, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.protocol.node_messages import Ask
 from phalanx.runtime.daemon_registry import register
@@ -216,6 +216,9 @@ class HeadProcess:
                 failure = Failure(message.reason, message.is_about_token)
                 announce(self._config.session, self._config.ready_fd, failure)
                 self._stop()
+            case Knocked():
+                if self._control.knocked(message.prefix, message.version, message.host):
+                    self._gateway.post(GivenUp(message.prefix))
             case AuthFailed():
                 count = message.count
                 self._control.meter.add("phalanx_auth_failures_total", "", HEAD, by=count)

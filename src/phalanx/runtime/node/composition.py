@@ -228,7 +228,8 @@ class EmbeddedNode:
             self._cluster.gateway_lost()
         else:
             is_about_token = connection.refusal_status == Status.WRONG_TOKEN
-            self.node.on_lost(connection, connection.refusal, is_about_token)
+            is_given_up = connection.refusal_status == Status.GIVEN_UP
+            self.node.on_lost(connection, connection.refusal, is_about_token, is_given_up)
             if connection is self._driver:
                 self.loop.stop()
 

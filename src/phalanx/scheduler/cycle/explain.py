@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from phalanx.scheduler.cycle import jobs as j
@@ -47,6 +48,11 @@ REASONS: dict[str, str] = {
     "namespace-quota": "its namespace may use {limit:g} {resource}, and would use {would_use:g}",
     "user-limit": "{who} may use {limit:g} {resource}, and would use {would_use:g}",
     "resource": "{count} nodes lack {resource} (needs {asked:g}, most free {most:g})",
+    "deserves-no-more": (
+        "queue {queue} deserves {deserved:g} {resource} and holds {held:g}: "
+        "nothing is taken from other queues for {asked:g} more"
+    ),
+    "held-by-right": "nothing of its {resource} can be taken from other queues: {queues}",
     "never-fits": "no node, even empty, has {asked:g} {resource} (largest {most:g})",
     "no-single-node": "none of {count} nodes has all of that at once",
     "slots": "{count} nodes have no slot for another task",
@@ -225,10 +231,28 @@ def _of_class(
     if found is None:
         found = nodes[key] = _of_nodes(session, session.placer.ask(t))
     if not found.room:
-        return (*out, *found.away)
+        taken = [] if out else _nothing_taken(session, job, eq_class, found.away)
+        return (*out, *found.away, *taken)
     if out:  # there are nodes with room: the others are not what it waits for
         return tuple(out)
     return (*found.away, Rejection(reason="fits-alone", count=found.room))
+
+
+def _nothing_taken(
+    session: Session, job: Job, eq_class: EquivalenceClass, away: Sequence[Rejection]
+) -> list[Rejection]:
+    """Why reclaim has not made room for it, where other queues hold what no node has left."""
+    if "reclaim" not in session.config.actions:
+        return []
+    lacking = [
+        r.detail["resource"] for r in away if r.reason == "resource" and r.count == r.detail["of"]
+    ]
+    needed = min(max(job.shortfall(), 1), max(job.counts[j.PENDING], 1))
+    return [
+        msgspec.structs.replace(r, plugin=plugin)
+        for plugin, fn in session.hooks.named("nothing_taken")
+        for r in fn(job, eq_class, needed, lacking)
+    ]
 
 
 class _Nodes(NamedTuple):

@@ -80,6 +80,12 @@ HOOKS: dict[str, Hook] = {
             "allocatable",
             Rule.COLLECT,
         ),
+        (
+            "nothing_taken",
+            "(Job, EquivalenceClass, count, resources) -> rejections",
+            "reclaimable",
+            Rule.COLLECT,
+        ),
         ("quotas", "(queue) -> (name, what is left) pairs", "allocatable", Rule.COLLECT),
         ("dry_run", "(queue) -> bool", None, Rule.ALL),
         ("preemptable", "(task, tasks) -> tasks | None", "preemptable", Rule.INTERSECT),

@@ -34,6 +34,8 @@ REMEDIES: dict[str, str] = {
     "namespace-quota": "free {lack:g} {resource} in the namespace, or raise its quota",
     "user-limit": "free {lack:g} {resource} held by {who}, or raise the limit",
     "resource": f"free {{lack:g}} more {{resource}} on one node{_OR_LESS}",
+    "deserves-no-more": "wait for room, or raise what queue {queue} deserves (deserved, weight)",
+    "held-by-right": "wait for work there to end, or lower what those queues deserve",
     "never-fits": "ask for at most {most:g} {resource}, or add a node that has {asked:g}",
     "no-single-node": "make one node meet all of it, or ask for less",
     "slots": "end a task there, or raise the nodes' pods",

@@ -12,6 +12,8 @@ from phalanx.model.rows.explanation import BYTES
 _NAMES = {"cpu": "CPU", "nvidia.com/gpu": "GPU"}
 """Resources by the names of tasks' options."""
 _ONE = re.compile(r"\b1 nodes (\w+)")
+_COUNTS = ("count", "of")
+"""Numbers of nodes and tasks, whatever the resource is measured in."""
 _AHEAD = re.compile(r"\b1 are ahead")
 _VERBS = {"lack": "lacks", "have": "has", "are": "is", "were": "was"}
 
@@ -31,7 +33,8 @@ def resource_name(name: str) -> str:
 def written(template: str, detail: Mapping[str, Any]) -> str:
     """The template with the detail in it. Raises KeyError and ValueError where they do not fit."""
     resource = detail.get("resource")
-    said = {name: _said(value, resource in BYTES) for name, value in detail.items()}
+    is_bytes = resource in BYTES
+    said = {k: _said(x, is_bytes and k not in _COUNTS) for k, x in detail.items()}
     if resource is not None:
         said["resource"] = resource_name(resource)
     if "in_s" in said:

@@ -39,6 +39,7 @@ from phalanx.scheduler.cycle.jobs import Job
 from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.cycle.rows import Change
 from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.plugin_parts.claims import why_nothing_is_taken_back
 from phalanx.scheduler.plugin_parts.excess import may_lose, may_take, short_of
 from phalanx.scheduler.plugin_parts.quota_tree import ROOT, QuotaNode, QuotaTree
 from phalanx.scheduler.plugin_parts.quotas import (
@@ -82,6 +83,7 @@ class Capacity:
             ("preemptive", self._preemptive),
             ("queue_room", self._room),
             ("shortage", self._shortage),
+            ("nothing_taken", self._nothing_taken),
             ("quotas", self._quotas),
             ("job_enqueueable", self._enqueueable),
             ("job_enqueued", self._enqueued),
@@ -152,6 +154,15 @@ class Capacity:
             used, limit = n.account.allocated.v + eq_class.vector * count, n.real_capability.v
             out += above(self._cluster, "queue-quota", n.queue, used, limit, eq_class.vector)
         return out
+
+    def _nothing_taken(
+        self, job: Job, eq_class: EquivalenceClass, count: int, resources: Sequence[str]
+    ) -> list[Rejection]:
+        if self._unusable(job.queue) is not None:
+            return []
+        return why_nothing_is_taken_back(
+            self._cluster, self._nodes, job, eq_class, count, resources
+        )
 
     def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
         """What each quota that holds for a queue has left, the queue's own first."""

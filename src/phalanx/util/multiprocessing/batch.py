@@ -8,9 +8,8 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import cloudpickle
-
 from phalanx.errors import NotPicklableError
+from phalanx.objects import by_value
 
 # typeshed does not know it
 RemoteTraceback: type[Exception] = getattr(multiprocessing.pool, "RemoteTraceback")  # noqa: B009
@@ -88,7 +87,7 @@ def _told(error: BaseException) -> tuple[BaseException, str]:
 def _that_travels(error: BaseException) -> BaseException:
     """The error itself if it survives pickling, else one with its text."""
     try:
-        pickle.loads(cloudpickle.dumps(error))  # noqa: S301  # our own bytes, just made
+        pickle.loads(by_value.dumps(error))  # noqa: S301  # our own bytes, just made
     except Exception as said:
         return UnsentResultError(repr(said), f"{type(error).__name__}: {error}")
     return error

@@ -76,6 +76,85 @@ def test_what_somebody_set_stays_and_limits_hold():
     assert found == {"root": 0.0, "a": 1.0, "b": 2.0, "c": 5.0}
 
 
+@pytest.mark.parametrize(
+    ("queues", "total", "deserve"),
+    [
+        # Four GPUs, all of them guaranteed to one queue, which says that it deserves them.
+        ({"qs": {"guarantee": 4, "deserved": 4, "capability": 4}, "default": {}}, 4, [4, 0]),
+        # A guarantee without a deserved amount.
+        ({"qs": {"guarantee": 4}, "default": {}}, 4, [4, 0]),
+        ({"qs": {"guarantee": 3}, "default": {}}, 4, [3, 1]),
+        ({"qs": {"guarantee": 1}, "default": {}}, 4, [2, 2]),
+        ({"qs": {"guarantee": 3, "deserved": 2}, "default": {}}, 4, [2, 1]),
+        # A deserved amount without a guarantee.
+        ({"qs": {"deserved": 3}, "default": {}}, 4, [3, 1]),
+        # Several queues of each kind.
+        ({"qs": {"deserved": 4}, "a": {}, "b": {"weight": 3}}, 8, [4, 1, 3]),
+        ({"qs": {"guarantee": 4}, "a": {}, "b": {"weight": 3}}, 8, [4, 1, 3]),
+        ({"qs": {"guarantee": 5}, "r": {"guarantee": 2}, "a": {}}, 9, [5, 2, 2]),
+        ({"qs": {"guarantee": 4}, "r": {"guarantee": 3}, "a": {}}, 8, [4, 3, 1]),
+        ({"qs": {"guarantee": 4}, "r": {"deserved": 3}, "a": {}}, 8, [4, 3, 1]),
+        # More is promised than there is.
+        ({"qs": {"deserved": 6}, "r": {"guarantee": 6}, "a": {}}, 8, [6, 6, 0]),
+    ],
+)
+def test_weights_share_out_what_others_leave(queues, total, deserve):
+    """In Volcano a queue without a deserved amount deserves nothing; here its weight counts, but
+    never against what another queue was promised."""
+
+    def written(fields):
+        return {k: v if k == "weight" else (("cpu", float(v)),) for k, v in fields.items()}
+
+    specs = [{"name": name, **written(fields)} for name, fields in queues.items()]
+    found = shares(specs, set(queues), {"cpu": float(total)})
+    assert [found[name] for name in queues] == deserve
+
+
+def test_who_says_what_it_deserves_of_gpus_leaves_others_their_part_of_cpus():
+    queues = [
+        QueueSpec(name="root"),
+        QueueSpec(name="qs", deserved=(("nvidia.com/gpu", 4.0),)),
+        QueueSpec(name="default"),
+    ]
+    total = {"cpu": 8.0, "nvidia.com/gpu": 4.0}
+    found = {q.name: dict(q.deserved) for q in with_deserved(queues, {"qs", "default"}, total)}
+    assert found["default"] == {"cpu": 4.0, "nvidia.com/gpu": 0.0}
+    assert found["qs"] == {"nvidia.com/gpu": 4.0}
+
+
+def test_an_idle_queue_keeps_nothing_from_others():
+    queues = [
+        {"name": "qs", "deserved": (("cpu", 4.0),), "guarantee": (("cpu", 4.0),)},
+        {"name": "a"},
+        {"name": "b"},
+    ]
+    found = shares(queues, {"a", "b"}, {"cpu": 4.0})
+    assert found == {"root": 0.0, "qs": 4.0, "a": 2.0, "b": 2.0}
+
+
+@pytest.mark.parametrize("promise", ["deserved", "guarantee"])
+def test_what_is_promised_below_a_queue_is_promised_to_it(promise):
+    queues = [
+        {"name": "lab"},
+        {"name": "x", "parent": "lab", promise: (("cpu", 4.0),)},
+        {"name": "default"},
+    ]
+    found = shares(queues, {"x", "default"}, {"cpu": 4.0})
+    assert found == {"root": 0.0, "lab": 4.0, "x": 4.0, "default": 0.0}
+    assert shares(queues, {"default"}, {"cpu": 4.0})["default"] == 4.0
+
+
+def test_children_share_what_their_parent_leaves():
+    queues = [
+        {"name": "lab"},
+        {"name": "x", "parent": "lab", "guarantee": (("cpu", 3.0),)},
+        {"name": "y", "parent": "lab"},
+        {"name": "other", "deserved": (("cpu", 4.0),)},
+    ]
+    found = shares(queues, {"x", "y", "other"}, {"cpu": 8.0})
+    assert found == {"root": 0.0, "lab": 4.0, "x": 3.0, "y": 1.0, "other": 4.0}
+
+
 def test_children_share_what_their_parent_deserves():
     queues = [
         {"name": "lab"}, {"name": "x", "parent": "lab", "weight": 3},

@@ -284,6 +284,63 @@ queue p parent=nowhere
 gang g p min=1
 task t g 1c 1G
 
+use allocate, reclaim | gang(on=[jobOrder, jobReady, jobStarving, jobPipelined]), capacity(on=[allocatable, preemptive, reclaimable, queueOrder, hierarchy]; onlyExcess=true)
+
+case held-by-right t nothing of its GPU can be taken from other queues: default holds 2 and deserves 2
+node n 8c 8G 4gpu
+queue root
+queue qs des=4gpu
+queue default des=2gpu
+gang bg default min=1 phase=Running
+gang s qs min=2 phase=Running
+gang g qs min=2
+task b bg 1c 1gpu @n x2
+task s s 1c 1gpu @n x2
+task t g 1c 1gpu x2
+
+case held-by-right t nothing of its GPU can be taken from other queues: default holds 4 and is not reclaimable
+node n 8c 8G 4gpu
+queue root
+queue qs des=4gpu
+queue default keep
+gang bg default min=1 phase=Running
+gang g qs min=2
+task b bg 1c 1gpu @n x4
+task t g 1c 1gpu x2
+
+case deserves-no-more t queue qs deserves 2 GPU and holds 1: nothing is taken from other queues for 2 more
+node n 8c 8G 4gpu
+queue root
+queue qs des=2gpu
+queue default des=2gpu
+gang bg default min=1 phase=Running
+gang s qs min=1 phase=Running
+gang g qs min=2
+task b bg 1c 1gpu @n x3
+task s s 1c 1gpu @n
+task t g 1c 1gpu x2
+
+case deserves-no-more t queue qs deserves 1.5 GiB memory and holds 1.0 GiB: nothing is taken
+node n 8c 4Gi
+queue root
+queue qs des=1.5Gi
+queue default des=2Gi
+gang bg default min=1 phase=Running
+gang s qs min=1 phase=Running
+gang g qs min=1
+task b bg 1c 1Gi @n x3
+task s s 1c 1Gi @n
+task t g 1c 1Gi
+
+case resource t 1 node lacks memory (needs 2.0 GiB, most free 1.0 GiB)
+node n 8c 2Gi
+queue root
+queue q
+gang r q min=1 phase=Running
+gang g q min=1
+task r r 1c 1Gi @n
+task t g 1c 2Gi
+
 use enqueue, allocate | gang | fifo(strict=true)
 
 case queue-full t admits no more tasks like this

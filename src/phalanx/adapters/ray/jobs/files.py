@@ -14,6 +14,14 @@ from typing import Protocol
 from phalanx.runtime.daemons import cluster_token
 
 PIECE_BYTES = 1 << 20
+UNPACKED_BYTES = 2 << 30
+"""The most that the files of one package may have together."""
+UNPACKED_RATIO = 100
+"""A package unpacks to at most so many times its own size; text and tables do to ten or twenty."""
+SMALL_BYTES = 64 << 20
+"""Every package may unpack to this much, however small it is itself."""
+MOST_FILES = 100_000
+"""Files and directories of one package."""
 
 
 def directory() -> Path:
@@ -59,7 +67,8 @@ class Packages:
         return str(path) if path.is_dir() else None
 
     def put(self, uri: str, stream: Body, size: int) -> None:
-        """Read a zip file of `size` bytes and unpack it. Raises ValueError for what is none."""
+        """Read a zip file of `size` bytes and unpack it. Raises ValueError for what is none, and
+        for one that unpacks to more than it may."""
         with tempfile.TemporaryDirectory(dir=self._root, prefix=".new-") as draft:
             file, unpacked = Path(draft, "package.zip"), Path(draft, "unpacked")
             with file.open("wb") as out:
@@ -69,7 +78,7 @@ class Packages:
             if size:
                 raise ValueError(f"{size} bytes of {uri} did not arrive")
             try:
-                _unpack(file, unpacked)
+                _unpack(file, unpacked, uri)
             except zipfile.BadZipFile as error:
                 raise ValueError(f"{uri} is no zip file: {error}") from None
             with contextlib.suppress(OSError):  # another request has put it there meanwhile
@@ -87,9 +96,29 @@ def _name(uri: str) -> str:
     return uri.removeprefix("gcs://").removesuffix(".zip")
 
 
-def _unpack(file: Path, target: Path) -> None:
+def _check_bounds(archive: zipfile.ZipFile, size: int, uri: str) -> None:
+    """Raises ValueError, before anything is written. No member gives more bytes than its entry
+    says: reading ends there."""
+    members = archive.infolist()
+    if len(members) > MOST_FILES:
+        raise ValueError(
+            f"{uri} has {len(members)} files and directories; a package may have {MOST_FILES}. "
+            "Leave some out (excludes), or put them where all nodes read them."
+        )
+    unpacked = sum(member.file_size for member in members)
+    limit = min(UNPACKED_BYTES, max(SMALL_BYTES, UNPACKED_RATIO * size))
+    if unpacked > limit:
+        raise ValueError(
+            f"{uri} has {size} bytes and would unpack to {unpacked}; the limit is {limit}: at most "
+            f"{UNPACKED_RATIO} times its own size where that is more than {SMALL_BYTES}, and never "
+            f"more than {UNPACKED_BYTES}. Put large files where all nodes read them."
+        )
+
+
+def _unpack(file: Path, target: Path, uri: str) -> None:
     target.mkdir()
     with zipfile.ZipFile(file) as archive:
+        _check_bounds(archive, file.stat().st_size, uri)
         for member in archive.infolist():
             path = archive.extract(member, target)  # which stays below `target`
             if not member.is_dir() and member.external_attr >> 16 & 0o100:

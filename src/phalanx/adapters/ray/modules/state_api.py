@@ -110,7 +110,7 @@ def get_job(
 
 _SEVERE = ("node-lost", "device-bad", "defect", "lost")
 _SERIOUS = (
-    *("node-away", "node-drained", "device-suspect"),
+    *("node-away", "node-refused", "node-drained", "device-suspect"),
     *("rules-refused", "element-failed", "infeasible"),
 )
 

@@ -1,0 +1,72 @@
+"""Functions and classes by value: cloudpickle, with the two things that it may leave out.
+
+cloudpickle 3.1.3 calls the file of all code `<dynamic-code>`, so tracebacks and stacks would show
+no line. Every version makes a class that has slots without them: its objects would have a
+`__dict__`, and those of the sender have no room for one.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from enum import Enum
+from pickle import PickleBuffer
+from types import CodeType, MemberDescriptorType
+from typing import Any
+
+import cloudpickle
+
+_SLOTS = "__slots__"
+
+
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """cloudpickle's, whose code keeps its file and whose classes keep their slots."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """How `value` is pickled; NotImplemented leaves it to the tables of pickle."""
+        if type(value) is CodeType:
+            make, arguments = cloudpickle.Pickler.dispatch_table[CodeType](value)
+            return _code_of_file, (value.co_filename, make, arguments)
+        reduced = super().reducer_override(value)
+        if isinstance(reduced, tuple) and isinstance(value, type) and _SLOTS in vars(value):
+            return _with_slots(value, reduced)
+        return reduced
+
+
+def dumps(value: Any, buffer_callback: Callable[[PickleBuffer], Any] | None = None) -> bytes:
+    """`value` as pickle bytes of protocol 5; raises what pickle and the user's classes raise."""
+    file = io.BytesIO()
+    Pickler(file, protocol=5, buffer_callback=buffer_callback).dump(value)
+    return file.getvalue()
+
+
+def _code_of_file(file: str, make: Callable[..., CodeType], arguments: Iterable[Any]) -> CodeType:
+    return make(*arguments).replace(co_filename=file)
+
+
+def _with_slots(cls: type, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`reduced`, with a class that is born with its slots: Python makes none later."""
+    make, arguments, (attributes, more), *rest = reduced
+    if issubclass(cls, Enum):
+        return reduced
+    kept = {k: v for k, v in attributes.items() if k != _SLOTS and not _is_slot(cls, v)}
+    return _slotted, (vars(cls)[_SLOTS], make, arguments), (kept, more), *rest
+
+
+def _is_slot(cls: type, value: Any) -> bool:
+    return isinstance(value, MemberDescriptorType) and value.__objclass__ is cls
+
+
+def _slotted(slots: Any, make: Callable[..., type], arguments: tuple[Any, ...]) -> type:
+    """The class that `make` makes, with these slots unless its metaclass makes its own."""
+    # The one dict among the arguments is the namespace in which the class is made.
+    with_slots = tuple(
+        {**argument, _SLOTS: slots} if type(argument) is dict else argument
+        for argument in arguments
+    )
+    try:
+        return make(*with_slots)
+    except (AttributeError, TypeError):  # NamedTuple's and msgspec's take none from outside
+        cls = make(*arguments)
+        setattr(cls, _SLOTS, slots)
+        return cls
