@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 
 import pytest
 from tests.polling import eventually
@@ -468,3 +469,98 @@ def test_exit_handlers_run_when_an_actor_ends_in_order(ray, get, part, tally, ev
     if where == "last handle":
         del actor
     eventually(lambda: tally.count() == 1)
+
+
+def test_the_call_behind_one_that_ends_its_actor_gets_its_value(ray, get):
+    """Both were sent again, in order, and the first one ended the actor without end."""
+
+    @ray.remote(max_restarts=-1, max_task_retries=-1)
+    class Fragile:
+        def end(self):
+            os._exit(3)
+
+        def answer(self):
+            return "here"
+
+    actor = Fragile.remote()
+    get(actor.answer.remote())
+    ending = actor.end.remote()
+    assert get(actor.answer.remote()) == "here"
+    ray.kill(actor)
+    del ending
+
+
+def _child():
+    import multiprocessing
+
+    multiprocessing.get_context("fork").Process(target=time.sleep, args=(150,)).start()
+
+
+def _pool():
+    import concurrent.futures
+    import multiprocessing
+
+    pool = concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork"))
+    pool.submit(time.sleep, 150)
+    return pool
+
+
+def _thread():
+    threading.Thread(target=time.sleep, args=(150,)).start()
+
+
+def _handler():
+    import atexit
+
+    atexit.register(time.sleep, 150)
+
+
+LASTING = {"child": _child, "pool": _pool, "thread": _thread, "handler": _handler}
+
+
+@pytest.mark.parametrize("how", ["exit_actor", "exit 0", "exit 3", "last handle"])
+@pytest.mark.parametrize("what", LASTING)
+def test_what_an_actor_has_started_does_not_hold_up_its_end(ray, get, part, errors, what, how):
+    """Its caller waited for ever, and what it held was never free again."""
+    exit_actor = part("actor").exit_actor
+    begin = LASTING[what]
+
+    @ray.remote(resources={"custom": 2})  # all there is
+    class Busy:
+        def begin(self):
+            self.kept = begin()
+
+        def end(self):
+            if how == "exit_actor":
+                exit_actor()
+            sys.exit(int(how.removeprefix("exit ")))
+
+    actor = Busy.remote()
+    get(actor.begin.remote())
+    if how != "last handle":
+        with pytest.raises(errors.RayActorError):
+            get(actor.end.remote())
+    del actor
+    following = Busy.remote()
+    get(following.__ray_ready__.remote())
+
+
+@pytest.mark.parametrize("how", ["exit", "last call"])
+@pytest.mark.parametrize("what", LASTING)
+def test_what_a_task_has_started_does_not_hold_up_the_end_of_its_worker(
+    ray, get, errors, what, how
+):
+    begin = LASTING[what]
+
+    def busy():
+        kept.append(begin())
+        if how == "exit":
+            sys.exit(1)
+
+    kept = []
+    if how == "exit":
+        with pytest.raises(errors.WorkerCrashedError):
+            get(ray.remote(resources={"custom": 2}, max_retries=0)(busy).remote())
+    else:
+        get(ray.remote(resources={"custom": 2}, max_calls=1)(busy).remote())
+    assert get(ray.remote(resources={"custom": 2})(lambda: 5).remote()) == 5

@@ -58,6 +58,8 @@ STATES: Mapping[str, AppState] = {
 LOOK_EVERY_S = 0.5
 INDEX = "$(VC_TASK_INDEX)"
 """Stands for a member's index, in commands and in variables."""
+_INDEX_HERE = "\0VC_TASK_INDEX\0"
+"""Stands for INDEX until all other text of a role is written as manifests write it."""
 
 
 def manifest(app: AppDef, name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +82,7 @@ def manifest(app: AppDef, name: str, chosen: Mapping[str, Any]) -> dict[str, Any
 
 def _task(given: Role, name: str) -> dict[str, Any]:
     values = macros.Values(
-        img_root=given.image, app_id=name, replica_id=INDEX, rank0_env="MASTER_ADDR"
+        img_root=given.image, app_id=name, replica_id=_INDEX_HERE, rank0_env="MASTER_ADDR"
     )
     role = values.apply(given)
     needs: dict[str, Any] = {}
@@ -92,8 +94,8 @@ def _task(given: Role, name: str) -> dict[str, Any]:
         needs["nvidia.com/gpu"] = role.resource.gpu
     container = {
         "name": "main",
-        "command": [role.entrypoint, *role.args],
-        "env": [{"name": key, "value": value} for key, value in role.env.items()],
+        "command": [_literal(word) for word in (role.entrypoint, *role.args)],
+        "env": [{"name": key, "value": _literal(value)} for key, value in role.env.items()],
         "workingDir": str(Path(role.image if Path(role.image).is_dir() else ".").absolute()),
         "resources": {"requests": needs},
     }
@@ -103,6 +105,12 @@ def _task(given: Role, name: str) -> dict[str, Any]:
         "minAvailable": role.min_replicas or role.num_replicas,
         "template": {"spec": {"containers": [container], "restartPolicy": "Never"}},
     }
+
+
+def _literal(text: str) -> str:
+    """The text as manifests write it, in which $$ stands for $: a role's words are given as they
+    are, but for TorchX's own macros."""
+    return text.replace("$", "$$").replace(_INDEX_HERE, INDEX)
 
 
 def _label(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 import webbrowser
 from pathlib import Path
@@ -130,7 +131,8 @@ def _record(address: str | None, path: Path) -> None:
         recording.run(GONE_S)
     except OSError as error:
         fail(f"{path}: {error.strerror}" if error.strerror else str(error))
-    say(f"{path} has {recording.jobs} jobs: `phalanx dashboard --from {path}` shows them.")
+    shown = shlex.join(("phalanx", "dashboard", "--from", str(path)))
+    say(f"{path} has {recording.jobs} jobs: `{shown}` shows them.")
 
 
 def _cluster(address: str | None) -> str:

@@ -316,7 +316,7 @@ class Head:
     def on_tick(self, now: float) -> None:
         """Time has passed."""
         watching = (self.nodes, self.draining, self.events, self.state, self.logs, self.book)
-        for part in (*watching, self.actor_table, self.group_table, self.gangs):
+        for part in (*watching, self.actor_table, self.actors, self.group_table, self.gangs):
             with self.internal_errors.kept_apart("tick"):
                 part.tick(now)
         is_due, self._resources_changed = self._resources_changed, False

@@ -223,5 +223,6 @@ def record_of(row: ViewRow, hostname: str, epoch: int, name: str = "") -> NodeRe
         totals=row.total,
         labels=row.labels,
         ports=row.ports,
+        limits=row.limits,
         epoch=epoch,
     )

@@ -100,6 +100,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     """The GPUs of it that somebody has closed."""
     devices: dict[str, int] = {}
     """How many numbered devices it has, those that are closed included."""
+    limits: dict[str, int] = {}
+    """How many numbered devices it can have at most, where it was shown some alone."""
 
     @property
     def whole(self) -> dict[str, float]:
@@ -316,10 +318,11 @@ class NodeDirectory:
     def totals(self, node_id: str, wanted: Mapping[str, float]) -> dict[str, float]:
         """What the node is to have of each resource from now on; less than is in use is allowed.
 
-        Raises ValueError for a node that is not alive, for what is no amount, and for part of a
-        numbered device.
+        Raises ValueError for a node that is not alive, for what is no amount, for part of a
+        numbered device, and for more devices than the node's environment shows it.
         """
         self.check_alive(node_id)
+        limits = self._records[node_id].limits
         numbered = self._reports[node_id].devices
         for name, amount in wanted.items():
             if not 0 <= amount < float("inf"):
@@ -330,6 +333,11 @@ class NodeDirectory:
                 raise ValueError(f"{name} stays as it is while the node runs")
             if (name in numbered or name in ACCELERATORS) and amount != int(amount):
                 raise ValueError(f"{name}: a node has a whole number of devices, not {amount:g}")
+            if amount > limits.get(name, amount):
+                raise ValueError(
+                    f"{name}: the environment of the node shows it {limits[name]} devices, so it "
+                    f"cannot have {amount:g}"
+                )
         return dict(wanted)
 
     def leave(self, node_id: str, reason: str, death: str = LOST) -> None:

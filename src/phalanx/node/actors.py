@@ -29,6 +29,7 @@ from phalanx.protocol.node_messages import (
     ActorReady,
     ActorUnreferenced,
     CreateActor,
+    WorkerEnding,
     WorkerLeaving,
 )
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -51,6 +52,10 @@ class EndsWorkers(Protocol):
 
     def leaves(self, worker: bytes, reason: str) -> None:
         """A worker ends by its own will: its end is no crash. A reason given before stays."""
+        ...
+
+    def finishes(self, worker: bytes, now: float) -> None:
+        """A worker has done its work: its process has a while to end."""
         ...
 
 
@@ -91,6 +96,7 @@ class NodeActors:
         from_processes.on(ActorFailed, self._pass_to_head)
         from_processes.on(ActorLeaving, self._leaving)
         from_processes.on(WorkerLeaving, self._worker_leaving)
+        from_processes.on(WorkerEnding, self._worker_ending)
         from_processes.on(ActorUnreferenced, self._pass_to_head)
 
     def _ready(self, peer: Peer, message: ActorReady) -> None:
@@ -104,6 +110,9 @@ class NodeActors:
 
     def _worker_leaving(self, peer: Peer, message: WorkerLeaving) -> None:
         self._workers.leaves(peer.peer, message.reason)
+
+    def _worker_ending(self, peer: Peer, message: WorkerEnding) -> None:
+        self._workers.finishes(peer.peer, self._clock())
 
     def _pass_to_head(
         self,

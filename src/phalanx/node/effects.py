@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
@@ -32,6 +32,8 @@ class NodeSetup:
     labels: dict[str, str]
     ports: str = ""
     """The ports that gangs may use here, as `parse_ports` reads them; empty: the usual ones."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """So many numbered devices it can have at most, by resource, where it was shown some alone."""
     address: str = ""
     """Of the cluster's head, for people; empty for a node that is a cluster of its own."""
     max_workers: int = 0

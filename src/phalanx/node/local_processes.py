@@ -7,6 +7,7 @@ from typing import Protocol
 
 from phalanx.errors import ActorOutOfMemoryError
 from phalanx.model.ids import worker_id_of
+from phalanx.node.crash_notes import CrashNotes
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.drivers import Drivers
 from phalanx.node.head_link import HeadLink
@@ -21,7 +22,7 @@ from phalanx.node.notes import Note
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import DRIVER, WORKER, Peer, Peers
 from phalanx.node.process_history import ProcessHistory
-from phalanx.node.worker_processes import OUT_OF_MEMORY, WorkerProcesses
+from phalanx.node.worker_processes import CRASHED, OUT_OF_MEMORY, WorkerProcesses
 from phalanx.observe.log_lines import WARNING, LogPiece
 from phalanx.protocol.cluster_messages import ActorLost, NodeLogRead, ProcessEnded, ReadNodeLog
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
@@ -30,7 +31,6 @@ from phalanx.protocol.wire_errors import code_of
 
 HOLD_STARTS_S = 1.0
 """So long nothing is started after a process could not be."""
-CRASHED = "crashed"
 
 
 class NodeLogs(Protocol):
@@ -81,8 +81,13 @@ class LocalProcesses:
         self._control = control
         self._logs = logs
         self._note = note
+        self._crashes = CrashNotes(note, clock)
         self._history = history
         self._counts = counts
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self._crashes.tick(now)
 
     def handle_in(self, table: MessageTable) -> None:
         """Take the head's questions for logs."""
@@ -173,7 +178,7 @@ class LocalProcesses:
         self._history.ended(worker, kind.upper(), reason)
         self._counts.meter.add("phalanx_worker_deaths_total", kind)
         if kind in (CRASHED, OUT_OF_MEMORY):
-            self._note(f"{worker_id_of(worker)}: {reason}", level=WARNING, job=worker[12:].hex())
+            self._crashes.crashed(worker_id_of(worker), worker[12:].hex(), reason)
         died = WorkerDied(worker, reason, kind)
         holder = self._report_to_holder(lease, died)
         self._process_ended(worker)

@@ -207,6 +207,7 @@ class Node(Generic[M_co]):
             self.fork_watch,
             self.checks,
             self.directories,
+            setup.limits,
         )
         pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
         self.reports = Reports(clock, self.status, control, **pacing)
@@ -431,6 +432,8 @@ class Node(Generic[M_co]):
         """Time has passed. What fails in one part keeps no other from its work."""
         for tick in (
             self.leases.tick,
+            self.workers.tick,
+            self.processes.tick,
             self._tick_bundles,
             self.store.tick,
             self.groups.tick,

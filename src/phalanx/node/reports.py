@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sized
 from typing import Protocol
 
 from phalanx.model.lifecycle import ALIVE, DRAINING
@@ -45,11 +45,13 @@ class NodeStatus:
         fork_watch: ForkWatch,
         checks: Checks,
         directories: Directories,
+        limits: Mapping[str, int],
     ) -> None:
-        """`members`: of jobs, that run here."""
+        """`members`: of jobs, that run here. `limits`: see NodeSetup."""
         self._node_id = node_id
         self._prefix = prefix
         self._ports = ports
+        self._limits = dict(limits)
         self._resources = resources
         self._leases = leases
         self._store = store
@@ -92,6 +94,7 @@ class NodeStatus:
         state = DRAINING if self._leases.is_draining else ALIVE
         row = view_row(self._node_id, self._prefix, self._leases.labels, self.report(), state)
         row.ports = self._ports
+        row.limits = self._limits
         return row
 
 

@@ -9,8 +9,11 @@ from phalanx.node.peers import Peers
 from phalanx.node.workers import WorkerRecord
 from phalanx.protocol.node_messages import PREEMPTED, Terminate
 
-EXITED, OUT_OF_MEMORY = "exited", "oom"
+EXITED, OUT_OF_MEMORY, CRASHED = "exited", "oom", "crashed"
 """Kinds of a worker's end, as `WorkerDied` has them."""
+EXIT_S = 2.0
+"""So long the handlers of a worker's exit may take, and what they wait for."""
+SLOW = f"it called exit, and its process had not ended {EXIT_S:g} s later"
 
 
 class ForkEffects(Protocol):
@@ -38,6 +41,8 @@ class WorkerProcesses:
         self._jobs = jobs
         self._reasons: dict[bytes, tuple[str, str]] = {}
         """(reason, kind) of the end of each worker that was asked to end."""
+        self._ends_by: dict[bytes, float] = {}
+        """When a worker that has done its work is ended, if it has not by then."""
 
     def start_worker(self, worker: WorkerRecord) -> None:
         """Fork a worker."""
@@ -63,6 +68,18 @@ class WorkerProcesses:
         """A worker ends by its own will: its end is no crash. A reason given before stays."""
         self._reasons.setdefault(worker, (reason, EXITED))
 
+    def finishes(self, worker: bytes, now: float) -> None:
+        """A worker has done its work: its process has EXIT_S to end. Handlers of its exit may wait
+        for what they started, and meanwhile it holds what others wait for."""
+        self._ends_by.setdefault(worker, now + EXIT_S)
+
+    def tick(self, now: float) -> None:
+        """Time has passed: end what takes too long to end by itself."""
+        for worker in [one for one, at in self._ends_by.items() if now >= at]:
+            del self._ends_by[worker]
+            self._reasons.setdefault(worker, (SLOW, CRASHED))
+            self._effects.kill(worker)
+
     def warn_worker(self, worker: WorkerRecord) -> None:
         """Ask a worker to end by SIGTERM, as it is preempted."""
         self._reasons[worker.worker_id] = ("it was preempted", PREEMPTED)
@@ -83,4 +100,5 @@ class WorkerProcesses:
 
     def take_reason(self, worker: bytes) -> tuple[str, str] | None:
         """(reason, kind) for which a worker that has ended was to end; None when nobody asked."""
+        self._ends_by.pop(worker, None)
         return self._reasons.pop(worker, None)

@@ -184,6 +184,7 @@ class OwnerCore:
             self.children,
             self.journal,
             wall,
+            warn,
         )
         self.counts = program_numbers and OwnerMetrics(
             node,

@@ -6,7 +6,7 @@ Nobody is asked: `explain` does that, and says more.
 from __future__ import annotations
 
 from phalanx.model.lifecycle import ALIVE, PENDING_ARGS, PENDING_CREATION, RESTARTING
-from phalanx.owner.actors.client import PendingCall
+from phalanx.owner.actors.client import ActorClient, PendingCall
 from phalanx.owner.tasks.records import PendingTask, SchedulingClass
 
 
@@ -30,11 +30,20 @@ def why_call(call: PendingCall) -> str:
     actor = call.actor
     if call.number in actor.inflight:
         runs = not actor.concurrency or call.number in actor.begun()
-        return "its actor runs it" if runs else "its actor runs what was called before it"
+        if runs:
+            return f"its actor runs it{_tried(actor) if call.attempt else ''}"
+        return f"its actor runs what was called before it{_tried(actor)}"
     if call.missing:
         return "it waits for its arguments"
     if actor.state == PENDING_CREATION:
         return "its actor has not started"
     if actor.state == RESTARTING:
-        return "its actor starts again"
+        return f"its actor starts again{_tried(actor)}"
     return "it waits for a call before it" if actor.state == ALIVE else ""
+
+
+def _tried(actor: ActorClient) -> str:
+    """Which call ends the actor, where one does."""
+    if actor.ends < 2:
+        return ""
+    return f" (it has ended {actor.ends} times under its call {actor.ended_under})"

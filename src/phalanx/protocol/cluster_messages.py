@@ -127,6 +127,8 @@ class ViewRow(msgspec.Struct, array_like=True):
     bandwidth: float = 0.0
     ports: str = ""
     """Those that gangs may use there, where its configuration says so."""
+    limits: dict[str, int] = {}
+    """So many numbered devices it can have at most, where its environment shows it some alone."""
 
 
 class View(msgspec.Struct, array_like=True, tag=74):

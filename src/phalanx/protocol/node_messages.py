@@ -162,6 +162,11 @@ class WorkerLeaving(msgspec.Struct, array_like=True, tag=133):
     reason: str
 
 
+class WorkerEnding(msgspec.Struct, array_like=True, tag=141):
+    """Worker to node: its work is done and its results have left; its process runs the handlers of
+    its exit, and ends."""
+
+
 class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
     """Node to watchers: where the actor is, or why it is not: `error` is what its constructor
     raised (pickled), `code` that of the error for which it could not be placed. `repr_name`: what
@@ -334,6 +339,7 @@ NodeMessage = (
     | ActorFailed
     | ActorLeaving
     | WorkerLeaving
+    | WorkerEnding
     | ActorUpdate
     | ActorUnreferenced
     | Terminate

@@ -273,6 +273,45 @@ def test_totals_are_set_while_a_cluster_runs(machine):
     eventually(lambda: "FPGA" not in machine.nodes()["first"]["total"])
 
 
+@pytest.mark.parametrize(
+    ("shown", "gpus", "said"),
+    [
+        ("3,5", "4", "cannot have 4 of GPU: CUDA_VISIBLE_DEVICES=3,5 shows it 2"),
+        ("", "2", "CUDA_VISIBLE_DEVICES= shows it 0"),
+        ("NoDevFiles", "1", "CUDA_VISIBLE_DEVICES=NoDevFiles shows it 0"),
+        ("3,3", "2", "lists a device twice"),
+    ],
+)
+def test_a_node_is_not_started_with_more_devices_than_are_visible(machine, shown, gpus, said):
+    small = ("--port", "0", "--num-cpus", "1", "--object-store-memory", "80000000")
+    refused = machine.phalanx(
+        *("start", "--head", *small, "--num-gpus", gpus), CUDA_VISIBLE_DEVICES=shown
+    )
+    assert refused.returncode == 2, refused.stderr
+    assert said in refused.stderr
+    assert not machine.daemons()
+
+
+def test_devices_that_are_not_visible_are_not_added_later(machine):
+    small = ("--port", "0", "--num-cpus", "2", "--object-store-memory", "80000000")
+    labels = ("--labels", "name=first", "--num-gpus", "1")
+    machine.done("start", "--head", *small, *labels, CUDA_VISIBLE_DEVICES="3,5")
+    node = machine.nodes()["first"]["node_id"]
+    refused = machine.phalanx("set-resource", node, "GPU=3")
+    assert refused.returncode != 0
+    assert "shows it 2 devices, so it cannot have 3" in refused.stderr
+    machine.done("set-resource", node, "GPU=2")
+    eventually(lambda: machine.nodes()["first"]["total"].get("GPU") == 2)
+    show = 'echo "[$CUDA_VISIBLE_DEVICES]"; test -e {0}/b && exec true; touch {0}/$1; '
+    show += "until test -e {0}/a && test -e {0}/b; do sleep 0.05; done"
+    for name in ("a", "b"):  # each holds its device until both have begun
+        command = ("bash", "-c", show.format(machine.home), "x", name)
+        machine.done("run", "--detach", "--gpus", "1", "--name", name, "--", *command)
+    eventually(lambda: [row["state"] for row in machine.jobs().values()] == ["Completed"] * 2)
+    seen = [machine.done("logs", name).strip() for name in ("a", "b")]
+    assert sorted(seen) == ["[3]", "[5]"]
+
+
 def test_a_node_that_is_killed_is_shown_as_dead(machine):
     address = machine.start_head("--limit", "reconnect_s=0.1")
     node = machine.join(address, "second")

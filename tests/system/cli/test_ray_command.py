@@ -104,6 +104,28 @@ def test_a_script_with_its_directory_and_variables(started, tmp_path):
     assert (gone.returncode, "whole does not exist" in gone.stderr) == (1, True)
 
 
+WORDS = [
+    "*",
+    "$((1+1))",
+    "$(echo no)",
+    "`echo no`",
+    "$HOME",
+    "it's",
+    'a "b"',
+    "\\",
+    "",
+    "a  b",
+    "~",
+]
+
+
+def test_the_words_of_a_command_reach_it_as_they_were_given(started):
+    """A shell read them: $((1+1)) became 2, and * the names of files."""
+    code = "import json, sys; print(json.dumps(sys.argv[1:]))"
+    printed = ray(started, "job", "submit", "--", sys.executable, "-c", code, *WORDS)
+    assert json.dumps(WORDS) in printed.splitlines()
+
+
 def test_a_job_that_fails_and_one_that_is_stopped(started):
     failed = started.python(RAY, "job", "submit", "--", "sh", "-c", "echo why; exit 3")
     assert failed.returncode == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,30 @@ def test_a_script_with_steps(slurm):
         [f"{number}.1", "apart"],
         [f"{number}.2", "sh"],
     ]
+
+
+WORDS = [
+    *("*", "$((1+1))", "$(echo no)", "$(PHALANX_JOB)", "$$", "`echo no`", "$HOME"),
+    *("it's", 'a "b"', "\\", "", "a  b", "~", "%j"),
+]
+
+
+def test_words_reach_a_program_as_they_were_given(slurm):
+    """Of a batch script, of a step, and of a job that has no script."""
+    home = Path(slurm.machine.home)
+    program = (sys.executable, "-c", "import json, sys; print(json.dumps(sys.argv[1:]))")
+    line = f'{shlex.join(program)} "$@"\n'
+    (home / "words.sh").write_text(f"#!/bin/sh\n{line}srun -n1 -Q {line}")
+    done = slurm("sbatch", "--wait", "-o", "words.out", "words.sh", *WORDS)
+    assert done.returncode == 0, done.stderr
+    expected = json.dumps(WORDS)
+    assert (home / "words.out").read_text().splitlines() == [expected, expected]
+    assert slurm("srun", "-Q", "-n1", *program, *WORDS).stdout.splitlines() == [expected]
+    printed = slurm.machine.done("run", "--name", "words", "--", *program, *WORDS)
+    assert expected in printed
+    slurm.machine.done("run", "--name", "shown", "--", "true", "a  b", "$HOME", "$$")
+    (row,) = json.loads(slurm.machine.done("history", "shown", "--json"))
+    assert row["command"] == "true 'a  b' '$HOME' '$$'"
 
 
 def test_steps_that_run_and_their_numbers(slurm):

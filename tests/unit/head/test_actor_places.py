@@ -38,7 +38,7 @@ class Actors(World):
         self.log.append(f"place {choice.node}")
         self.table.sent(record.actor, choice.node)
 
-    def restarts(self, record):
+    def restarts(self, record, is_crash):
         pass
 
     def withdraw_actor(self, record):
@@ -54,6 +54,9 @@ class Actors(World):
 
     def end_worker(self, record, reason, force):
         self.log.append("end")
+
+    def ending(self, record):
+        self.log.append("is to end")
 
     def publish(self, record, watchers):
         self.log.append(record.state)

@@ -38,7 +38,7 @@ class Script:
     def place_actor(self, record):
         self.log.append("place")
 
-    def restarts(self, record):
+    def restarts(self, record, is_crash):
         pass
 
     def withdraw_actor(self, record):
@@ -46,6 +46,9 @@ class Script:
 
     def end_worker(self, record, reason, force):
         self.log.append("end!" if force else "end")
+
+    def ending(self, record):
+        self.stored = self.table.row(record)
 
     def publish(self, record, watchers):
         self.log.append(record.state)
@@ -159,6 +162,31 @@ def test_a_name_is_taken_until_its_actor_is_dead():
     assert script.table.named("s", "n") is None
     script.table.register(script.record(b"b"))
     assert present(script.table.named("s", "n")).actor == b"b"
+
+
+@pytest.mark.parametrize("how", ["exits", "unreferenced", "kill", "owner-dies", "dies"])
+def test_a_name_is_free_once_its_actor_is_to_end(how):
+    """Who asks for the name must not get an actor whose process is about to end."""
+    script = Script(name="n", namespace="s")
+    script.run(f"register placed ready {how}")
+    assert script.table.named("s", "n") is None
+    assert script.table.names(None) == []
+    script.table.register(script.record(b"b"))
+    script.run("dies")  # the end of the first one leaves the second one its name
+    assert present(script.table.named("s", "n")).actor == b"b"
+
+
+@pytest.mark.parametrize("how", ["exits", "unreferenced"])
+def test_a_head_that_restarts_knows_which_actors_are_about_to_end(how):
+    script = Script(name="n", namespace="s", max_restarts=-1)
+    script.run(f"register placed ready {how}")
+    after = Script()
+    after.table.restore([script.stored], 0.0)
+    assert after.table.named("s", "n") is None
+    after.table.register(script.record(b"b"))
+    after.table.worker_died(b"a", script.worker(), "it has ended")
+    assert after.record_of_a().state == DEAD
+    assert present(after.table.named("s", "n")).actor == b"b"
 
 
 def test_a_restarting_one_keeps_its_name():

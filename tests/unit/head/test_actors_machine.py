@@ -42,7 +42,7 @@ class ActorsMachine(RuleBasedStateMachine):
         self.table.sent(record.actor, node)
         self.store(record)
 
-    def restarts(self, record):
+    def restarts(self, record, is_crash):
         pass
 
     def withdraw_actor(self, record):
@@ -53,6 +53,9 @@ class ActorsMachine(RuleBasedStateMachine):
         if has.get(record.actor) == record.worker:
             del has[record.actor]
             self.table.worker_died(record.actor, record.worker, reason)
+
+    def ending(self, record):
+        self.store(record)
 
     def publish(self, record, watchers):
         self.store(record)
@@ -122,6 +125,12 @@ class ActorsMachine(RuleBasedStateMachine):
         name = list(self.nodes)[at % len(self.nodes)]
         del self.nodes[name]
         self.table.node_gone(name, "it did not report")
+
+    @rule(at=AT)
+    def leaves(self, at):
+        """It ends on purpose: its process is there until it dies."""
+        if self.stored:
+            self.table.leaving(list(self.stored)[at % len(self.stored)], "it left")
 
     @rule(at=AT, no_restart=st.booleans())
     def kill(self, at, no_restart):

@@ -17,6 +17,7 @@ from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.peers import Peers
 from phalanx.node.process_history import ProcessHistory
 from phalanx.node.requests import NodeAsker
+from phalanx.node.worker_processes import EXIT_S, SLOW, WorkerProcesses
 from phalanx.node.workers import WorkerPool
 from phalanx.protocol.cluster_messages import (
     ActorPlaced,
@@ -96,6 +97,9 @@ class Node:
     def leaves(self, worker, reason):
         raise AssertionError("no actor leaves by its own will here")
 
+    def finishes(self, worker, now):
+        raise AssertionError("no process ends by itself here")
+
     def warn_worker(self, worker):
         raise AssertionError("nothing is preempted here")
 
@@ -142,6 +146,40 @@ def test_an_actor_ordered_again_while_its_last_process_ends_is_made_again():
     node.ends()
     second = node.starts()
     assert node.placed() == [first, second]
+
+
+class Ending:
+    """Worker processes that are ended."""
+
+    def __init__(self):
+        self.killed = []
+        self.processes = WorkerProcesses(self, Peers(), KnownJobs(SystemSettings()))
+
+    def fork(self, worker, environment):
+        raise AssertionError("nothing is started here")
+
+    def kill(self, process):
+        self.killed.append(process)
+
+    def terminate(self, process):
+        raise AssertionError("nothing is preempted here")
+
+
+def test_a_process_that_has_done_its_work_has_a_while_to_end():
+    ending = Ending()
+    ending.processes.leaves(b"left", "it left")
+    for worker in (b"left", b"crashed", b"quick"):
+        ending.processes.finishes(worker, 10.0)
+    ending.processes.finishes(b"left", 10.0 + EXIT_S / 2)  # said twice, counted from the first time
+    assert ending.processes.take_reason(b"quick") is None  # it has ended
+    ending.processes.tick(10.0 + EXIT_S / 2)
+    assert ending.killed == []
+    ending.processes.tick(10.0 + EXIT_S)
+    assert ending.killed == [b"left", b"crashed"]
+    ending.processes.tick(20.0 + EXIT_S)
+    assert ending.killed == [b"left", b"crashed"]
+    assert ending.processes.take_reason(b"left") == ("it left", "exited")
+    assert ending.processes.take_reason(b"crashed") == (SLOW, "crashed")
 
 
 def test_a_worker_hears_whether_its_actor_lived_before():

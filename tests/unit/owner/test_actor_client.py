@@ -12,7 +12,7 @@ from tests.effort import examples
 from tests.present import present
 
 from phalanx.model.lifecycle import ALIVE
-from phalanx.owner.actors.client import ActorClient, PendingCall
+from phalanx.owner.actors.client import ENDS_TO_GO_ALONE, ActorClient, PendingCall
 
 
 class Caller:
@@ -20,6 +20,7 @@ class Caller:
 
     def __init__(self, retries=0, out_of_order=False):
         self.log = []
+        self.blamed = []
         self.retries = retries
         self.client = ActorClient(b"a", self)
         self.client.out_of_order = out_of_order
@@ -30,6 +31,9 @@ class Caller:
 
     def fail_call(self, call, actor):
         self.log.append(f"fail {call.number}")
+
+    def ended_under(self, call, actor):
+        self.blamed.append((call.number, actor.ends))
 
     def call(self, missing=0, retries=None):
         number = len(self.calls) + 1
@@ -70,6 +74,55 @@ def test_a_call_without_its_inputs_holds_up_those_behind_it():
     assert caller.log == []
     waiting.notify()
     assert caller.log == ["send 1,2"]
+
+
+def test_a_call_that_ends_its_actor_again_and_again_goes_last_and_alone():
+    caller = Caller(retries=-1)
+    caller.client.concurrency = 1
+    for _ in range(3):
+        caller.call()
+    caller.up()
+    for _ in range(ENDS_TO_GO_ALONE):
+        caller.down()
+        caller.up()
+    assert caller.log == ["send 1,2,3"] * 3 + ["send 2,3"]
+    assert caller.blamed == [(1, 1), (1, 2), (1, 3)]
+    assert caller.client.ended_under == "m"
+    caller.client.finished(2)
+    caller.client.finished(3)
+    assert caller.log[-1] == "send 1"
+    caller.call()
+    assert caller.log[-1] == "send 1"  # alone
+    caller.down()
+    caller.up()
+    assert caller.log[-2:] == ["send 1", "send 4"]
+    assert caller.blamed[-1] == (1, 4)
+    caller.client.finished(4)
+    caller.call()
+    caller.client.finished(1)
+    assert caller.log[-2:] == ["send 1", "send 5"]
+
+
+@pytest.mark.parametrize(("concurrency", "out_of_order"), [(0, False), (2, False), (1, True)])
+def test_calls_that_may_have_run_side_by_side_are_tried_one_by_one(concurrency, out_of_order):
+    caller = Caller(retries=-1, out_of_order=out_of_order)
+    caller.client.concurrency = concurrency
+    for _ in range(2):
+        caller.call()
+    caller.up()
+    for _ in range(ENDS_TO_GO_ALONE):
+        caller.down()
+        caller.up()
+    assert caller.log == ["send 1,2"] * 3 + ["send 1"]
+    assert caller.client.ended_under == ""
+    caller.down()
+    caller.up()
+    assert (caller.log[-1], caller.blamed) == ("send 2", [(1, 4)])
+    caller.client.finished(2)
+    assert caller.log[-1] == "send 1"
+    caller.client.finished(1)
+    caller.call()
+    assert caller.log[-1] == "send 3"
 
 
 def test_out_of_order_it_holds_up_nobody():

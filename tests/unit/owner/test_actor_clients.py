@@ -50,6 +50,9 @@ class Caller:
     def fail_call(self, call, actor):
         self.log.append(f"fail {call.number}: {actor.reason}")
 
+    def ended_under(self, call, actor):
+        self.blamed = call.number
+
     def call(self, number, retries=0):
         self.client.submit(
             PendingCall(number, self.client, "m", b"", None, None, [], 1, retries, "")

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from tests.present import present
 
-from phalanx.owner.tasks.leases import AHEAD_TASKS, TaskMachine
+from phalanx.owner.tasks.leases import AHEAD_TASKS, LONGEST_REST_OF_CRASHES_S, TaskMachine
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, PendingTask, Template
 
 KEY = ClassKey((("CPU", 1.0),), b"", b"", "", 0, False)
@@ -335,3 +335,27 @@ def test_how_long_a_worker_is_kept_idle_is_a_setting(seconds, script, effects):
     machine = Script()
     machine.machine.idle_return_s = seconds
     assert machine.run(script) == f"want 1; {effects}"
+
+
+def test_a_task_that_ends_its_worker_again_and_again_rests_ever_longer():
+    """It started 200 times in six seconds. The first time it is tried again at once."""
+    script = Script()
+    script.run("f; grant 1")
+    script.tasks[1].retries = -1
+    rests, lease = [], 1
+    for _ in range(12):
+        script.run(f"lost {lease}")
+        began = script.now
+        while script.tasks[1] not in script.machine.class_of(KEY).queue:
+            script.run("after 0.01")
+        rests.append(round(script.now - began, 1))
+        lease += 1
+        script.run(f"flush; grant {lease}")
+    assert rests == [0, 0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, *[LONGEST_REST_OF_CRASHES_S] * 4]
+
+
+def test_a_task_that_is_moved_does_not_rest():
+    script = Script()
+    script.run("f; grant 1; moved 1; flush; grant 2; moved 2; flush")
+    assert script.tasks[1] in script.machine.class_of(KEY).queue
+    assert not script.machine.resting

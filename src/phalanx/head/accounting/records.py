@@ -7,12 +7,14 @@ then deleted from the store. A head that dies between the two has the next one h
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable
 
 import msgspec
 
 from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.gangs.gang import Gang
+from phalanx.head.jobs.environment import expand
 from phalanx.head.state_store import StateStore
 from phalanx.model import attempts as at
 from phalanx.model.attempts import Attempt, AttemptRow, Used, UsedRow
@@ -199,4 +201,5 @@ def _key(group: bytes, index: int, attempt: int) -> bytes:
 def _command(spec: JobSpec, group: str) -> str:
     found = spec.group(group)
     processes = () if found is None else found.template.processes
-    return " ".join(processes[0].argv)[:MAX_TEXT] if processes else ""
+    words = processes[0].argv if processes else ()
+    return shlex.join(expand(word, {}) for word in words)[:MAX_TEXT]

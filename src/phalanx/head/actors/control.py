@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.errors import ActorUnschedulableError, JobNotFoundError
+from phalanx.head.actors.crash_pauses import CrashPauses
 from phalanx.head.actors.node_choice import ActorNodeChoice, Choice
 from phalanx.head.actors.table import ActorRecord, ActorTable
 from phalanx.head.clock import Clock
@@ -73,11 +74,16 @@ class ActorControl:
         self._pids: dict[bytes, int] = {}
         self._exit_waiters: dict[bytes, list[Callable[[], None]]] = {}
         self._must_look = False
+        self._pauses = CrashPauses()
+        self._rests_until: dict[bytes, float] = {}
+        """Actors that crashed, and when they start again."""
 
     # ---- effects -----------------------------------------------------------------------------
 
     def place_actor(self, record: ActorRecord) -> None:
         """See ActorEffects."""
+        if record.actor in self._rests_until:
+            return
         choice = self._node_choice.place(record, self._home(record), self._clock.now())
         self._follow(record, choice)
 
@@ -99,7 +105,11 @@ class ActorControl:
             return Explanation(
                 snapshot="", name=name, kind="actor", waits=False, reasons=[], node=record.node
             )
-        if record.state != DEPENDENCIES_UNREADY:
+        if record.actor in self._rests_until:
+            ends = self._pauses.count(record.actor)
+            why = f"it rests before it starts again: its process ended {ends} times in a row, the "
+            why += f"last time because {record.reason}"
+        elif record.state != DEPENDENCIES_UNREADY:
             why = self._node_choice.why(record, self._home(record), self._clock.now())
         if isinstance(why, str):
             return explain_waiting("actor", name, plain_reason(why))
@@ -156,14 +166,30 @@ class ActorControl:
         if record.node:
             self._outbox.order(record.node, WithdrawActor(record.actor))
 
-    def restarts(self, record: ActorRecord) -> None:
+    def restarts(self, record: ActorRecord, is_crash: bool) -> None:
         """See ActorEffects."""
         self._meter.add("phalanx_actor_restarts_total")
+        now = self._clock.now()
+        if is_crash and (pause_s := self._pauses.crashed(record.actor, now)):
+            self._rests_until[record.actor] = now + pause_s
+
+    def tick(self, now: float) -> None:
+        """Time has passed: what has rested starts again."""
+        for actor in [one for one, until in self._rests_until.items() if now >= until]:
+            del self._rests_until[actor]
+            record = self.table.get(actor)
+            if record is not None and record.state == RESTARTING and not record.node:
+                with self._internal_errors.kept_apart("actor", record.name or record.class_name):
+                    self.place_actor(record)
 
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
         """See ActorEffects."""
         prefix = record.worker[:PREFIX_BYTES]
         self._outbox.send(prefix, EndActor(record.worker, reason, force))
+
+    def ending(self, record: ActorRecord) -> None:
+        """See ActorEffects."""
+        self._state_store.put_actor(record)
 
     def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
         """See ActorEffects."""
@@ -173,6 +199,8 @@ class ActorControl:
             self._book.note("actor-restarted", name=name, why=record.reason)
         if record.state == DEAD:
             self._node_choice.gone(record.actor)
+            self._pauses.gone(record.actor)
+            self._rests_until.pop(record.actor, None)
         if record.state == DEAD and record.detached:
             self._drivers.actor_gone(record.job)
         update = ActorUpdate(
@@ -186,6 +214,7 @@ class ActorControl:
             record.repr_name,
         )
         if record.state == ALIVE:
+            self._pauses.lives(record.actor, self._clock.now())
             self._tell_what_it_holds(record, watchers)
         for watcher in watchers:
             self._outbox.post(watcher, update)

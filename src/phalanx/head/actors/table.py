@@ -29,6 +29,7 @@ from phalanx.protocol.cluster_messages import ActorHere
 from phalanx.protocol.requests.actors import KILLED
 
 REGISTRATION_S = 5.0
+KILLED_ONCE = "killed by phalanx.kill"
 CONFIRMATION_S = 60.0
 """How long a restarted head waits for the nodes to say which actors they have."""
 
@@ -90,12 +91,16 @@ class ActorEffects(Protocol):
         """It needs no worker any more."""
         ...
 
-    def restarts(self, record: ActorRecord) -> None:
-        """It is to start again, as its worker is gone."""
+    def restarts(self, record: ActorRecord, is_crash: bool) -> None:
+        """It is to start again, as its worker is gone: by itself, or else by what befell it."""
         ...
 
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
         """End the actor's process: at once, or after the calls it already has."""
+        ...
+
+    def ending(self, record: ActorRecord) -> None:
+        """It lives, and is about to end on purpose: a head that restarts has to know."""
         ...
 
     def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
@@ -153,12 +158,12 @@ class ActorTable:
         return self._actors.get(actor)
 
     def named(self, namespace: str, name: str) -> ActorRecord | None:
-        """The living actor of that name."""
+        """The actor of that name: one that lives, or will."""
         actor = self._names.get((namespace, name))
         return None if actor is None else self._actors[actor]
 
     def names(self, namespace: str | None) -> list[tuple[str, str]]:
-        """(namespace, name) of living named actors; of one namespace or of all."""
+        """(namespace, name) of named actors that live or will; of one namespace or of all."""
         return [k for k in self._names if namespace is None or k[0] == namespace]
 
     def all(self) -> list[ActorRecord]:
@@ -209,7 +214,7 @@ class ActorTable:
             self._actors[record.actor] = record
             if record.state == DEAD:
                 continue
-            if record.name:
+            if record.name and not record.is_ending:
                 self._names[record.namespace, record.name] = record.actor
             if record.node:
                 self._unconfirmed[record.actor] = now + CONFIRMATION_S
@@ -300,7 +305,7 @@ class ActorTable:
         if preempted and record.max_restarts > 0:
             record.restarts -= 1  # `_lost` counts one
         death = f"The actor is dead because its worker process has died: {reason}."
-        self._lost(record, reason, death, code)
+        self._lost(record, reason, death, code, is_crash=not preempted and reason != KILLED_ONCE)
 
     def node_gone(self, node: str, reason: str, death: str = ORDERLY, wall: float = 0.0) -> None:
         """A node is dead: its actors restart as declared, those that waited there are placed anew.
@@ -347,9 +352,11 @@ class ActorTable:
         death: str,
         code: str = "",
         is_final: bool = False,
+        is_crash: bool = False,
     ) -> None:
         """Its worker is gone: restart it for `reason`, or call it dead, as it is if `is_final`.
-        `death`: what callers read then, in the error of that code."""
+        `death`: what callers read then, in the error of that code. `is_crash`: it ended by
+        itself."""
         record.worker, record.node = b"", ""
         self._unconfirmed.pop(record.actor, None)
         if record.is_ending:
@@ -358,7 +365,7 @@ class ActorTable:
             record.restarts += 1
             record.incarnation += 1
             record.reason = reason
-            self._effects.restarts(record)
+            self._effects.restarts(record, is_crash)
             self._move(record, RESTARTING)
             self._effects.place_actor(record)
         else:
@@ -368,8 +375,8 @@ class ActorTable:
     def leaving(self, actor: bytes, reason: str) -> None:
         """It ends by its own will (exit_actor): no restart."""
         record = self._actors.get(actor)
-        if record is not None:
-            record.is_ending = record.is_ending or reason
+        if record is not None and record.state != DEAD:
+            self._begin_end(record, reason)
 
     def kill(self, actor: bytes, no_restart: bool) -> None:
         """End it now; with restarts left and `no_restart` False it comes back."""
@@ -379,10 +386,10 @@ class ActorTable:
         if no_restart:
             self._end(record, KILLED, force=True)
         elif record.worker:
-            self._effects.end_worker(record, "killed by phalanx.kill", True)
+            self._effects.end_worker(record, KILLED_ONCE, True)
         elif record.state != DEPENDENCIES_UNREADY:
             self._effects.withdraw_actor(record)
-            self._lost(record, "killed by phalanx.kill", KILLED)
+            self._lost(record, KILLED_ONCE, KILLED)
 
     def unreferenced(self, actor: bytes) -> None:
         """Its last handle went: it ends after the calls that it has."""
@@ -417,8 +424,23 @@ class ActorTable:
                     force=True,
                 )
 
+    def _begin_end(self, record: ActorRecord, reason: str, at_once: bool = False) -> None:
+        """It will not live again. Its name is free from now on: who asks for the name gets an actor
+        that lives, though the process of this one may take a while to end."""
+        if record.is_ending:
+            return
+        record.is_ending = reason
+        self._free_name(record)
+        if record.state == ALIVE and not at_once:
+            self._effects.ending(record)
+
+    def _free_name(self, record: ActorRecord) -> None:
+        key = (record.namespace, record.name)
+        if self._names.get(key) == record.actor:
+            del self._names[key]
+
     def _end(self, record: ActorRecord, reason: str, force: bool) -> None:
-        record.is_ending = record.is_ending or reason
+        self._begin_end(record, reason, at_once=force)
         if record.worker and record.state == ALIVE and not force:
             self._effects.end_worker(record, record.is_ending, False)
             return
@@ -431,8 +453,7 @@ class ActorTable:
 
     def _die(self, record: ActorRecord, reason: str) -> None:
         record.reason = reason
-        if record.name:
-            self._names.pop((record.namespace, record.name), None)
+        self._free_name(record)
         self._move(record, DEAD)
         record.creation = b""
         self._unconfirmed.pop(record.actor, None)

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from phalanx.head.jobs.frameworks import framework_setup
 from phalanx.head.jobs.places import MemberSetup, PlacedGang, PortNeed
 from phalanx.head.jobs.torchrun import torchrun_variables
+from phalanx.model.accelerators import VISIBLE
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^()$\s]+)\)")
-DEVICES = "CUDA_VISIBLE_DEVICES"
+DEVICES = VISIBLE["GPU"]
 
 
 def ports_needed(job: JobSpec) -> PortNeed:
@@ -46,6 +47,7 @@ def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
         "CONTAINER_GPUS": str(sum(1 << d for d in me.devices)),
         "CONTAINER_PORTS": _port_labels(own, gang),
     }
+    env |= {VISIBLE[kind]: ",".join(map(str, held)) for kind, held in me.others.items()}
     if (element := gang.job.element) is not None:
         env |= {
             "PHALANX_ARRAY_JOB": element.array.rpartition("/")[2],
@@ -88,13 +90,15 @@ def process_environment(setup: MemberSetup, process: Process) -> dict[str, str]:
 
     CUDA_VISIBLE_DEVICES of a manifest counts within the devices that the member holds, as it does
     inside a container; what does not fit them is replaced, since the others are somebody else's.
+    So do the variables of devices of other makers.
     """
     env = dict(setup.env)
     for name, value in process.env:
         env[name] = expand(value, env)
-    own = dict(process.env).get(DEVICES)
-    if own is not None and DEVICES in setup.env:
-        env[DEVICES] = _within(own, setup.env[DEVICES])
+    chosen = dict(process.env)
+    for name in VISIBLE.values():
+        if name in chosen and name in setup.env:
+            env[name] = _within(chosen[name], setup.env[name])
     return env
 
 

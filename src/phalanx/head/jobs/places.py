@@ -36,6 +36,9 @@ class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     ports: tuple[int, ...] = ()
     devices: tuple[int, ...] = ()
+    """Its GPUs."""
+    others: Mapping[str, tuple[int, ...]] = {}
+    """Its numbered devices of other kinds, by resource."""
     attempt: int = 1
 
 

@@ -10,6 +10,7 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_states import ENDED, HELD
 from phalanx.head.jobs.environment import member_setup, process_argv, process_environment
 from phalanx.head.jobs.places import MemberPlace, MemberSetup, PlacedGang
+from phalanx.model.accelerators import VISIBLE
 from phalanx.model.ids import node_prefix
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import Process
@@ -42,6 +43,11 @@ class Starter:
                 address=self._address_of(node),
                 ports=(gang.ports[1 + index],) if len(gang.ports) > 1 + index else (),
                 devices=tuple(place.devices.get("GPU", ())),
+                others={
+                    kind: tuple(numbers)
+                    for kind, numbers in place.devices.items()
+                    if kind != "GPU" and kind in VISIBLE
+                },
                 attempt=member.attempt if member is not None else 1,
             )
         placed = PlacedGang(

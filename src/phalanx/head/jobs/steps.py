@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from typing import NamedTuple
 
 from phalanx.errors import JobCommandError
@@ -71,7 +72,7 @@ class Steps:
             name=(request.name or program)[:MAX_TEXT],
             user=user_of(job.spec),
             queue=job.spec.queue,
-            command=" ".join(request.argv)[:MAX_TEXT],
+            command=shlex.join(request.argv)[:MAX_TEXT],
             tasks=request.tasks,
             started=self._jobs.wall(),
         )

@@ -24,7 +24,7 @@ from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import RunFields, TaskJournal
-from phalanx.owner.actors.client import ActorClient, PendingCall
+from phalanx.owner.actors.client import ENDS_TO_GO_ALONE, ActorClient, PendingCall
 from phalanx.owner.actors.clients import ActorClients
 from phalanx.owner.actors.unavailable_calls import UnavailableCalls
 from phalanx.owner.children import Children, Parent
@@ -64,8 +64,9 @@ class Calls:
         children: Children,
         journal: TaskJournal,
         wall: Callable[[], float],
+        warn: Callable[[str], None],
     ) -> None:
-        """`numbers`: the next number of a task, call or object."""
+        """`numbers`: the next number of a task, call or object. `warn` shows a text to the user."""
         self._me = me
         self._numbers = numbers
         self._outbox = outbox
@@ -78,6 +79,7 @@ class Calls:
         self._children = children
         self._journal = journal
         self._wall = wall
+        self._warn = warn
         self.note_made: NoteMade | None = None
         """See objects.table.NoteMade."""
         self.clients = ActorClients(peers, self._watch, self._known)
@@ -226,15 +228,29 @@ class Calls:
         else:
             self.doubtful.add(call, actor.reason)
 
+    def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
+        """See CallEffects. Said at 3, 6, 12, 24 … ends: ever more rarely."""
+        power = actor.ends // ENDS_TO_GO_ALONE
+        if not power or actor.ends % ENDS_TO_GO_ALONE or power & (power - 1):
+            return
+        waiting = actor.pending - 1
+        behind = f", and {waiting} more wait" if waiting else ""
+        self._warn(
+            f"The actor {actor.name} has ended {actor.ends} times under its call "
+            f"{call.method}, which is tried again{behind}: {actor.reason}."
+        )
+
     def _fail_doubtful(self, call: PendingCall, reason: str) -> None:
         actor = call.actor
         if actor.state == DEAD:
             self.fail_call(call, actor)
             return
         self._record_failure(call, "ACTOR_UNAVAILABLE")
+        ran = actor.ended_under
+        under = f"It ended while its call {ran} ran. " if ran and ran != call.method else ""
         error = ActorUnavailableError(
             f"The actor {actor.name} is unavailable for now. The actor is restarting: {reason}. "
-            f"Call {call.method} may or may not have run.",
+            f"{under}Call {call.method} may or may not have run.",
             actor.actor.hex(),
         )
         self._end(call, failures.failed(error))

@@ -16,6 +16,10 @@ from phalanx.owner.transport import Connection
 from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
 
+ENDS_TO_GO_ALONE = 3
+"""So often may an actor end under a call, or under calls of which it is one, before that call is
+sent last and alone: then the others run, and it is known which one ends the actor."""
+
 
 class CallRecipe:
     """How a finished call is run once more, on the same actor."""
@@ -50,6 +54,7 @@ class PendingCall(PendingWork):
     __slots__ = (
         "actor",
         "backpressure",
+        "ends",
         "group",
         "keep",
         "method",
@@ -87,6 +92,8 @@ class PendingCall(PendingWork):
         self.retry_exceptions: Any = False
         self.backpressure = -1
         self.attempt = 0
+        self.ends = 0
+        """How often the actor has ended while the call ran, or may have run."""
         self.parent = None
         self.missing = 0
         self.cancelled = ""
@@ -116,18 +123,25 @@ class CallEffects(Protocol):
         """The actor is dead, or went away under the call and may be."""
         ...
 
+    def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
+        """The actor's process has ended under this call, `actor.ends` times in a row."""
+        ...
+
 
 class ActorClient:
     """What one process knows of one actor it calls."""
 
     __slots__ = (
         "_about_of",
+        "_goes_alone",
         "about",
         "actor",
         "code",
         "concurrency",
         "connection",
         "effects",
+        "ended_under",
+        "ends",
         "error",
         "hold",
         "incarnation",
@@ -164,6 +178,12 @@ class ActorClient:
         self.out_of_order = False
         self.concurrency = 0
         """How many of its calls run at once; 0: nobody knows."""
+        self.ended_under = ""
+        """The method that ran when its process last ended; empty where nobody knows."""
+        self.ends = 0
+        """How often it has ended under that call."""
+        self._goes_alone = False
+        """Whether the call that is under way is to be alone."""
         self.hold: Any = None
         """What the constructor's arguments refer to: alive for as long as the actor."""
 
@@ -191,7 +211,7 @@ class ActorClient:
 
     def pump(self) -> None:
         """Send what may go: in order, up to the first call whose inputs are missing."""
-        if self.state != ALIVE or self.connection is None or not self.queue:
+        if self.state != ALIVE or self.connection is None or not self.queue or self._goes_alone:
             return
         urgent = not self.inflight
         batch: list[PendingCall] = []
@@ -200,24 +220,40 @@ class ActorClient:
             later: deque[PendingCall] = deque()
             while queue:
                 call = queue.popleft()
-                (later if call.missing else batch).append(call)
+                waits = call.missing or not self._may_join(call, batch)
+                (later if waits else batch).append(call)
             self.queue = later
         else:
-            while queue and not queue[0].missing:
+            while queue and not queue[0].missing and self._may_join(queue[0], batch):
                 batch.append(queue.popleft())
         if batch:
             for call in batch:
                 self.inflight[call.number] = call
             self.effects.send_calls(self, batch, urgent)
 
+    def _may_join(self, call: PendingCall, batch: list[PendingCall]) -> bool:
+        """Whether a call may be sent with those of the batch, and with those under way."""
+        if self._goes_alone:
+            return False
+        if call.ends >= ENDS_TO_GO_ALONE:
+            self._goes_alone = not (batch or self.inflight)
+            return self._goes_alone
+        return True
+
     def finished(self, number: int) -> PendingCall | None:
         """A result of call `number` came."""
-        return self.inflight.pop(number, None)
+        call = self.inflight.pop(number, None)
+        if not self.inflight:
+            self._goes_alone = False
+            if self.queue:  # what is to go alone, or waited for such a call
+                self.pump()
+        return call
 
     def interrupted(self) -> None:
         """The actor's process is gone: calls under way fail, or wait for it to come back."""
         lost = list(self.inflight.values())
         self.inflight.clear()
+        self._goes_alone = False
         self.connection = None
         again = []
         for call in lost:
@@ -231,8 +267,13 @@ class ActorClient:
         self.queue.extendleft(reversed(again))
 
     def restarting(self) -> None:
-        """The actor comes back later. Calls fail that would go now and may not be sent twice."""
+        """The actor comes back later. Calls fail that would go now and may not be sent twice.
+
+        A call under which it has ended several times goes last from then on, and alone, so that
+        the others run.
+        """
         self.state = RESTARTING
+        blamed = self._blame()
         queued = list(self.queue)
         self.queue.clear()
         self.interrupted()
@@ -241,6 +282,25 @@ class ActorClient:
                 self.effects.fail_call(call, self)
             else:  # it cannot have been sent, or may be sent twice, or comes from `interrupted`
                 self.queue.append(call)
+        doubtful = [call for call in self.queue if call.ends >= ENDS_TO_GO_ALONE]
+        if doubtful:
+            others = [call for call in self.queue if call.ends < ENDS_TO_GO_ALONE]
+            self.queue = deque(others + sorted(doubtful, key=lambda call: call.ends))
+        if blamed is not None:
+            self.effects.ended_under(blamed, self)
+
+    def _blame(self) -> PendingCall | None:
+        """Charge the calls that may have run as the process ended. The call that did run, where
+        only one can have."""
+        runs_one = self.concurrency == 1 and not self.out_of_order
+        charged = list(islice(self.inflight.values(), 1 if runs_one else None))
+        for call in charged:
+            call.ends += 1
+        if len(charged) != 1:
+            self.ended_under, self.ends = "", 0
+            return None
+        self.ended_under, self.ends = charged[0].method, charged[0].ends
+        return charged[0]
 
     def dead(self) -> None:
         """No calls will ever be answered again."""

@@ -78,6 +78,11 @@ class Registration:
         ref._hold = ActorHold(actor, self._calls.released)
         return ref
 
+    def say_released(self) -> None:
+        """Say which actors this process has let go of, before it asks for one by name: the name of
+        such an actor leads to it no longer."""
+        self._calls.flush_released()
+
     def register_when_ready(
         self,
         client: ActorClient,

@@ -22,6 +22,9 @@ NODE = "node"
 NODE_DEATHS = "node deaths"
 FIRST_REST_S = 0.05
 LONGEST_REST_S = 1.0
+LONGEST_REST_OF_CRASHES_S = 5.0
+"""A task that ends its worker costs a process each time."""
+_MOST_DOUBLINGS = 16
 AHEAD_S = 0.005
 AHEAD_TASKS = 400
 IDLE_RETURN_S = 0.3
@@ -84,8 +87,10 @@ class TaskMachine:
         self.dirty: set[int] = set()
         """Numbers of classes with queued tasks that `pump_dirty` has to look at."""
         self.resting: list[tuple[float, PendingTask]] = []
-        """Tasks that raised, and from when on they may be tried again."""
+        """Tasks that raised or ended their workers, and from when on they may be tried again."""
         self.node_deaths = NodeDeaths(self._decided)
+        self._now = 0.0
+        """The time as it was last told."""
         self.idle_return_s: float | None = None
         """How long a worker is kept idle, where the cluster's settings say so."""
 
@@ -230,12 +235,13 @@ class TaskMachine:
         task.attempt += 1
         self._requeue([task], reason)
 
-    def retry_later(self, task: PendingTask, reason: str, now: float) -> None:
+    def retry_later(
+        self, task: PendingTask, reason: str, now: float, longest_s: float = LONGEST_REST_S
+    ) -> None:
         """Try a task again that raised: at once the first time, then after rests that grow, so that
         what it needs has time to come back."""
-        rest_s = (
-            min(FIRST_REST_S * 2.0 ** (task.attempt - 1), LONGEST_REST_S) if task.attempt else 0
-        )
+        doublings = min(task.attempt - 1, _MOST_DOUBLINGS)
+        rest_s = min(FIRST_REST_S * 2.0**doublings, longest_s) if task.attempt else 0
         if not rest_s:
             self.retry(task, reason)
             return
@@ -292,6 +298,7 @@ class TaskMachine:
     ) -> LeasedWorker | None:
         """The node lends a worker to a class that is `known`. None when that has nothing for it:
         it went back."""
+        self._now = now
         scheduling_class = self._count_grant(class_number)
         scheduling_class.refusal = ""
         worker = LeasedWorker(lease, worker_id, scheduling_class)
@@ -401,7 +408,9 @@ class TaskMachine:
             if head.retries > 0:
                 head.retries -= 1
             self._effects.attempt_lost(head)
-            if kind == NODE and self.node_deaths.must_wait(head):
+            if kind != NODE:
+                self.retry_later(head, reason, self._now, LONGEST_REST_OF_CRASHES_S)
+            elif self.node_deaths.must_wait(head):
                 self._rest(head, reason, float("inf"))
             else:
                 self.retry(head, reason)
@@ -412,6 +421,7 @@ class TaskMachine:
     def tick(self, now: float) -> None:
         """Return workers that idle, call back what waits behind slow tasks, try again what has
         rested."""
+        self._now = now
         if self.resting:
             self._wake_rested(now)
             self.node_deaths.tick(now)

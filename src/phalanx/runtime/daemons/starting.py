@@ -28,6 +28,7 @@ from phalanx.runtime.os.daemon_log import plain
 from phalanx.runtime.os.environment import child_environment, existing_directory
 from phalanx.runtime.os.process_tree import is_group_alive
 from phalanx.runtime.os.session import Session
+from phalanx.runtime.os.visible_devices import check_devices
 from phalanx.scheduler.devices.ports import parse_ports
 from phalanx.scheduler.placement.labels import NODE_LABEL, is_value
 from phalanx.scheduler.placement.memory_pressure import MEMORY_LIMIT
@@ -150,7 +151,11 @@ def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
     Raises AuthenticationError when the token is not the cluster's, else SystemFailureError.
     """
     session = sessions.create(options.temp_dir)
-    config = node_config(options, session)
+    try:
+        config = node_config(options, session)
+    except ValueError:
+        sessions.remove(session)
+        raise
     module = "phalanx.runtime.node.process"
     return _start(module, ["-1"], config, session, parent_fd, options.env_vars)
 
@@ -158,6 +163,7 @@ def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
 def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
     """What the node's process reads from its standard input. Raises ValueError."""
     parse_ports(options.ports)
+    check_devices(options.resources, {**os.environ, **options.env_vars})
     if options.node_name and not is_value(options.node_name):
         raise ValueError(
             f"{options.node_name!r} is no name of a node: 1 to 63 letters, digits, '-', '_' and "

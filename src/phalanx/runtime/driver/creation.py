@@ -137,6 +137,7 @@ class ActorMaker:
         for waiting in inputs or ():
             self._waiting.wait_for(waiting)
         with self._lock:
+            self._registration.say_released()
             request = self._registration.request(spec, creation, inputs, get_if_exists)
         known = self._requests.ask(request)
         if not known.existed:
@@ -149,6 +150,8 @@ class ActorMaker:
 
     def get(self, name: str, namespace: str | None) -> EmbeddedHandle[Any]:
         """A handle of a named actor. Raises ValueError when there is none."""
+        with self._lock:
+            self._registration.say_released()
         known = self._requests.ask(GetActor(name, namespace or self._job.namespace))
         shape = msgspec.msgpack.decode(known.handle, type=ActorShape)
         return self._caller.handle_of(known.actor, shape, None)

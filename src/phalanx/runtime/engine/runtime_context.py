@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from phalanx.model.accelerators import VISIBLE
 from phalanx.model.ids import (
     ActorID,
     JobID,
@@ -21,23 +22,23 @@ from phalanx.model.jobs.gang_view import GangView
 from phalanx.model.options import ACCELERATORS
 from phalanx.objects.handle import ActorHandle
 from phalanx.runtime.engine import dialect
+from phalanx.runtime.os.visible_devices import is_left_alone
 from phalanx.worker.context import TaskContext, current, current_lease, placing_lease
-
-VISIBLE = {
-    "GPU": "CUDA_VISIBLE_DEVICES",
-    "TPU": "TPU_VISIBLE_CHIPS",
-    "NPU": "ASCEND_RT_VISIBLE_DEVICES",
-    "HPU": "HABANA_VISIBLE_MODULES",
-    "neuron_cores": "NEURON_RT_VISIBLE_CORES",
-}
-"""The variables that show devices to a process."""
 
 
 def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int] | list[str]:
     """What the program calls the devices that its work holds: the entries of the variable that
-    shows them, which may be UUIDs, else their numbers."""
+    shows them, which may be UUIDs, else their numbers. Where a variable of Ray has that one left
+    alone, it lists the node's devices, and the numbers count within the list."""
     numbers = list(devices.get(resource, ()))
-    shown = os.environ.get(VISIBLE.get(resource, ""), "").split(",")
+    variable = VISIBLE.get(resource, "")
+    shown = os.environ.get(variable, "").split(",")
+    if (
+        is_left_alone(variable)
+        and len(shown) > max(numbers, default=-1)
+        and len(shown) > len(numbers)
+    ):
+        shown = [shown[number].strip() for number in numbers]
     if len(shown) != len(numbers) or not all(shown):
         return numbers
     return [int(n) for n in shown] if all(n.isdigit() for n in shown) else shown

@@ -56,6 +56,7 @@ from phalanx.runtime.os.ports import is_port_free
 from phalanx.runtime.os.session_keeper import SessionKeeper
 from phalanx.runtime.os.system import log_defect, say
 from phalanx.runtime.os.usage_meter import ThreadUsageMeter
+from phalanx.runtime.os.visible_devices import device_limits
 from phalanx.runtime.own_time import own_time
 from phalanx.scheduler.devices.instances import NodeResources
 
@@ -305,6 +306,7 @@ def _setup(config: NodeConfig) -> NodeSetup:
         ),
         labels=config.labels,
         ports=config.ports,
+        limits=device_limits(os.environ),
         address=config.address,
         max_workers=_max_workers(),
         prestart=config.prestart,

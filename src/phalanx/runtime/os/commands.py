@@ -10,16 +10,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from phalanx.model.accelerators import AMD_RUNTIME
 from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
 from phalanx.runtime.os.environment import without_our_path
-from phalanx.runtime.os.visible_devices import CUDA, of_command
+from phalanx.runtime.os.visible_devices import of_command
 
 _INHERITED = {
     *("HOME", "LOGNAME", "SHELL", "USER", "TERM", "TMPDIR", "TZ", "LANG", "LANGUAGE"),
     *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "XDG_RUNTIME_DIR"),
     *("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PHALANX_ADDRESS", "PHALANX_TOKEN_FILE"),
+    AMD_RUNTIME,
 }
-"""What a command needs to find programs, its user, and its cluster. All else may be a secret."""
+"""What a command needs to find programs, its user, its cluster, and its devices. All
+else may be a secret."""
 NAMED = "PHALANX_JOB_ENV"
 """A variable of the node: names of others that commands get too, with commas between them; one
 that ends with a star stands for all that begin so."""
@@ -40,15 +43,13 @@ def inherited(variables: Mapping[str, str]) -> dict[str, str]:
 
 def command_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables of a command: these, and beside them what it gets of this node's."""
-    of_node, shown = _of_node()
-    return {**of_node, **of_command(dict(variables), shown)}
+    return {**_of_node(), **of_command(dict(variables), os.environ)}
 
 
 @functools.cache
-def _of_node() -> tuple[dict[str, str], str | None]:
-    """What each command gets, and the devices that the node was shown. Who starts commands has the
-    same variables for as long as it lives."""
-    return inherited(os.environ) | {PYTHON: sys.executable}, os.environ.get(CUDA)
+def _of_node() -> dict[str, str]:
+    """What each command gets: the process that starts commands keeps its own variables."""
+    return inherited(os.environ) | {PYTHON: sys.executable}
 
 
 def exec_command(argv: Sequence[str], variables: Mapping[str, str], directory: str) -> NoReturn:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from phalanx.runtime.os.declared_topology import read_topology
+from phalanx.runtime.os.visible_devices import check_devices
 
 if TYPE_CHECKING:
     from phalanx.runtime.os.detection import DetectedGpu
@@ -80,7 +81,8 @@ def node_amounts(
 ) -> NodeAmounts:
     """The amounts of a node on this machine; None stands for what the machine has.
 
-    `is_first`: the node that comes with the head. Raises ValueError for a topology that is none.
+    `is_first`: the node that comes with the head. Raises ValueError for a topology that is none,
+    and for more devices than the environment shows.
     """
     # psutil and pynvml: only who starts a node needs them.
     from phalanx.runtime.os.detection import detect, shared_memory_bytes
@@ -98,6 +100,7 @@ def node_amounts(
         "node:__internal_head__": float(is_first),
         **(resources or {}),
     }
+    check_devices(total, os.environ)
     if machine.gpus and total["GPU"]:
         total[f"accelerator_type:{machine.gpus[0].model}"] = 1.0
         topology = topology or "detect"

@@ -1,24 +1,159 @@
-"""What the devices of a node are called, of which the node itself was shown some alone."""
+"""What the devices of a node are called, of which the node itself was shown some alone.
+
+The node's environment says which devices the node may use, and the node's own numbers count within
+that list. A list that cannot be counted, since it has a device twice or may have, is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
-CUDA = "CUDA_VISIBLE_DEVICES"
+from phalanx.model.accelerators import AMD, AMD_RUNTIME, VISIBLE
+
+CUDA = VISIBLE["GPU"]
+_OWN = {VISIBLE[resource]: resource for resource in VISIBLE}
+_KIND = re.compile(r"(\d+)\Z|(GPU-|MIG-)\S", re.ASCII)
+_RANGE = re.compile(r"(\d{1,5})-(\d{1,5})\Z", re.ASCII)
+_MANY = 4096
+"""Devices, more than any machine has."""
+
+TRUE = ("1", "true", "True")
+_LEAVE = "RAY_EXPERIMENTAL_NOSET_"
+"""Ray's: before the name of a variable that shows devices it says to leave that alone."""
+_OTHER_NAME = {VISIBLE["RBLN"]: "RBLN_RT_VISIBLE_DEVICES"}
+"""Names that Ray has for a variable there."""
 
 
-def named_devices(shown: str | None, numbers: Sequence[int]) -> str:
-    """The variable that shows devices, for those that the node hands out by these numbers.
+def is_left_alone(variable: str) -> bool:
+    """Whether this process's environment has its work leave a variable of devices alone."""
+    return os.environ.get(_LEAVE + _OTHER_NAME.get(variable, variable)) in TRUE
 
-    `shown`: the variable as the node has it, within which its numbers count; it may hold UUIDs.
+
+def variables_of(resource: str, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables that show the devices of `resource`, on a node with these `variables`."""
+    more = (AMD,) if resource == "GPU" and AMD in variables else ()
+    return (VISIBLE[resource], *more)
+
+
+def shown_by(resource: str, variables: Mapping[str, str]) -> str | None:
+    """The list of devices that a node with these `variables` was shown; None for all."""
+    return next(
+        (variables[name] for name in variables_of(resource, variables) if name in variables), None
+    )
+
+
+def shown_devices(variables: Mapping[str, str]) -> dict[str, str]:
+    """The lists of devices that a node with these `variables` was shown, by resource."""
+    lists = {resource: shown_by(resource, variables) for resource in VISIBLE}
+    return {resource: shown for resource, shown in lists.items() if shown is not None}
+
+
+def named_devices(shown: str | None, numbers: Sequence[int], variable: str = CUDA) -> str:
+    """The value of `variable` that shows the devices which the node hands out by these numbers.
+
+    `shown`: the variable as the node has it, within which its numbers count; it may hold UUIDs. A
+    number beyond that list is no device of the node, and is left out.
     """
-    names = shown.split(",") if shown else []
-    return ",".join(names[n].strip() if n < len(names) else str(n) for n in numbers)
+    if shown is None:
+        return ",".join(map(str, numbers))
+    names = _names(variable, shown)
+    return ",".join(names[n] for n in numbers if n < len(names))
 
 
-def of_command(variables: dict[str, str], shown: str | None) -> dict[str, str]:
-    """A command's variables, in which devices stand by the node's numbers, with their names."""
-    words = variables.get(CUDA, "").split(",")
-    if not shown or not all(word.isdecimal() for word in words):
-        return variables
-    return variables | {CUDA: named_devices(shown, [int(word) for word in words])}
+def of_command(variables: dict[str, str], node: Mapping[str, str]) -> dict[str, str]:
+    """A command's variables, in which devices stand by the node's numbers, with their names.
+
+    `node`: the variables that the node has.
+    """
+    named: dict[str, str] = {}
+    for resource, own in VISIBLE.items():
+        if (shown := shown_by(resource, node)) is None or own not in variables:
+            continue
+        words = [word for word in variables[own].split(",") if word]
+        if all(word.isdecimal() for word in words):
+            held = named_devices(shown, [int(word) for word in words], own)
+            named |= dict.fromkeys(variables_of(resource, node), held)
+    return variables | named
+
+
+def check_devices(resources: Mapping[str, float], variables: Mapping[str, str]) -> None:
+    """Raise ValueError unless a node with these `variables` can hand out so many devices."""
+    for resource in VISIBLE:
+        if not (wanted := resources.get(resource, 0)):
+            continue
+        for name in (*variables_of(resource, variables), *_beneath(resource)):
+            if name not in variables:
+                continue
+            names = _listed(name, variables[name])
+            if wanted > len(names):
+                raise ValueError(
+                    f"this node cannot have {wanted:g} of {resource}: {name}={variables[name]} "
+                    f"shows it {len(names)}. Give the node {len(names)} at most, or unset {name}."
+                )
+        _check_agreement(resource, variables)
+
+
+def device_limits(variables: Mapping[str, str]) -> dict[str, int]:
+    """So many devices a node with these `variables` can have at most, by resource; a resource whose
+    devices are all shown has no limit."""
+    limits: dict[str, int] = {}
+    for resource in VISIBLE:
+        for name in (*variables_of(resource, variables), *_beneath(resource)):
+            if name in variables:
+                try:
+                    count = len(_listed(name, variables[name]))
+                except ValueError:
+                    count = 0
+                limits[resource] = min(count, limits.get(resource, count))
+    return limits
+
+
+def _beneath(resource: str) -> tuple[str, ...]:
+    """Variables within whose devices those of `variables_of` count."""
+    return (AMD_RUNTIME,) if resource == "GPU" else ()
+
+
+def _names(variable: str, text: str) -> list[str]:
+    """The devices of a list. As a driver does, this ends at the first entry that names none."""
+    names: list[str] = []
+    for entry in (part.strip() for part in text.split(",")):
+        span = _RANGE.match(entry) if _OWN.get(variable) == "neuron_cores" else None
+        if span is not None:
+            first, last = int(span[1]), int(span[2])
+            names += map(str, range(first, min(last, first + _MANY) + 1))
+        elif (kind := _KIND.match(entry)) is None:
+            break
+        else:
+            names.append(str(int(entry)) if kind[1] else entry)
+    return names
+
+
+def _listed(variable: str, text: str) -> list[str]:
+    """The devices of a list in which each stands once. Raises ValueError for another list."""
+    names = _names(variable, text)
+    kinds = {"a number" if name.isdecimal() else name[:4] for name in names}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{variable}={text} names devices in more than one form ({', '.join(sorted(kinds))}), "
+            "so that two entries may be one device. Use one form."
+        )
+    alike = sorted(name.lower() for name in names)
+    for one, other in pairwise(alike):
+        # A UUID may be shortened to its beginning, a number may not.
+        if one == other or (not one.isdecimal() and other.startswith(one)):
+            raise ValueError(f"{variable}={text} lists a device twice: {other}")
+    return names
+
+
+def _check_agreement(resource: str, variables: Mapping[str, str]) -> None:
+    lists = {
+        name: _names(name, variables[name])
+        for name in variables_of(resource, variables)
+        if name in variables
+    }
+    if len({tuple(names) for names in lists.values()}) > 1:
+        said = " and ".join(f"{name}={variables[name]}" for name in lists)
+        raise ValueError(f"{said} show different devices. Set one of the two, or both alike.")

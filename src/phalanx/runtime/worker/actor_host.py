@@ -307,7 +307,7 @@ class ActorHost:
         for connection in (self._node.connection, *self._peers.all()):
             assert isinstance(connection, Connection)
             connection.drain_all(1.0)
-        end_process(error)
+        end_process(error, self._node)
 
     def leave(self) -> NoReturn:
         """The calling method, or what it started, wants the actor to end."""

@@ -5,21 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from phalanx.runtime.engine.runtime_context import VISIBLE
-from phalanx.runtime.os.visible_devices import named_devices
+from phalanx.model.accelerators import VISIBLE
+from phalanx.runtime.os.visible_devices import (
+    TRUE,
+    is_left_alone,
+    named_devices,
+    variables_of,
+)
 
-_LEAVE = "RAY_EXPERIMENTAL_NOSET_"
-"""Ray's: before the name of a variable of VISIBLE it says to leave that alone."""
 _HIDE = "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"
 """Ray's: work that holds no devices sees none, where else it sees all."""
-_TRUE = ("1", "true", "True")
 
 
 class DeviceEnvironment:
     """Sets the variables for each lease, and restores what was there for one without devices."""
 
-    def __init__(self) -> None:
-        self._before = {name: os.environ.get(name) for name in VISIBLE.values()}
+    def __init__(self, shown: Mapping[str, str]) -> None:
+        """`shown`: the lists of devices that the node was shown, by resource. A runtime environment
+        of this process may have other lists; the node counts by its own."""
+        self._shown = shown
+        self._before = {
+            resource: {name: os.environ.get(name) for name in variables_of(resource, os.environ)}
+            for resource in VISIBLE
+        }
+        """The variables that show them."""
         self._threads = "OMP_NUM_THREADS" not in os.environ
         self._cpus = 0.0
         """What OMP_NUM_THREADS was last set by."""
@@ -31,19 +40,19 @@ class DeviceEnvironment:
     ) -> None:
         """Make `devices` visible, no more threads than CPUs the default, and show the `gang`."""
         self._show_gang(gang or {})
-        for resource, name in VISIBLE.items():
-            if os.environ.get(_LEAVE + name) in _TRUE:
-                continue
+        for resource, own in VISIBLE.items():
             numbers = devices.get(resource)
-            before = self._before[name]
-            if numbers:
-                os.environ[name] = named_devices(before, numbers)
-            elif os.environ.get(_HIDE) in _TRUE:
-                os.environ[name] = ""
-            elif before is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = before
+            for name, before in self._before[resource].items():
+                if is_left_alone(name):
+                    continue
+                if numbers:
+                    os.environ[name] = named_devices(self._shown.get(resource), numbers, own)
+                elif os.environ.get(_HIDE) in TRUE:
+                    os.environ[name] = ""
+                elif before is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = before
         self.show_cpus(cpus)
 
     def show_cpus(self, cpus: float) -> None:

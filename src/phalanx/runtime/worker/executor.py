@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from multiprocessing.process import current_process
 from types import FrameType
@@ -81,9 +81,10 @@ class WorkerExecutor:
         children: Children,
         job: JobSettings,
         go_by: Callable[[SystemSettings], None],
+        devices: Mapping[str, str],
     ) -> None:
         """`flush` lets everything posted leave. `job` takes the settings of the job that this
-        worker is set up for, `go_by` those of the cluster."""
+        worker is set up for, `go_by` those of the cluster. `devices`: see DeviceEnvironment."""
         self._node = node
         self._reactor = reactor
         self._lock = lock
@@ -101,7 +102,7 @@ class WorkerExecutor:
         self._outbox = ResultOutbox(flush)
         self._values = TaskValues(lock, waiting, values, pack, objects, references, task_references)
         self._results = TaskResults(self._values, self._outbox, self.core.streams, reactor)
-        self._devices = DeviceEnvironment()
+        self._devices = DeviceEnvironment(devices)
         self.actor: ActorHost | None = None
         self._waiter: Waiter | None = None
         self._main = threading.main_thread().ident or 0
@@ -339,7 +340,7 @@ class WorkerExecutor:
         """sys.exit() in a task ends its worker."""
         self._outbox.flush()
         connection.drain_all(1.0)
-        end_process(error)
+        end_process(error, self._node)
 
     # ---- waiting inside a task ---------------------------------------------------------------
 

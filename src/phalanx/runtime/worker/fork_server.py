@@ -28,6 +28,7 @@ from phalanx.runtime.os.fork_server import Child, ForkServer
 from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_tree import end_with_parent, keep_descendants
 from phalanx.runtime.os.system import say
+from phalanx.runtime.os.visible_devices import shown_devices
 
 MAX_LINE_BYTES = 64 << 10
 UNFINISHED_S = 0.25
@@ -87,6 +88,7 @@ class WorkerForkServer(ForkServer):
     def __init__(self, sock: socket.socket, session: sessions.Session) -> None:
         super().__init__(sock, session)
         self._session_of_workers = session
+        self._shown_devices = shown_devices(os.environ)
         self._pipes: dict[int, _Pipe] = {}
         """Open pipes by descriptor."""
         self._unfinished: set[_Pipe] = set()
@@ -149,7 +151,7 @@ class WorkerForkServer(ForkServer):
                 os.environ[name] = os.path.expandvars(value)
             from phalanx.runtime.worker import process as worker_process
 
-            code = worker_process.main(worker, self._session_of_workers)
+            code = worker_process.main(worker, self._session_of_workers, self._shown_devices)
         except BaseException:
             import traceback
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
@@ -19,8 +20,8 @@ from phalanx.runtime.worker.named_output import NamedOutput
 from phalanx.worker.context import current
 
 
-def main(worker_id: bytes, session: Session) -> int:
-    """Serve owners until the node says stop; the exit code."""
+def main(worker_id: bytes, session: Session, devices: Mapping[str, str]) -> int:
+    """Serve owners until the node says stop; the exit code. `devices`: see DeviceEnvironment."""
     outputs = NamedOutput(sys.stdout, ""), NamedOutput(sys.stderr, "")
     sys.stdout, sys.stderr = outputs
     if "numpy" in sys.modules:
@@ -52,6 +53,7 @@ def main(worker_id: bytes, session: Session) -> int:
         owner.children,
         job,
         runtime.go_by,
+        devices,
     )
     if "PYTHONBREAKPOINT" not in os.environ:
         sys.breakpointhook = functools.partial(_stop, session)
@@ -61,7 +63,7 @@ def main(worker_id: bytes, session: Session) -> int:
     node.send(Hello(PROTOCOL_VERSION, worker_id, "worker", os.getpid()))
     runtime.reactor.start()
     code = executor.serve()
-    run_exit_handlers()
+    run_exit_handlers(runtime.node)
     for connection in runtime.connections():
         connection.drain_all(1.0)
     return code

@@ -122,6 +122,16 @@ def test_hosts_of_the_svc_plugin():
     assert setup.files == {"my_ps.host": "10.0.0.1", "w.host": "10.0.0.2\n10.0.0.2"}
 
 
+def test_devices_of_other_makers_are_shown_by_their_own_variables():
+    place = MemberPlace(node="n1", address="10.0.0.1", others={"NPU": (2, 3)})
+    setup = member_setup(PlacedGang(job=job_spec(TWO), places={("a", 0): place}), "a", 0)
+    assert setup.env["ASCEND_RT_VISIBLE_DEVICES"] == "2,3"
+    chosen = Process(env=(("ASCEND_RT_VISIBLE_DEVICES", "1"),))
+    assert process_environment(setup, chosen)["ASCEND_RT_VISIBLE_DEVICES"] == "3"
+    beyond = Process(env=(("ASCEND_RT_VISIBLE_DEVICES", "0,1,2"),))
+    assert process_environment(setup, beyond)["ASCEND_RT_VISIBLE_DEVICES"] == "2,3"
+
+
 @pytest.mark.parametrize(("port", "seen"), [("", "29500"), (", --port=1234", "1234")])
 def test_the_pytorch_plugin_counts_master_and_workers(port, seen):
     spec = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pprint
-import subprocess
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,7 +71,7 @@ def submit(
         say("--job-id option is deprecated. Please use --submission-id instead.", err=True)
     with _client(address, headers, verify) as client:
         job = client.submit_job(
-            entrypoint=subprocess.list2cmdline(entrypoint),
+            entrypoint=shlex.join(entrypoint),
             submission_id=submission_id or job_id,
             runtime_env=environment,
             entrypoint_num_cpus=entrypoint_num_cpus,
@@ -81,9 +81,10 @@ def submit(
         )
         _headline(f"Job '{job}' submitted successfully")
         say("Next steps\n  Query the logs of the job:")
-        say(f"    ray job logs {job}\n  Query the status of the job:")
-        say(f"    ray job status {job}\n  Request the job to be stopped:")
-        say(f"    ray job stop {job}\n")
+        word = shlex.quote(job)
+        say(f"    ray job logs {word}\n  Query the status of the job:")
+        say(f"    ray job status {word}\n  Request the job to be stopped:")
+        say(f"    ray job stop {word}\n")
         if no_wait:
             return
         say("Tailing logs until the job exits (disable with --no-wait):")

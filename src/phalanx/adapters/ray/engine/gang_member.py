@@ -11,6 +11,7 @@ import ray
 
 from phalanx.adapters.ray.scheduler.options import NAMESPACE, NODE_AGENT
 from phalanx.model.jobs.gang_view import GangView
+from phalanx.runtime.os.visible_devices import CUDA, named_devices
 
 view: GangView | None = None
 """The gang that this process is a member of. A worker runs one member, and ends with it."""
@@ -50,7 +51,8 @@ def enter(encoded: bytes, group: bytes, index: int) -> Any:
     global view
     view = msgspec.msgpack.decode(encoded, type=GangView)
     os.environ.update(view.env)
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, view.devices))
+    shown = os.environ.get(CUDA) or None  # of the node; Ray may hide all from what asks for none
+    os.environ[CUDA] = named_devices(shown, view.devices)
     name = NODE_AGENT + ray.get_runtime_context().get_node_id()
     agent: Any = ray.get_actor(name, namespace=NAMESPACE)
     ray.get(agent.adopt.remote(group, index, os.getpid()))

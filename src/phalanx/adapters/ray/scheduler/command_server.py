@@ -20,8 +20,9 @@ from phalanx.runtime.os.environment import child_environment
 from phalanx.runtime.os.file_modes import keep_private, mask_of_work
 from phalanx.runtime.os.fork_server import ForkServer
 from phalanx.runtime.os.session import Session
+from phalanx.runtime.os.visible_devices import CUDA
 
-_OF_WORKERS = ("CUDA_VISIBLE_DEVICES", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID")
+_OF_WORKERS = ("RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID")
 """What Ray sets for its own workers and commands are not to see."""
 
 
@@ -36,6 +37,8 @@ def start_command_server(session: Session) -> CommandServer:
     """Start the process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     variables = {k: v for k, v in child_environment().items() if k not in _OF_WORKERS}
+    if not variables.get(CUDA):  # Ray may hide all devices from an actor that asks for none
+        variables.pop(CUDA, None)
     command = [sys.executable, "-m", __name__, str(theirs.fileno())]
     with theirs:
         process = subprocess.Popen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +24,7 @@ from phalanx.observe.accounting.efficiency import Efficiency, efficiency
 from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts
 
-_HOLDING = " ".join(HOLDER)
+_HOLDING = shlex.join(HOLDER)
 """What members run that hold places for steps alone."""
 _OTHER_STATES = {at.PREEMPTED: st.FAILED, at.NODE_LOST: st.FAILED, at.RESTARTED: st.FAILED}
 """The state of jobs that one is listed with, where its own is no state of jobs."""

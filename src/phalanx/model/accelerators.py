@@ -1,0 +1,19 @@
+"""The variables that show devices to a process, by the resource that counts the devices."""
+
+from __future__ import annotations
+
+VISIBLE = {
+    "GPU": "CUDA_VISIBLE_DEVICES",
+    "TPU": "TPU_VISIBLE_CHIPS",
+    "NPU": "ASCEND_RT_VISIBLE_DEVICES",
+    "HPU": "HABANA_VISIBLE_MODULES",
+    "neuron_cores": "NEURON_RT_VISIBLE_CORES",
+    "RBLN": "RBLN_DEVICES",
+}
+"""The variable that a driver reads, by resource. AMD's driver reads NVIDIA's, too."""
+
+AMD = "HIP_VISIBLE_DEVICES"
+"""AMD's own variable, which goes before NVIDIA's where both are set."""
+
+AMD_RUNTIME = "ROCR_VISIBLE_DEVICES"
+"""The variable of AMD's runtime: the other two number the devices that this one shows."""

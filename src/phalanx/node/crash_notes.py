@@ -1,0 +1,59 @@
+"""What people read of workers that crash: the first of a kind at once, those that follow in one
+line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from phalanx.node.notes import Note
+from phalanx.observe.log_lines import WARNING
+
+FIRST_GAP_S = 5.0
+LONGEST_GAP_S = 60.0
+_PROCESS = re.compile(r"\bprocess \d+")
+
+
+class _Crashes(msgspec.Struct):
+    """Those of one job that ended alike."""
+
+    since: float
+    gap_s: float = FIRST_GAP_S
+    folded: int = 0
+    last: str = ""
+
+
+class CrashNotes:
+    """Folds what would be a line for each of many crashes."""
+
+    def __init__(self, note: Note, clock: Callable[[], float]) -> None:
+        self._note = note
+        self._clock = clock
+        self._known: dict[tuple[str, str], _Crashes] = {}
+
+    def crashed(self, worker: str, job: str, reason: str) -> None:
+        """A worker of this job has ended for this reason."""
+        key = (job, _PROCESS.sub("process", reason))
+        known = self._known.get(key)
+        line = f"{worker}: {reason}"
+        if known is None:
+            self._known[key] = _Crashes(self._clock())
+            self._note(line, level=WARNING, job=job)
+            return
+        known.folded += 1
+        known.last = line
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        for key, known in list(self._known.items()):
+            if now < known.since + known.gap_s:
+                continue
+            if not known.folded:
+                del self._known[key]
+                continue
+            text = f"{known.folded} more ended so in {now - known.since:.0f} s, the last: "
+            self._note(text + known.last, level=WARNING, job=key[0])
+            gap_s = min(known.gap_s * 2, LONGEST_GAP_S)
+            self._known[key] = _Crashes(now, gap_s)
