@@ -444,3 +444,15 @@ def test_a_plain_method_of_an_async_actor_gives_a_reference_away(ray, get):
     assert get(keeper.begin.remote()) == 1
     assert get(get(keeper.kept.remote())) == 1
     assert get(get(keeper.kept_in_a_list.remote())) == [1]
+
+
+@pytest.mark.phalanx_only("Ray says so in the worker, by an assertion")
+def test_a_method_of_a_group_that_its_class_does_not_have_is_refused(ray):
+    class Mistaken:
+        @ray.method(concurrency_group="oi")
+        def read(self):
+            return 1
+
+    for options in ({"num_cpus": 0}, {"concurrency_groups": {"io": 1}}):
+        with pytest.raises(ValueError, match=r"Mistaken\.read .*'oi'"):
+            ray.remote(**options)(Mistaken)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
@@ -564,3 +565,122 @@ def test_what_a_task_has_started_does_not_hold_up_the_end_of_its_worker(
     else:
         get(ray.remote(resources={"custom": 2}, max_calls=1)(busy).remote())
     assert get(ray.remote(resources={"custom": 2})(lambda: 5).remote()) == 5
+
+
+@pytest.mark.parametrize("how", ["exit_actor", "exit 0", "exit 3"])
+def test_calls_that_run_end_before_a_threaded_actor_does(ray, get, part, errors, gate, tally, how):
+    exit_actor = part("actor").exit_actor
+
+    @ray.remote(max_concurrency=2)
+    class Worker:
+        def work(self):
+            gate.enter()
+            return "worked"
+
+        def leave(self):
+            try:
+                exit_actor() if how == "exit_actor" else sys.exit(int(how[-1]))
+            finally:
+                tally.add("left")
+
+    worker = Worker.remote()
+    working = worker.work.remote()
+    eventually(lambda: gate.entered() == 1)
+    leaving = worker.leave.remote()
+    behind = [worker.work.remote()] if how == "exit_actor" else []
+    eventually(lambda: tally.count("left") == 1)
+    gate.open()
+    assert get(working) == "worked"
+    for call in [leaving, *behind]:
+        with pytest.raises(errors.RayActorError):
+            get(call)
+    assert gate.entered() == 1
+
+
+@pytest.mark.parametrize("groups", [{}, {"io": 2}])
+def test_calls_that_run_end_before_an_async_actor_does(ray, get, part, errors, tally, groups):
+    exit_actor = part("actor").exit_actor
+
+    @ray.remote(max_concurrency=2, concurrency_groups=groups)
+    class Worker:
+        async def work(self):
+            tally.add("entered")
+            while not tally.count("opened"):
+                await asyncio.sleep(0.01)
+            return "worked"
+
+        async def leave(self):
+            try:
+                exit_actor()
+            finally:
+                tally.add("left")
+
+    worker = Worker.remote()
+    working = worker.work.remote()
+    eventually(lambda: tally.count("entered") == 1)
+    leaving = worker.leave.remote()
+    eventually(lambda: tally.count("left") == 1)
+    tally.add("opened")
+    assert get(working) == "worked"
+    with pytest.raises(errors.ActorDiedError):
+        get(leaving)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("end", ["exit_actor", "sys.exit", "last handle", "terminate"])
+def test_a_graceful_end_lets_the_instance_go(ray, get, part, errors, tmp_path, ends, end, threads):
+    exit_actor = part("actor").exit_actor
+    deleted, written = tmp_path / "deleted", tmp_path / "written"
+
+    @ray.remote(max_concurrency=threads)
+    class Tidy:
+        def __init__(self):
+            self.file = written.open("w")
+
+        def write(self):
+            self.file.write("in the buffer")
+            return os.getpid()
+
+        def leave(self):
+            exit_actor() if end == "exit_actor" else sys.exit(0)
+
+        def __del__(self):
+            deleted.touch()
+
+    actor = Tidy.remote()
+    pid = get(actor.write.remote())
+    if end == "terminate":
+        actor.__ray_terminate__.remote()
+    elif end != "last handle":
+        with pytest.raises(errors.RayActorError):
+            get(actor.leave.remote())
+    del actor
+    ends(pid)
+    assert deleted.exists()
+    assert written.read_text() == "in the buffer"
+
+
+def test_the_end_of_an_async_actor_lets_the_instance_go(ray, get, part, errors, tmp_path, ends):
+    exit_actor = part("actor").exit_actor
+    deleted = tmp_path / "deleted"
+
+    @ray.remote
+    class Tidy:
+        def __init__(self):
+            self.me = self  # a cycle: no count of references ends it
+
+        async def pid(self):
+            return os.getpid()
+
+        async def leave(self):
+            exit_actor()
+
+        def __del__(self):
+            deleted.touch()
+
+    actor = Tidy.remote()
+    pid = get(actor.pid.remote())
+    with pytest.raises(errors.ActorDiedError):
+        get(actor.leave.remote())
+    ends(pid)
+    assert deleted.exists()

@@ -419,3 +419,50 @@ def test_calls_of_an_async_actor_are_cancelled_at_any_moment(ray, get, errors):
     for ref in refs:
         with pytest.raises(errors.TaskCancelledError):
             get(ref)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_cancelled_call_of_an_actor_raised_nothing_itself(
+    ray, get, gate, tally, eventually, errors, is_async, queued
+):
+    class Sync:
+        def work(self):
+            tally.add("entered")
+            context = ray.get_runtime_context()
+            while not (gate.door.exists() or context.is_canceled()):
+                time.sleep(0.01)
+
+    class Async:
+        async def work(self):
+            tally.add("entered")
+            while not gate.door.exists():
+                await asyncio.sleep(0.01)
+
+    worker = ray.remote(max_concurrency=1)(Async if is_async else Sync).remote()
+    first = worker.work.remote()
+    eventually(lambda: gate.entered() == 1)
+    cancelled = worker.work.remote() if queued else first
+    ray.cancel(cancelled)
+    if queued:
+        gate.open()  # else the call looks for its end
+    with pytest.raises(errors.TaskCancelledError) as caught:
+        get(cancelled)
+    assert not isinstance(caught.value, errors.RayTaskError)
+
+
+def test_what_a_cancelled_task_raises_itself_is_its_error(ray, get, tally, eventually, errors):
+    @ray.remote
+    def stubborn():
+        tally.add("begun")
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            raise ValueError("half done") from None
+
+    ref = stubborn.remote()
+    eventually(lambda: tally.count("begun") == 1)
+    ray.cancel(ref)
+    with pytest.raises(ValueError, match="half done") as caught:
+        get(ref)
+    assert isinstance(caught.value, errors.RayTaskError)

@@ -439,3 +439,23 @@ def test_an_error_travels_by_the_serializer_of_its_class(ray, get, part):
     with pytest.raises(Locked) as caught:
         get(fail.remote())
     assert caught.value.cause.text == "closed"
+
+
+def test_an_error_of_a_task_that_is_put_is_raised_to_its_readers(ray, get, tally):
+    @ray.remote
+    def fail():
+        raise KeyError("first")
+
+    @ray.remote
+    def read(error):
+        tally.add()
+        return error
+
+    with pytest.raises(KeyError) as caught:
+        get(fail.remote())
+    ref = ray.put(caught.value)
+    for reader in (ref, read.remote(ref)):
+        with pytest.raises(KeyError, match="first"):
+            get(reader)
+    assert tally.count() == 0
+    assert str(get(ray.put(KeyError("plain")))) == "'plain'"

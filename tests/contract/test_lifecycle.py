@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -391,3 +393,204 @@ def test_a_script_defines_functions_and_classes_at_its_top(run_script):
     )
     assert ended.returncode == 0, ended.stderr
     assert "x = 2" in ended.stdout
+
+
+FAILING = """
+import os
+ray.init(num_cpus=1, include_dashboard=False)
+@ray.remote(max_retries=0)
+def fail(word):
+    raise KeyError(word)
+@ray.remote
+def ok(*args):
+    return 1
+class Maker:
+    def fail(self, word):
+        raise KeyError(word)
+    def ok(self):
+        return 1
+"""
+WAITING = "ray.get([ok.remote() for _ in range(3)])\n"
+"""One CPU: whatever was submitted before has ended."""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "fail.remote('nobody-reads')",
+        "ref = fail.remote('nobody-reads'); ray.get(ok.remote()); del ref",
+        "maker = ray.remote(num_cpus=0)(Maker).remote(); maker.fail.remote('nobody-reads'); "
+        "ray.get(maker.ok.remote())",
+        "fail.options(num_returns=2).remote('nobody-reads')",
+    ],
+    ids=["a task", "a task, later", "a call", "two results"],
+)
+def test_a_failure_that_nobody_reads_is_told_once(run_script, use):
+    ended = run_script(f"{FAILING}{use}\n{WAITING}")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("Unhandled error") >= 1, ended.stderr
+    assert "nobody-reads" in ended.stderr
+
+
+@pytest.mark.phalanx_only("what Ray does here was not tried")
+@pytest.mark.parametrize("read", [False, True])
+def test_a_generator_that_fails_and_is_not_read_is_told(run_script, read):
+    use = (
+        "@ray.remote(max_retries=0)\n"
+        "def items():\n"
+        "    yield 1\n"
+        "    raise KeyError('in-the-stream')\n"
+        "stream = items.remote()\n"
+        "ray.get(ok.remote())\n"
+    )
+    if read:
+        use += "next(stream)\ntry: ray.get(next(stream))\nexcept KeyError: pass\n"
+    ended = run_script(f"{FAILING}{use}del stream\n{WAITING}")
+    assert ended.returncode == 0, ended.stderr
+    assert ("in-the-stream" in ended.stderr) is not read
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "try: ray.get(fail.remote('seen'))\nexcept KeyError: pass",
+        "refs = [fail.remote('seen') for _ in range(2)]; ray.get(ok.remote())\n"
+        "try: ray.get(refs)\nexcept KeyError: pass\ndel refs",
+        "ray.wait([fail.remote('seen')])",
+        "ref = fail.remote('seen'); ray.wait([ref])\ntry: ray.get(ok.remote(ref))\n"
+        "except KeyError: pass\ndel ref",
+        "fail.remote('seen').future().exception()",
+        "os.environ['RAY_IGNORE_UNHANDLED_ERRORS'] = '1'; fail.remote('seen')",
+    ],
+    ids=["get", "get of two", "wait", "an argument", "a future", "suppressed"],
+)
+def test_a_failure_that_was_seen_is_not_told(run_script, use):
+    ended = run_script(f"{FAILING}{use}\n{WAITING}")
+    assert ended.returncode == 0, ended.stderr
+    assert "Unhandled error" not in ended.stderr
+
+
+def test_a_constructor_that_raises_is_told_though_nobody_calls(run_script):
+    ended = run_script(
+        f"{FAILING}\n"
+        "from pathlib import Path\n"
+        "class Broken:\n"
+        "    def __init__(self):\n"
+        "        raise KeyError('not-made')\n"
+        "actor = ray.remote(Broken).remote()\n"
+        "try: ray.get(actor.__ray_ready__.remote())\n"
+        "except ray.exceptions.RayActorError: pass\n"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "not-made" in ended.stderr
+
+
+@pytest.mark.parametrize("kind", ["task", "call"])
+def test_an_attempt_that_will_be_retried_is_told(run_script, tmp_path, kind):
+    mark = tmp_path / "tried"
+    ended = run_script(
+        f"{FAILING}\n"
+        "from pathlib import Path\n"
+        f"mark = Path({str(mark)!r})\n"
+        "def fragile():\n"
+        "    if not mark.exists():\n"
+        "        mark.touch()\n"
+        "        raise KeyError('first-attempt')\n"
+        "    return 'second'\n"
+        "class Fragile:\n"
+        "    def call(self):\n"
+        "        return fragile()\n"
+        f"if {kind!r} == 'task':\n"
+        "    run = ray.remote(max_retries=1, retry_exceptions=True)(fragile)\n"
+        "else:\n"
+        "    actor = ray.remote(max_task_retries=1)(Fragile).remote()\n"
+        "    run = actor.call.options(retry_exceptions=True)\n"
+        "print(ray.get(run.remote()))\n"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "second" in ended.stdout
+    assert "first-attempt" in ended.stderr
+
+
+TERMINATED = """
+import atexit, signal, sys
+from pathlib import Path
+ended = Path(sys.argv[1])
+atexit.register(ended.touch)
+{before}
+ray.init(num_cpus=1, include_dashboard=False)
+@ray.remote
+def hold():
+    import time
+    time.sleep(60)
+ref = hold.remote()
+try:
+    print("begun", flush=True)
+    ray.get(ref)
+finally:
+    print("finally", flush=True)
+"""
+
+
+def ended_by_sigterm(fresh, tmp_path, before=""):
+    """(exit code, what was printed, whether atexit ran) of a driver that got SIGTERM in `get`."""
+    program, ended = tmp_path / "program.py", tmp_path / "ended"
+    program.write_text(f"import {fresh.__name__} as ray\n{TERMINATED.format(before=before)}")
+    command = [sys.executable, str(program), str(ended)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        assert any("begun" in line for line in driver.stdout)
+        driver.terminate()
+        printed = driver.stdout.read()
+        return driver.wait(60), printed, ended.exists()
+
+
+def test_sigterm_ends_a_driver_as_an_exit_does(fresh, tmp_path):
+    code, printed, ran = ended_by_sigterm(fresh, tmp_path)
+    assert code != 0
+    assert "finally" in printed
+    assert ran
+
+
+def test_a_programs_own_handler_of_sigterm_stays(fresh, tmp_path):
+    own = "signal.signal(signal.SIGTERM, lambda *about: sys.exit(7))"
+    assert ended_by_sigterm(fresh, tmp_path, own)[0] == 7
+
+
+@pytest.mark.phalanx_only("Ray's handler is in children, too")
+def test_a_child_of_a_driver_ends_by_the_signal(fresh, tmp_path):
+    fresh.init(num_cpus=1, include_dashboard=False)
+    forks = multiprocessing.get_context("fork")
+    runs = forks.Event()
+
+    def live():
+        runs.set()
+        signal.pause()
+
+    child = forks.Process(target=live)
+    child.start()
+    assert runs.wait(60)
+    child.terminate()
+    child.join(60)
+    assert child.exitcode == -signal.SIGTERM
+
+
+@pytest.mark.phalanx_only("Ray copies directories to nodes")
+@pytest.mark.parametrize("field", ["working_dir", "py_modules"])
+def test_a_worker_that_finds_no_directory_says_so(run_script, tmp_path, field):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    ended = run_script(
+        f"import os\n"
+        f"gone = {str(gone)!r}\n"
+        "ray.init(num_cpus=1, include_dashboard=False)\n"
+        f"given = {{{field!r}: gone if {field == 'working_dir'} else [gone]}}\n"
+        "where = ray.remote(max_calls=1, runtime_env=given)(lambda: os.getcwd())\n"
+        "first = ray.get(where.remote())\n"
+        f"assert (first == gone) is {field == 'working_dir'}, first\n"
+        "os.rmdir(gone)\n"
+        "assert ray.get(where.remote()) == os.getcwd()\n"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert f"{gone}" in ended.stderr
+    assert "on this node" in ended.stderr

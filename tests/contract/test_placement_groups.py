@@ -388,3 +388,14 @@ def test_a_strategy_with_no_group_is_in_none(ray, get, part):
 
     strategy = strategies.PlacementGroupSchedulingStrategy(placement_group=None)
     assert get(where.options(scheduling_strategy=strategy).remote()) is None
+
+
+def test_waiting_for_a_removed_group_raises(pgs, group, eventually):
+    one, other = group([{"CPU": 1}]), group([{"CPU": 1}])
+    assert other.wait(30) is True
+    eventually(lambda: pgs.placement_group_table(one)["state"] == "CREATED")
+    for each in (one, other):
+        pgs.remove_placement_group(each)
+        eventually(lambda each=each: pgs.placement_group_table(each)["state"] == "REMOVED")
+        with pytest.raises(Exception, match=r"exist|removed"):
+            each.wait(30)

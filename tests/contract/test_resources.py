@@ -345,6 +345,38 @@ def test_omp_threads_follow_the_cpus(ray, get):
     assert get(threads.options(num_cpus=0.5).remote()) == "1"
 
 
+def blas_threads():
+    """How many threads numpy's OpenBLAS uses in this process."""
+    import ctypes
+
+    import numpy  # noqa: F401
+
+    with open("/proc/self/maps") as maps:
+        path = next(line.split()[-1] for line in maps if "openblas" in line)
+    library = ctypes.CDLL(path)
+    # Names of its builds; the first is that of numpy's wheels.
+    for name in ("scipy_openblas_get_num_threads64_", "openblas_get_num_threads"):
+        if hasattr(library, name):
+            return getattr(library, name)()
+    raise AssertionError(f"{path} does not say how many threads it uses")
+
+
+def test_blas_has_as_many_threads_as_its_task_has_cpus(ray, get):
+    if any(name in os.environ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")):
+        pytest.skip("the person running this chose a number of threads")
+    task = ray.remote(max_calls=1)(blas_threads)
+    for cpus in (2, 1):
+        assert get(task.options(num_cpus=cpus).remote()) == cpus
+    chosen = {"env_vars": {"OMP_NUM_THREADS": "2"}}
+    assert get(task.options(num_cpus=1, runtime_env=chosen).remote()) == 2
+
+    class Actor:
+        def threads(self):
+            return blas_threads()
+
+    assert get(ray.remote(num_cpus=2)(Actor).remote().threads.remote()) == 2
+
+
 def test_nodes_describe_this_machine(ray, home):
     assert ray.get_runtime_context().get_node_id() in {node["NodeID"] for node in ray.nodes()}
     [node] = (node for node in ray.nodes() if node["NodeID"] == home)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 
@@ -167,3 +169,34 @@ def test_children_are_not_captured_by_default(ray, get, context):
 
     assert context.should_capture_child_tasks_in_placement_group is False
     assert get(captured.remote()) is False
+
+
+def test_the_name_that_a_call_was_given(ray, get):
+    @ray.remote
+    class Named:
+        def names(self):
+            context = ray.get_runtime_context()
+            return context.get_task_name(), context.get_task_function_name()
+
+    actor = Named.remote()
+    name, function = get(actor.names.options(name="zz").remote())
+    assert name == "zz"
+    assert function == get(actor.names.remote())[1]
+
+
+def test_a_thread_that_work_has_started_has_a_task(ray, get):
+    def look():
+        found = []
+        thread = threading.Thread(
+            target=lambda: found.append(ray.get_runtime_context().get_task_id())
+        )
+        thread.start()
+        thread.join()
+        return found[0]
+
+    class Actor:
+        def look(self):
+            return look()
+
+    for run in (ray.remote(look), ray.remote(Actor).remote().look):
+        assert len(bytes.fromhex(get(run.remote()))) == 24

@@ -134,3 +134,49 @@ def test_a_setup_hook_that_cannot_travel_is_refused_by_init(fresh, part):
             include_dashboard=False,
             runtime_env={"worker_process_setup_hook": lambda: lock},
         )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"working_dir": "/nowhere/at/all"}, {"py_modules": ["/nowhere/at/all"]}],
+    ids=["working_dir", "py_modules"],
+)
+def test_a_directory_that_is_not_there_is_refused(ray, get, read, fresh, wrong):
+    with pytest.raises(ValueError, match="not a valid"):
+        fresh.init(num_cpus=1, include_dashboard=False, runtime_env=wrong)
+    fresh.shutdown()
+    fresh.init(num_cpus=1, include_dashboard=False)
+    task = fresh.remote(lambda: 1)
+
+    class Plain:
+        pass
+
+    for use in (task, fresh.remote(Plain)):
+        with pytest.raises(ValueError, match="not a valid"):
+            use.options(runtime_env=wrong).remote()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"working_dir": 3},
+        {"py_modules": "/tmp"},
+        {"py_modules": [3]},
+        {"excludes": "*.txt"},
+        {"excludes": [1]},
+        {"config": "fast"},
+        {"config": {"setup_timeout_seconds": "1"}},
+        {"config": {"eager_install": "no"}},
+        {"worker_process_setup_hook": 3},
+        {"env_vars": ["A"]},
+    ],
+    ids=repr,
+)
+def test_fields_of_wrong_types_are_refused(fresh, wrong):
+    with pytest.raises((TypeError, ValueError)):
+        fresh.init(num_cpus=1, include_dashboard=False, runtime_env=wrong)
+
+
+def test_a_variable_that_does_not_exist_is_empty(get, read):
+    options = env(CONTRACT_N="<${CONTRACT_IS_NOT_SET}>")
+    assert get(read.options(**options).remote("CONTRACT_N")) == ("<>",)

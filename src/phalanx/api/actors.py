@@ -71,6 +71,7 @@ class ActorClass(Generic[T, P]):
         check_actor_options(options)
         check_place(options)
         check_labels(options)
+        _check_groups(cls, options)
         self._definition = ActorDefinition(cls)
         self._options = options
         self.__name__ = cls.__name__
@@ -203,6 +204,20 @@ class OptionedActorClass(Generic[T, P]):
 def exit_actor() -> None:
     """End the actor whose method calls this, without a restart. Never returns."""
     engine_or_start().exit_actor()
+
+
+def _check_groups(cls: type, options: dict[str, Any]) -> None:
+    """Raise ValueError for a method of a concurrency group that its class does not declare."""
+    groups = options.get("concurrency_groups") or {}
+    for name in dir(cls):
+        declared = getattr(getattr(cls, name, None), "__phalanx_method__", None) or {}
+        group = declared.get("concurrency_group")
+        if group and group not in groups:
+            known = ", ".join(sorted(groups)) or "none"
+            raise ValueError(
+                f"{cls.__qualname__}.{name} is of the concurrency group {group!r}, and its class "
+                f"has: {known}. Declare it: @phalanx.remote(concurrency_groups={{{group!r}: 1}})."
+            )
 
 
 def _together(merged: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:

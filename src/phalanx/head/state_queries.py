@@ -161,6 +161,8 @@ class StateQueries:
     def _creations(self) -> Iterator[Row]:
         """The making of each actor is a task, too, which the head has placed."""
         for record in self._actors.all():
+            if not record.task_events:
+                continue
             row = actor_row(record)
             creation = f"{record.class_name.rpartition('.')[2]}.__init__"
             is_placed = record.worker != b""
@@ -169,6 +171,7 @@ class StateQueries:
                 "attempt_number": record.restarts,
                 "name": creation,
                 "state": _creation_state(record),
+                "error_type": "TASK_EXECUTION_EXCEPTION" if record.error else None,
                 "job_id": row["job_id"],
                 "actor_id": row["actor_id"],
                 "type": "ACTOR_CREATION_TASK",

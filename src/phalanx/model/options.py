@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -191,12 +192,54 @@ def profile_fault(wanted: Any) -> str | None:
 def _environment(value: Mapping[str, Any]) -> str | None:
     if (fault := profile_fault(value.get("profile"))) is not None:
         return fault
-    variables = value.get("env_vars")
-    if variables is None:
-        return None
-    if not isinstance(variables, dict) or _texts(variables):
-        return WrongType("env_vars that map strings to strings")
+    for field, is_good, allowed in _FIELDS:
+        given = value.get(field)
+        if given is not None and not is_good(given):
+            return WrongType(f"{field} that is {allowed}")
     return None
+
+
+def _are_variables(value: Any) -> bool:
+    return isinstance(value, dict) and not _texts(value)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) or hasattr(value, "__fspath__")
+
+
+def _are_modules(value: Any) -> bool:
+    return isinstance(value, list) and all(_is_path(x) or isinstance(x, ModuleType) for x in value)
+
+
+def _is_configuration(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and type(value.get("setup_timeout_seconds", 0)) is int
+        and isinstance(value.get("eager_install", True), bool)
+    )
+
+
+_FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("env_vars", _are_variables, "a dict from string to string"),
+    ("working_dir", _is_path, "a path"),
+    ("py_modules", _are_modules, "a list of paths and modules"),
+    ("excludes", _are_texts, "a list of strings"),
+    (
+        "config",
+        _is_configuration,
+        "a dict; setup_timeout_seconds in it is a whole number, and eager_install a bool",
+    ),
+    (
+        "worker_process_setup_hook",
+        lambda value: isinstance(value, str) or callable(value),
+        "a function, or its name as 'package.module.name'",
+    ),
+)
+"""Fields of a runtime environment, whether a value is good, and what is allowed."""
 
 
 _NUMBER = (int, float)

@@ -82,6 +82,8 @@ class MethodShape(msgspec.Struct, frozen=True, array_like=True):
     max_task_retries: int | None = None
     retries_exceptions: bool = False
     backpressure: int = -1
+    task_events: bool | None = None
+    """Whether listings have its calls; None: as the actor says."""
 
 
 class ActorShape(msgspec.Struct, frozen=True, array_like=True):
@@ -96,6 +98,8 @@ class ActorShape(msgspec.Struct, frozen=True, array_like=True):
     """By method, the pickle of what the class wraps its `remote` in."""
     concurrency: int = 0
     """How many of its calls run at once; 0: as its groups say."""
+    task_events: bool = True
+    """Whether listings have its calls."""
 
 
 def count_of(returns: Any) -> int:
@@ -127,6 +131,7 @@ def methods_of(cls: type) -> dict[str, MethodShape]:
             options.get("max_task_retries"),
             bool(exceptions),
             options.get("_generator_backpressure_num_objects") or -1,
+            options.get("enable_task_events"),
         )
     return methods
 

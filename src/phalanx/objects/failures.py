@@ -8,7 +8,7 @@ import traceback
 from typing import Any
 
 from phalanx import errors
-from phalanx.errors import PhalanxError, TaskCancelledError, TaskError
+from phalanx.errors import PhalanxError, TaskCancelledError, TaskError, WorkerCrashedError
 from phalanx.objects.serialization import dumps_whole
 from phalanx.protocol.messages import FAILED, Value
 
@@ -128,6 +128,16 @@ def load(data: bytes) -> BaseException:
         )
     task_error = TaskError(function_name, text, cause, pid, "127.0.0.1", actor_repr)
     return errors.derive(task_error)
+
+
+def told(failure: bytes) -> str | None:
+    """The text of a failure, for people, without making the exception of the program's own class;
+    None for a failure that is neither the program's own nor a crash."""
+    loaded: Any = pickle.loads(failure)  # noqa: S301  (as in `load`)
+    if not isinstance(loaded, tuple):
+        return str(loaded) if isinstance(loaded, WorkerCrashedError) else None
+    _, function_name, text, _, pid, actor_repr = loaded
+    return str(TaskError(function_name, text, None, pid, "127.0.0.1", actor_repr))
 
 
 def is_raised(failure: Value) -> bool:

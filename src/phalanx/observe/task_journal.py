@@ -36,9 +36,12 @@ class About(msgspec.Struct, array_like=True, frozen=True):
     """The placement group in which they run, in hex."""
     labels: tuple[tuple[tuple[str, str, tuple[str, ...]], ...], ...] = ()
     """Conditions (key, In or NotIn, values) on the labels of nodes, and what else will do."""
+    is_listed: bool = True
+    """Whether listings have them: not where `enable_task_events=False`."""
 
 
 TASK_ALONE = About()
+UNLISTED = About(is_listed=False)
 
 
 class Run(NamedTuple):
@@ -120,13 +123,16 @@ class TaskJournal:
         """Record an attempt that ended: it was running, and it finished or failed."""
         self.move(task, RUNNING, run[3])
         self.move(task, FINISHED if run[2] == FINISHED else FAILED, run[4])
-        self._runs.append(run)
-        self._uncounted.append(run)
+        self._keep(run)
 
     def add_run(self, run: RunFields) -> None:
         """Record a finished call of an actor, which has no queue of its own here, or an attempt
         that failed without having run."""
-        self._runs.append(run)
+        self._keep(run)
+
+    def _keep(self, run: RunFields) -> None:
+        if run[7].is_listed:
+            self._runs.append(run)
         self._uncounted.append(run)
 
     def take_uncounted(self) -> Sequence[RunFields]:

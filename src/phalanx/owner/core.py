@@ -29,6 +29,7 @@ from phalanx.owner.objects.references import References
 from phalanx.owner.objects.results import Results
 from phalanx.owner.objects.streams import Pack, Streams
 from phalanx.owner.objects.table import Files, ObjectTable
+from phalanx.owner.objects.unread import UnreadFailures
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.peers.reconnection import Reconnection
 from phalanx.owner.peers.redialling import DIAL_AGAIN_S
@@ -117,11 +118,12 @@ class OwnerCore:
         request_tick: Callable[[], None],
         warn: Callable[[str], None],
         program_numbers: Callable[[], list[Numbers]] | None = None,
+        report: Callable[[str], None] = lambda text: None,
     ) -> None:
         """`kind`: driver or worker. `pack` makes payloads of values. `clock` counts seconds, `wall`
         since the epoch. `request_tick` asks for a tick. `warn` shows a text to the user.
         `program_numbers`: what the program has counted itself since the last call; None: nothing
-        is counted here."""
+        is counted here. `report` shows a text about failures that nobody has read."""
         self._me = me
         self._kind = kind
         self._node = node
@@ -148,7 +150,8 @@ class OwnerCore:
         self.reconstruction = Reconstruction(me, self.references, objects, self._run_again)
         objects.recovery = self.reconstruction
         self.streams = Streams(me, objects, self.reconstruction, outbox, pack)
-        results = Results(objects, self.reconstruction, self.streams)
+        self.unread = UnreadFailures(report)
+        results = Results(objects, self.reconstruction, self.streams, self.unread)
         inputs = Inputs(me, objects)
         self.children = Children(self._is_pending)
         self.tasks = Submission(
@@ -164,6 +167,7 @@ class OwnerCore:
             locality,
             self.children,
             self.journal,
+            self.unread,
             clock=clock,
             wall=wall,
             request_tick=request_tick,
@@ -183,6 +187,7 @@ class OwnerCore:
             results,
             self.children,
             self.journal,
+            self.unread,
             wall,
             warn,
         )
@@ -356,6 +361,7 @@ class OwnerCore:
         self.calls.doubtful.tick(now)
         self.reconnection.tick(now)
         self._report_runs(now)
+        self.unread.tell(now)
         if self.counts is not None:
             self.counts.tick(now)
         self.report_events()
@@ -379,6 +385,7 @@ class OwnerCore:
     def leave_runs(self) -> None:
         """This driver is about to leave: its node keeps what it has finished, and what it leaves
         unfinished as failed."""
+        self.unread.tell()
         if not self.peers.is_closed:
             self.tasks.record_left()
             self.calls.record_left()

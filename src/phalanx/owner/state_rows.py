@@ -77,7 +77,7 @@ class StateRows:
 
     def _select_tasks(self, selection: Selection) -> None:
         runs = self._journal.runs()
-        pending = list(self._pending())
+        pending = [work for work in self._pending() if _is_listed(work)]
         self._begun.clear()
         sites = self._sites()
         if not selection.takes_any:
@@ -305,3 +305,7 @@ def _largest_first(ref: ObjectRef[Any]) -> tuple[int, bytes, int]:
 def _file(value: Payload | None) -> str | None:
     is_shared = isinstance(value, Value) and value.kind == SHARED
     return value.data.decode() if is_shared and isinstance(value, Value) else None
+
+
+def _is_listed(work: PendingTask | PendingCall) -> bool:
+    return work.template.about.is_listed if isinstance(work, PendingTask) else work.is_listed

@@ -88,7 +88,7 @@ class Task(msgspec.Struct, array_like=True, tag=3, gc=False):
 
 
 class Call(msgspec.Struct, array_like=True, tag=4, gc=False):
-    """Run an actor's method; fields as in Task."""
+    """Run an actor's method; fields as in Task. `name`: what its caller calls it, if anything."""
 
     number: int
     method: str
@@ -99,6 +99,7 @@ class Call(msgspec.Struct, array_like=True, tag=4, gc=False):
     attempt: int = 0
     backpressure: int = -1
     actor: bytes = b""
+    name: str = ""
 
 
 class Cancel(msgspec.Struct, array_like=True, tag=5):

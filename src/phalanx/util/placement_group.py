@@ -73,11 +73,12 @@ class PlacementGroup:
         return ready
 
     def wait(self, timeout_seconds: float = 30) -> bool:
-        """Wait until all bundles are reserved; False when that took longer."""
+        """Wait until all bundles are reserved; False when that took longer. Raises ValueError for
+        a group that was removed."""
         from phalanx.errors import GetTimeoutError
 
         asked = self._created
-        if asked is None:
+        if asked is None or asked.is_there:  # it may have been removed since that answer
             asked = engine_or_start().group_created(self.id.binary())
             self._created = asked
         try:
@@ -85,7 +86,9 @@ class PlacementGroup:
         except GetTimeoutError:
             return False
         self._created = None
-        return created
+        if not created:
+            raise ValueError(f"Placement group {self.id.hex()} does not exist: it was removed.")
+        return True
 
     def as_strategy(self, index: int, capture: bool | None) -> PlacementGroupSchedulingStrategy:
         """The strategy that the older options `placement_group=` and so on mean."""
@@ -110,7 +113,7 @@ class _OnceWhole(PlacementGroupSchedulingStrategy):
         return {**wire, "bundle": WHOLE_GROUP} if wire else wire
 
 
-@remote(num_cpus=0, max_retries=0)
+@remote(num_cpus=0, max_retries=0, enable_task_events=False)  # no task of the program's
 def _itself(group: PlacementGroup, proof: object = None) -> PlacementGroup:
     return group
 

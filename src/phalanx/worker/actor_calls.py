@@ -50,6 +50,16 @@ class ActorCalls:
         return not (self.received or any(group.running or group.waiting for group in groups))
 
     @property
+    def are_running(self) -> bool:
+        """Whether any call runs."""
+        return any(group.running for group in self._groups.values())
+
+    def drop_waiting(self) -> None:
+        """Calls that have not begun never will."""
+        for work in self.waiting():
+            work.clear()
+
+    @property
     def groups(self) -> list[str]:
         """The names of all groups; "" for calls that name none."""
         return list(self._groups)

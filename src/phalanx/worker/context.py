@@ -25,6 +25,7 @@ class TaskContext:
         "is_cancelled",
         "lease",
         "leaves",
+        "method",
         "name",
         "number",
         "owner",
@@ -39,6 +40,8 @@ class TaskContext:
         self.name = name
         self.function: Callable[..., Any] | None = None
         """What runs, of a task."""
+        self.method = ""
+        """What runs, of an actor."""
         self.attempt = attempt
         self.lease = lease
         self.is_actor = is_actor
@@ -99,9 +102,11 @@ current: ContextVar[TaskContext | None] = ContextVar("phalanx_task", default=Non
 class OfProcess:
     """What threads see that no call runs in."""
 
-    __slots__ = ("actor", "lease")
+    __slots__ = ("actor", "lease", "task")
 
     def __init__(self) -> None:
+        self.task: TaskContext | None = None
+        """What has begun last here; None in a driver."""
         self.lease: LeaseInfo | None = None
         """Of what this process runs, or has run last; None in a driver."""
         self.actor: LeaseInfo | None = None
@@ -109,6 +114,12 @@ class OfProcess:
 
 
 of_process = OfProcess()
+
+
+def current_task() -> TaskContext | None:
+    """What the calling thread runs; in a thread that the work has started, what has begun last in
+    its process. None in drivers."""
+    return current.get() or of_process.task
 
 
 def current_lease() -> LeaseInfo | None:

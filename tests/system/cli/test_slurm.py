@@ -119,6 +119,32 @@ def test_words_reach_a_program_as_they_were_given(slurm):
     assert row["command"] == "true 'a  b' '$HOME' '$$'"
 
 
+IN_DIRECTORIES = """\
+#!/bin/sh
+#SBATCH --output=made/%j/out/%j_0_log.out --error=made/%j/err/%j_0_log.err
+echo out
+echo err >&2
+srun -o steps/$SLURM_JOB_ID/%t/out.txt -e steps/$SLURM_JOB_ID/%t/err.txt sh -c 'echo o; echo e >&2'
+"""
+
+
+def test_directories_of_output_files_are_made(slurm):
+    home = Path(slurm.machine.home)
+    (home / "deep.sh").write_text(IN_DIRECTORIES)
+    done = slurm("sbatch", "--parsable", "--wait", "deep.sh")
+    number = done.stdout.strip()
+    assert done.returncode == 0, done.stderr
+    assert (home / f"made/{number}/out/{number}_0_log.out").read_text() == "out\n"
+    assert (home / f"made/{number}/err/{number}_0_log.err").read_text() == "err\n"
+    steps = home / f"steps/{number}/0"
+    assert [(steps / f"{name}.txt").read_text() for name in ("out", "err")] == ["o\n", "e\n"]
+    done = slurm(
+        "sbatch", "--parsable", "--wait", "-a", "1-2", "-o", "arr/%A/%a/o", "--wrap=echo e"
+    )
+    number = done.stdout.strip()
+    assert [(home / f"arr/{number}/{i}/o").read_text() for i in (1, 2)] == ["e\n", "e\n"]
+
+
 def test_steps_that_run_and_their_numbers(slurm):
     words = ("salloc", "-Q", "sh", "-c", "srun sh -c 'echo $SLURM_STEP_ID'; srun sh -c "
              "'echo $SLURM_STEPID; squeue -h -s -j $SLURM_JOB_ID -o \"%i %j %t\"'")  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -61,6 +62,15 @@ def test_calls_of_joblib_inside_a_task_run_there(backend):
 
     [pids] = joblib.Parallel(n_jobs=2)([joblib.delayed(inner)()])
     assert len(set(pids)) == 1
+
+
+def test_calls_of_joblib_inside_a_task_run_side_by_side(backend):
+    def inner():
+        meeting = threading.Barrier(2)
+        meet = joblib.delayed(lambda: meeting.wait(60) >= 0)
+        return joblib.Parallel(n_jobs=2)(meet() for _ in range(2))
+
+    assert joblib.Parallel(n_jobs=2)([joblib.delayed(inner)()]) == [[True, True]]
 
 
 def test_all_cpus_are_those_of_the_cluster(backend):

@@ -48,6 +48,8 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     """What it calls itself; empty where its class does not say."""
     call_site: str = ""
     """Where in its program it was made, where that is recorded."""
+    task_events: bool = True
+    """Whether listings of tasks have its making."""
     name: str = ""
     namespace: str = ""
     detached: bool = False

@@ -32,6 +32,7 @@ from phalanx.owner.objects.inputs import Inputs, failed_input
 from phalanx.owner.objects.results import Results
 from phalanx.owner.objects.streams import Streams
 from phalanx.owner.objects.table import NoteMade, ObjectTable
+from phalanx.owner.objects.unread import UnreadFailures
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.requests import Requests
 from phalanx.owner.tasks.failures import error_kind
@@ -63,6 +64,7 @@ class Calls:
         results: Results,
         children: Children,
         journal: TaskJournal,
+        unread: UnreadFailures,
         wall: Callable[[], float],
         warn: Callable[[str], None],
     ) -> None:
@@ -78,6 +80,7 @@ class Calls:
         self._results = results
         self._children = children
         self._journal = journal
+        self._unread = unread
         self._wall = wall
         self._warn = warn
         self.note_made: NoteMade | None = None
@@ -129,11 +132,12 @@ class Calls:
         backpressure: int = -1,
         keep: Any = None,
         name: str = "",
+        is_listed: bool = True,
     ) -> PendingCall:
         """A new call, which nothing knows yet. `group`: its concurrency group at the actor.
         `keep`: what keeps the actor alive until the call has ended. `name`: what listings call it,
-        where its caller says. Safe from any thread: a lock around the owner is needed for `submit`
-        alone, and is free for others the longer."""
+        where its caller says. `is_listed`: whether they have it. Safe from any thread: a lock
+        around the owner is needed for `submit` alone, and is free for others the longer."""
         number = next(self._numbers)
         base = number << INDEX_BITS
         me = self._me
@@ -148,6 +152,7 @@ class Calls:
         call.retry_exceptions = retry_exceptions
         call.backpressure = backpressure
         call.name = name
+        call.is_listed = is_listed
         for ref in refs:
             ref._task = number
         if self.note_made is not None:
@@ -213,6 +218,7 @@ class Calls:
                     call.attempt,
                     call.backpressure,
                     actor.actor,
+                    call.name,
                 )
             )
         if urgent or connection.waiting > _FLUSH_FROM:
@@ -298,8 +304,7 @@ class Calls:
         elif message.kind == "cancelled":
             self._record_failure(call, "TASK_CANCELLED")
         if message.kind == "cancelled":
-            task = task_id_bytes(self._me, call.number).hex()
-            self._end(call, failures.cancelled(task, f"{call.actor.name}.{call.method}"))
+            self._end(call, self._cancelled(call))
         elif message.kind == "exit":
             # The actor is leaving. News of its end are on their way: they fail this call, with the
             # reason.
@@ -316,6 +321,8 @@ class Calls:
             if call.retries > 0:
                 call.retries -= 1
             self._results.discard_values(call.number, message.values, connection.peer)
+            name = f"Call {call.actor.name}.{call.method}"
+            self._unread.retried(name, message.error, call.retries)
             call.actor.retry(call)
         else:
             self._results.deliver_first(call, message.values, connection.peer)

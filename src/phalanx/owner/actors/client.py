@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.objects.reference import ObjectRef
-from phalanx.observe.task_journal import About
+from phalanx.observe.task_journal import UNLISTED, About
 from phalanx.owner.transport import Connection
 from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
@@ -34,6 +34,8 @@ class CallRecipe:
         self._method = call.method
         self._group = call.group
         self._retry_exceptions = call.retry_exceptions
+        self._own_name = call.name
+        self._is_listed = call.is_listed
 
     def refusal(self) -> str:
         """See Recipe."""
@@ -45,6 +47,8 @@ class CallRecipe:
             number, self._actor, self._method, args, None, None, [], self.returns, 0, self._group
         )
         call.retry_exceptions = self._retry_exceptions
+        call.name = self._own_name
+        call.is_listed = self._is_listed
         return call
 
 
@@ -56,6 +60,7 @@ class PendingCall(PendingWork):
         "backpressure",
         "ends",
         "group",
+        "is_listed",
         "keep",
         "method",
         "name",
@@ -89,6 +94,8 @@ class PendingCall(PendingWork):
         """Its concurrency group at the actor."""
         self.name = ""
         """What its caller calls it, in listings."""
+        self.is_listed = True
+        """Whether listings have it."""
         self.retry_exceptions: Any = False
         self.backpressure = -1
         self.attempt = 0
@@ -189,6 +196,8 @@ class ActorClient:
 
     def listed(self, call: PendingCall) -> tuple[str, About]:
         """How a call is listed: by which name, and as what."""
+        if not call.is_listed:
+            return call.method, UNLISTED
         own = f"{self.name}.{call.method}"
         name = call.name or (f"{self.repr_name}.{call.method}" if self.repr_name else own)
         if name == own:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from phalanx.owner.objects.reconstruction import Reconstruction
 from phalanx.owner.objects.streams import Streams
 from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.objects.unread import UnreadFailures
 from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Done, Payload, Value
 
@@ -13,11 +14,16 @@ class Results:
     """Completes the references of work that has ended."""
 
     def __init__(
-        self, objects: ObjectTable, reconstruction: Reconstruction, streams: Streams
+        self,
+        objects: ObjectTable,
+        reconstruction: Reconstruction,
+        streams: Streams,
+        unread: UnreadFailures,
     ) -> None:
         self._objects = objects
         self._reconstruction = reconstruction
         self._streams = streams
+        self._unread = unread
 
     def deliver(self, work: PendingWork, returns: int, message: Done, source: bytes) -> None:
         """The work gave its results. `source`: the process that ran it."""
@@ -57,8 +63,12 @@ class Results:
     def fail(self, work: PendingWork, error: Value) -> None:
         """The work is over without results: each reference stands for this failure."""
         if work.stream is not None:
-            self._streams.end(work, error)
+            refs = self._streams.end(work, error)
+            if not work.cancelled:
+                self._unread.watch(refs, error)
             return
         self._reconstruction.finished(work)
+        if not work.cancelled:
+            self._unread.watch(work.refs, error)
         for ref in work.refs:
             self._objects.complete(ref, error)

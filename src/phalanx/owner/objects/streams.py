@@ -76,12 +76,13 @@ class Streams:
         self._objects.complete(ref, message.value, source, maker)
         stream.arrived(message.index)
 
-    def end(self, work: PendingWork, error: Value | None) -> None:
-        """A generator has ended, well or with an error, which is its last item."""
+    def end(self, work: PendingWork, error: Value | None) -> list[ObjectRef[Any]]:
+        """A generator has ended, well or with an error, which is its last item. The references that
+        stand for that error."""
         stream = work.stream
         if type(stream) is RemadeStream:
             self._reconstruction.end_stream(work, error)
-            return
+            return []
         if error is not None and work.cancelled in (CANCELLED, FORCED):
             self._reconstruction.cancelled(work)
         self._reconstruction.finished(work)
@@ -92,7 +93,7 @@ class Streams:
             ref = work.refs[0]
             if error is not None and not failures.is_raised(error):
                 complete(ref, error)
-                return
+                return [ref]
             if error is not None:  # as in Ray: the last of the references fails, not all of them
                 index = stream.next_free()
                 complete(stream.slot(index), error)
@@ -101,13 +102,16 @@ class Streams:
             ref._hold = hold
             ref._inner = inner
             complete(ref, payload)
-            return
+            return []
+        failed = []
         if error is not None:
             index = stream.next_free()
-            complete(stream.slot(index), error)
+            failed = [stream.slot(index), stream.completion]
+            complete(failed[0], error)
             stream.arrived(index)
         left = stream.end()
         complete(stream.completion, failures.NONE if error is None else error)
         over = ObjectRefStreamEndOfStreamError("The stream has no further item.")
         for ref in left:
             complete(ref, failures.failed(over))
+        return failed

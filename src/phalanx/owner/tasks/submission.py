@@ -23,6 +23,7 @@ from phalanx.owner.objects.inputs import Inputs
 from phalanx.owner.objects.results import Results
 from phalanx.owner.objects.streams import Streams
 from phalanx.owner.objects.table import NoteMade, ObjectTable
+from phalanx.owner.objects.unread import UnreadFailures
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.tasks.failures import error_kind, error_of
 from phalanx.owner.tasks.leased_workers import LeasedWorkers, read_strategy
@@ -68,6 +69,7 @@ class Submission:
         locality: Locality,
         children: Children,
         journal: TaskJournal,
+        unread: UnreadFailures,
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
@@ -86,6 +88,7 @@ class Submission:
         self._locality = locality
         self._children = children
         self.journal = journal
+        self._unread = unread
         self._clock = clock
         self._wall = wall
         self._request_tick = request_tick
@@ -337,17 +340,19 @@ class Submission:
         if message.kind == "cancelled" and task.cancelled in ("", CANCELLED):
             name = task_id_bytes(self._me, task.number).hex()
             self.end(task, failures.cancelled(name, template.name))
-        elif message.kind == "cancelled" or task.cancelled:
+        elif message.kind == "cancelled" or task.cancelled not in ("", CANCELLED):
             self._results.discard_values(task.number, message.values, connection.peer)
             self.fail(task, "cancelled", "")
         elif (
             task.retries != 0
             and message.retriable
+            and not task.cancelled
             and failures.is_retriable(template.retry_exceptions, message.error)
         ):
             if task.retries > 0:
                 task.retries -= 1
             self._results.discard_values(task.number, message.values, connection.peer)
+            self._unread.retried(f"Task {template.name}", message.error, task.retries)
             reason = "it raised an exception that retry_exceptions names"
             self.machine.retry_later(task, reason, now)
         else:

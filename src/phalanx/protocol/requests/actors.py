@@ -17,7 +17,8 @@ class ActorSpec(msgspec.Struct, array_like=True):
     Its node has room for `place` when it is chosen; it holds `hold` while it lives. `environment`
     is the key of its runtime environment, `strategy` says where it may be. `handle` describes its
     methods for those who find it by its name, opaque here. `max_restarts` -1: without end.
-    `call_site`: where in its program it is made, where that is recorded.
+    `call_site`: where in its program it is made, where that is recorded. `task_events`: whether
+    listings of tasks have its making.
     """
 
     actor: bytes
@@ -33,6 +34,7 @@ class ActorSpec(msgspec.Struct, array_like=True):
     priority: int = 0
     handle: bytes = b""
     call_site: str = ""
+    task_events: bool = True
 
 
 class ExplainActor(Request[Explanation]):

@@ -92,6 +92,7 @@ class ActorMaker:
                 for method, wrap in definition.decorators.items()
             },
             0 if groups else concurrency,
+            options.get("enable_task_events") is not False,
         )
         creation = Creation(
             key, data, name, payload, [], concurrency, groups, is_async, shape.out_of_order
@@ -113,6 +114,7 @@ class ActorMaker:
             strategy=strategy,
             priority=job.priority if (own := options.get("priority")) is None else own,
             handle=msgspec.msgpack.encode(shape),
+            task_events=shape.task_events,
         )
         ref = None if spec.detached else self._registration.reference(spec.actor)
         with self._lock:

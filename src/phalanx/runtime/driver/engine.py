@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 
-from phalanx.errors import LocalNodeDiedError, PhalanxError
+from phalanx.errors import LocalNodeDiedError, PhalanxError, TaskError
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import ActorShape
+from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, forget_process
 from phalanx.objects.streams import ObjectRefGenerator
 from phalanx.observe.state.query import StateAnswer, StateQuery
-from phalanx.protocol.messages import CancelOwned
+from phalanx.protocol.messages import FAILED, CancelOwned, Value
 from phalanx.protocol.node_messages import Stop
 from phalanx.protocol.requests.actors import (
     KILLED,
@@ -177,6 +178,7 @@ class EmbeddedEngine:
         runtime.open()
         runtime.reactor.start()
         interrupts.guard()
+        interrupts.end_by_exit()
         return cls(
             runtime,
             JobSettings(runtime.owner.requests, job.namespace, job.queue, job.priority),
@@ -190,6 +192,7 @@ class EmbeddedEngine:
         runtime = self.runtime
         forget_process(runtime.process_id)
         interrupts.unguard()
+        interrupts.end_by_signal()
         if not runtime.is_closed:
             with contextlib.suppress(PhalanxError):  # what was printed should be seen
                 self._requests.ask(DrainOutput(), DRAIN_S)
@@ -255,6 +258,9 @@ class EmbeddedEngine:
         if self.runtime.is_closed:
             raise LocalNodeDiedError("The node process of this machine is gone.")
         owner = self.runtime.owner
+        if isinstance(value, TaskError):  # as where a task returns one: it is raised to its readers
+            data = failures.describe(value, value.function_name, os.getpid())
+            return owner.objects.put(owner.next_object(), Value(FAILED, data), None, None)
         payload, hold, refs = self.runtime.packer.pack(value)
         return owner.objects.put(owner.next_object(), payload, hold, refs)
 
@@ -494,6 +500,7 @@ def _leave_behind() -> None:
     engine = current()
     if isinstance(engine, EmbeddedEngine):
         set_current(None)
+        interrupts.end_by_signal()
         engine.runtime.leave_behind()
         if engine._own_node is not None:
             engine._own_node.leave_behind()

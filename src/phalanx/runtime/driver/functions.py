@@ -219,6 +219,7 @@ def _template(
                 tuple((name, operator, tuple(values)) for name, operator, values in one)
                 for one in strategy.get("labels", ())
             ),
+            is_listed=options.get("enable_task_events") is not False,
         ),
     )
 

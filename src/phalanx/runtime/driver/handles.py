@@ -96,6 +96,7 @@ class EmbeddedMethod(ActorMethod):
             backpressure=backpressure,
             keep=self._ref,
             name=(self._options or {}).get("name") or "",
+            is_listed=self._is_listed(),
         )
         with caller.lock:
             calls.submit(call, parent, stream)
@@ -109,6 +110,12 @@ class EmbeddedMethod(ActorMethod):
     def __reduce__(self) -> Any:
         handle: EmbeddedHandle[Any] = EmbeddedHandle(self._client, self._whole, self._ref)
         return _rebuild_method, (handle, self._name, self._options)
+
+    def _is_listed(self) -> bool:
+        own = (self._options or {}).get("enable_task_events")
+        if own is None:
+            own = self._shape.task_events
+        return self._whole.task_events if own is None else own
 
     def _resolved(self) -> tuple[int, str, int, Any, int]:
         """(returns, concurrency group, retries, exceptions to retry, back-pressure)."""

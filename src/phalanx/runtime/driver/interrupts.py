@@ -1,4 +1,4 @@
-"""Ctrl-C that never lands in the middle of the runtime's own work.
+"""Ctrl-C, and SIGTERM, that never land in the middle of the runtime's own work.
 
 Python runs a signal's handler between any two instructions of the main thread. An exception from
 there inside the handling of messages would lose some, and who waits for them would wait for ever.
@@ -48,16 +48,16 @@ def in_runtime(frame: FrameType | None) -> bool:
     return False
 
 
-def come_again(is_wanted: Callable[[], bool]) -> None:
-    """Send SIGINT to the main thread a moment later, if it `is_wanted` then."""
+def come_again(is_wanted: Callable[[], bool], signum: int = signal.SIGINT) -> None:
+    """Send a signal to the main thread a moment later, if it `is_wanted` then."""
     # Without threading.Thread: its locks may be held by the very frame that was interrupted.
-    _thread.start_new_thread(_send_later, (is_wanted,))
+    _thread.start_new_thread(_send_later, (is_wanted, signum))
 
 
-def _send_later(is_wanted: Callable[[], bool]) -> None:
+def _send_later(is_wanted: Callable[[], bool], signum: int) -> None:
     time.sleep(_AGAIN_S)
     if is_wanted():
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, signum)
 
 
 def _on_interrupt(signum: int, frame: FrameType | None) -> None:
@@ -75,6 +75,33 @@ def guard() -> None:
         and threading.current_thread() is threading.main_thread()
     ):
         signal.signal(signal.SIGINT, _on_interrupt)
+
+
+def _on_termination(signum: int, frame: FrameType | None) -> None:
+    if in_runtime(frame):
+        come_again(lambda: True, signum)
+        return
+    signal.signal(signum, signal.SIG_DFL)  # the second one ends what does not end by the first
+    raise SystemExit(128 + signum)
+
+
+def end_by_exit() -> None:
+    """Have SIGTERM end this program as `sys.exit` does, as on Ray: with `finally` and `atexit`. A
+    handler of the user's own stays."""
+    if (
+        _handler_of(signal.SIGTERM) == signal.SIG_DFL
+        and threading.current_thread() is threading.main_thread()
+    ):
+        signal.signal(signal.SIGTERM, _on_termination)
+
+
+def end_by_signal() -> None:
+    """Give SIGTERM its default back: this program is no driver any more, or is a child of one."""
+    if (
+        _handler_of(signal.SIGTERM) is _on_termination
+        and threading.current_thread() is threading.main_thread()
+    ):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def unguard() -> None:

@@ -46,12 +46,23 @@ class JobSettings:
 
 def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
     """A runtime environment whose directories are the same wherever somebody reads it. Workers do
-    so after they have changed into one of them."""
+    so after they have changed into one of them. Raises ValueError for what is not there."""
     found = dict(environment)
     if found.get("working_dir"):
-        found["working_dir"] = _absolute(found["working_dir"])
+        found["working_dir"] = directory = _absolute(found["working_dir"])
+        if not os.path.isdir(directory):
+            raise ValueError(
+                f"working_dir of a runtime environment: {environment['working_dir']!r} is not a "
+                "valid path: it names a directory of this machine."
+            )
     if found.get("py_modules"):
         found["py_modules"] = [_absolute(_place_of(one)) for one in found["py_modules"]]
+        for path in found["py_modules"]:
+            if not os.path.exists(path):
+                raise ValueError(
+                    f"py_modules of a runtime environment: {path!r} is not a valid path: it names "
+                    "a directory, a .py file, a wheel or a zip file of this machine."
+                )
     return found
 
 

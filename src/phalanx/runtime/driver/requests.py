@@ -72,6 +72,11 @@ class Asked(Generic[R]):
         self._answer = answer
         self._waiter.finish()
 
+    @property
+    def is_there(self) -> bool:
+        """See PendingReply."""
+        return self._answer is not None
+
     def result(self, timeout_s: float | None = None) -> R:
         """The answer, waited for. Raises the error that it is, or GetTimeoutError."""
         if self._answer is None:

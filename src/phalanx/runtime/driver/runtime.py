@@ -41,6 +41,8 @@ from phalanx.runtime.os.shared_memory import SharedStore
 from phalanx.runtime.os.stacks import thread_stacks
 from phalanx.runtime.own_time import own_time
 
+IGNORE_UNHANDLED = "RAY_IGNORE_UNHANDLED_ERRORS"
+
 
 class LocalExecutor(Executor, LocalWork, WaitingTask, Protocol):
     """What runs work of owners in this process."""
@@ -50,6 +52,21 @@ class LocalExecutor(Executor, LocalWork, WaitingTask, Protocol):
 
     def send_late(self) -> None:
         """Let results leave that have waited for others long enough."""
+
+
+def _print_error(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a closed stream: nobody reads
+        print(text, file=sys.stderr, flush=True)
+
+
+def _report_to(show: Callable[[str], None]) -> Callable[[str], None]:
+    """Shows failures that nobody has read, unless the environment says not to, by Ray's name."""
+
+    def report(text: str) -> None:
+        if IGNORE_UNHANDLED not in os.environ:
+            show(text)
+
+    return report
 
 
 class Runtime:
@@ -100,6 +117,7 @@ class Runtime:
             request_tick=self.reactor.request_tick,
             warn=on_warning or (lambda text: None),
             program_numbers=PROGRAM.drain,
+            report=_report_to(on_warning or _print_error),
         )
         owner = self.owner
         if kind == "driver":

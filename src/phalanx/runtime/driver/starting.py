@@ -39,6 +39,11 @@ _FILES = 65536
 
 def start(options: EngineOptions, output: Output) -> Engine:
     """See `phalanx.runtime.engine.starting`."""
+    if options.runtime_env:
+        # Not at the top: most programs have none, and it imports what speaks with a node.
+        from phalanx.runtime.driver.job_settings import with_absolute_paths
+
+        with_absolute_paths(options.runtime_env)  # what is not there is refused before all else
     found = find_node(options.address, options.more.get("_temp_dir"))
     hook = b"" if options.hook is None else _exported(options.hook)
     _allow_files()

@@ -16,6 +16,7 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.objects.reference import ObjectRef, Vanished
 from phalanx.objects.serialization import Pickled, deserialize, serialize
 from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.objects.unread import was_read
 from phalanx.protocol.messages import FAILED, INLINE, SHARED, Payload, Value
 from phalanx.protocol.node_messages import Unwanted, Used
 from phalanx.protocol.requests.node import PullObject
@@ -121,6 +122,8 @@ class Values:
         if payload.kind == INLINE:
             return deserialize(payload.data, [aligned(b) for b in payload.buffers], inner)
         if payload.kind == FAILED:
+            if ref is not None:
+                was_read(ref)
             raise failures.load(payload.data)
         if mapping is None:
             name = payload.data.decode()

@@ -14,6 +14,7 @@ from phalanx.objects.serialization import deserialize
 from phalanx.objects.streams import Stream
 from phalanx.owner.objects.references import References
 from phalanx.owner.objects.table import ObjectTable
+from phalanx.owner.objects.unread import was_read
 from phalanx.owner.tasks.submission import Submission
 from phalanx.protocol.messages import FAILED, Value
 from phalanx.runtime.driver import interrupts
@@ -98,10 +99,15 @@ class Waiting:
         if missing:
             self._raise_first(refs, deadline)
         read = self._read
-        return [
-            deserialize(value) if type(value := ref._value) is bytes else read(ref, deadline)
-            for ref in refs
-        ]
+        try:
+            return [
+                deserialize(value) if type(value := ref._value) is bytes else read(ref, deadline)
+                for ref in refs
+            ]
+        except BaseException:
+            for ref in refs:  # one error is raised for them all
+                was_read(ref)
+            raise
 
     def _tell(self, ref: ObjectRef[Any], absent: str = "") -> str:
         """What this object is, that it is `absent`, and why."""
@@ -113,6 +119,8 @@ class Waiting:
         for ref in refs:
             value = ref._value
             if type(value) is Value and value.kind == FAILED:
+                for each in refs:  # as above
+                    was_read(each)
                 self._read(ref, deadline)
 
     def get_one(self, ref: ObjectRef[Any], timeout_s: float | None) -> Any:
@@ -156,6 +164,9 @@ class Waiting:
             ready = _first_ready(refs, count)
         if fetch and any(self._values.is_away(refs[i]) for i in ready):
             ready = self._bring(refs, count, timeout_s and started + timeout_s)
+        for i in ready:
+            if refs[i]._hold is not None:
+                was_read(refs[i])
         if len(ready) == 1:
             at = ready[0]
             return [refs[at]], refs[:at] + refs[at + 1 :]

@@ -23,6 +23,11 @@ R_co = TypeVar("R_co", covariant=True)
 class PendingReply(Protocol[R_co]):
     """An answer that is on its way."""
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it has come."""
+        ...
+
     def result(self, timeout_s: float | None = None) -> R_co:
         """Wait for it. Raises the error that it is, or GetTimeoutError."""
         ...

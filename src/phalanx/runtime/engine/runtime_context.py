@@ -23,7 +23,7 @@ from phalanx.model.options import ACCELERATORS
 from phalanx.objects.handle import ActorHandle
 from phalanx.runtime.engine import dialect
 from phalanx.runtime.os.visible_devices import is_left_alone
-from phalanx.worker.context import TaskContext, current, current_lease, placing_lease
+from phalanx.worker.context import TaskContext, current_lease, current_task, placing_lease
 
 
 def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int] | list[str]:
@@ -126,7 +126,7 @@ class RuntimeContext:
 
     @property
     def _task(self) -> TaskContext | None:
-        return current.get()
+        return current_task()
 
     @property
     def worker(self) -> Any:
@@ -182,7 +182,7 @@ class RuntimeContext:
         if task is None:
             return None
         if actor is not None:
-            return actor.path_of(task.name.rpartition(".")[2])
+            return actor.path_of(task.method or task.name.rpartition(".")[2])
         return (
             f"{task.function.__module__}.{task.function.__name__}" if task.function else task.name
         )

@@ -9,13 +9,18 @@ from collections.abc import Mapping
 ADDED = "PHALANX_ADDED_PATH"
 """What stands first in PYTHONPATH for processes of ours alone."""
 
+LIMITED = "PHALANX_LIMITED_THREADS"
+"""The variables that keep numeric libraries of processes of ours at one thread."""
+
 
 def child_environment() -> dict[str, str]:
     """This process's environment, with one thread for each numeric library, and with this package
     on the path."""
     variables = without_our_path(os.environ)
-    variables.setdefault("OPENBLAS_NUM_THREADS", "1")
-    variables.setdefault("MKL_NUM_THREADS", "1")
+    limits = [name for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if name not in variables]
+    variables |= dict.fromkeys(limits, "1")
+    if limits:
+        variables[LIMITED] = " ".join(limits)
     here = os.path.abspath(__file__)
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(here))))
     path = variables.get("PYTHONPATH")
@@ -43,6 +48,13 @@ def leave_our_path() -> None:
     for name in [name for name in os.environ if name not in left]:
         del os.environ[name]
     os.environ.update(left)
+
+
+def leave_our_limits() -> None:
+    """Have numeric libraries that this process loads from now on use as many threads as the user
+    says, or as its work has CPUs."""
+    for name in os.environ.pop(LIMITED, "").split():
+        os.environ.pop(name, None)
 
 
 def existing_directory() -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import pickle
+import sys
 import threading
 import time
 from collections.abc import Coroutine
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     import asyncio
 
 _SHUTDOWN_S = 30.0
+_LAST_CALLS_S = 30.0
+"""So long an actor that is to end waits for its other calls that run: some never end."""
 _LONGEST_NAME = 256
 _EXIT_ACTOR = "The actor died because it called exit_actor()."
 
@@ -93,6 +97,8 @@ class ActorHost:
         """Around the groups of an actor with several threads."""
         self._flush_planned = False
         self._exit_reason = ""
+        self._crash: SystemExit | None = None
+        """By what exit the process is to end, where that is a crash."""
         self.is_drained = False
         """Whether the actor has ended, and all its results have left."""
         self._draining = False
@@ -151,6 +157,8 @@ class ActorHost:
                 return False
             name = f"{creation.class_name}.__init__"
             data = failures.describe(error, name, os.getpid(), None)
+            # There may never be a call that would raise it.
+            print(f"The actor cannot be made: {failures.told(data)}", file=sys.stderr, flush=True)
             self._node.send(ActorFailed(self.actor, data))
             return False
         finally:
@@ -175,7 +183,11 @@ class ActorHost:
         self._wake()
 
     def _finish(self) -> None:
-        """The graceful end: the user's hook, the last results."""
+        """The end: the last results; unless it is a crash the user's hook, and `__del__`."""
+        self._outbox.flush()
+        if self._crash is not None:
+            self._say_all()
+            end_process(self._crash, self._node)
         hook = getattr(self._instance, "__phalanx_shutdown__", None) or getattr(
             self._instance, "__ray_shutdown__", None
         )
@@ -183,8 +195,26 @@ class ActorHost:
             thread = threading.Thread(target=hook, daemon=True)
             thread.start()
             thread.join(_SHUTDOWN_S)
+        del hook
         self.is_drained = True
         self._outbox.flush()
+        self._say_all()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Have the instance go, and all that it alone holds: no interpreter ends here that would
+        run `__del__` or write what files have in their buffers. It has as long as the hook."""
+        late = threading.Timer(_SHUTDOWN_S, os._exit, [0])
+        late.daemon = True
+        late.start()
+        self._instance = None
+        self._methods = ActorMethods(None)
+        gc.collect()
+        late.cancel()
+        self._outbox.flush()
+        self._say_all()
+
+    def _say_all(self) -> None:
         for connection in (self._node.connection, *self._peers.all()):
             assert isinstance(connection, Connection)
             connection.drain_all(1.0)
@@ -227,7 +257,8 @@ class ActorHost:
                 started = time.time()
                 message = self._run(connection, call)
                 self._means[call.method] = mean + 0.2 * (time.time() - started - mean)
-                outbox.post(connection, message)
+                if message is not None:
+                    outbox.post(connection, message)
                 continue
             outbox.flush()
             if self._draining:
@@ -239,8 +270,10 @@ class ActorHost:
             self._waiter = None
 
     def _context(self, connection: Connection, call: Call) -> TaskContext:
-        name = f"{self._creation.class_name}.{call.method}"
+        name = call.name or f"{self._creation.class_name}.{call.method}"
         context = TaskContext(connection.peer, call.number, name, call.attempt, self._lease, True)
+        context.method = call.method
+        of_process.task = context
         self._calls.contexts[(connection.peer, call.number)] = context
         return context
 
@@ -248,7 +281,8 @@ class ActorHost:
         self._calls.contexts.pop(key, None)
         self._children.forget(key)
 
-    def _run(self, connection: Connection, call: Call) -> Message:
+    def _run(self, connection: Connection, call: Call) -> Message | None:
+        """Run a call; its answer, if it is to have one from here."""
         context = self._context(connection, call)
         token = current.set(context)
         started = time.time()
@@ -266,7 +300,7 @@ class ActorHost:
                 raise KeyboardInterrupt
             if call.returns == 1 and not inspect.isgenerator(result):
                 value = values.pack(result, connection, call.number, context.name)
-                message: Message = Done(call.number, value, started, time.time())
+                message: Message | None = Done(call.number, value, started, time.time())
             else:
                 message = self._results.pack_many(connection, call, result, context, started)
         except SystemExit as error:
@@ -292,22 +326,24 @@ class ActorHost:
             actor_repr = f"{self._creation.class_name}(?)"
         return self._results.failure(call.number, error, context.name, started, actor_repr)
 
-    def _leaving(self, call: Call, error: SystemExit, started: float) -> Message:
-        """As Ray: exit_actor and an exit with code 0 are meant, any other is a crash."""
+    def _leaving(self, call: Call, error: SystemExit, started: float) -> Message | None:
+        """As Ray: exit_actor and an exit with code 0 are meant, any other is a crash. The call of a
+        crash has no answer: whether it is tried again its caller decides by the end of the
+        process."""
         if not isinstance(error, WorkerExit):
             if error.code != 0:
-                self._crash(error)
+                self._end_by_crash(error)
+                return None
             self._leave("The actor died because a method raised SystemExit(0).")
         elif not self._exit_reason:  # a plain __ray_terminate__
             self._leave(_EXIT_ACTOR)
         return Failed(call.number, b"", started, time.time(), "exit")
 
-    def _crash(self, error: SystemExit) -> NoReturn:
-        self._outbox.flush()
-        for connection in (self._node.connection, *self._peers.all()):
-            assert isinstance(connection, Connection)
-            connection.drain_all(1.0)
-        end_process(error, self._node)
+    def _end_by_crash(self, error: SystemExit) -> None:
+        if not self._exit_reason:
+            self._exit_reason = f"a method raised SystemExit({error.code})"
+            self._crash = error
+            self._begin_end()
 
     def leave(self) -> NoReturn:
         """The calling method, or what it started, wants the actor to end."""
@@ -326,8 +362,15 @@ class ActorHost:
             return
         self._exit_reason = reason
         self._node.send(ActorLeaving(self.actor, reason))
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._end_if_drained)
+        self._begin_end()
+
+    def _begin_end(self) -> None:
+        """Calls that run may end. Those that have not begun never do: their callers hear of the
+        end of the actor."""
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._end_if_drained)
+            loop.call_soon_threadsafe(loop.call_later, _LAST_CALLS_S, self._over.set)
         self._wake()
 
     # ---- in threads --------------------------------------------------------------------------
@@ -346,10 +389,22 @@ class ActorHost:
             if not (received or is_over):
                 self._reactor.wait(waiter)
             self._waiter = None
+        self._await_last_calls()
+
+    def _await_last_calls(self) -> None:
+        """Calls that run may end, and give their results."""
+        deadline = time.monotonic() + _LAST_CALLS_S
+        while self._calls.are_running and time.monotonic() < deadline:
+            waiter = Waiter()
+            self._waiter = waiter
+            self._outbox.flush()
+            if self._calls.are_running:
+                self._reactor.wait(waiter, deadline)
+            self._waiter = None
 
     def _hand_to_thread(self, entry: Entry) -> None:
         with self._admitting:
-            if not self._calls.admit(entry):
+            if self._exit_reason or not self._calls.admit(entry):
                 return
             group = self._calls.group_of(entry)
             needed = self._calls.running(group)
@@ -363,15 +418,23 @@ class ActorHost:
         entry: Entry | None = first
         while entry is not None:
             connection, call = _parts(entry)
-            self._outbox.post(connection, self._run(connection, call))
+            message = self._run(connection, call)
+            if message is not None:
+                self._outbox.post(connection, message)
             with self._admitting:
-                entry = self._calls.finished(entry)
+                entry = self._following(entry)
             if entry is None or self._exit_reason:
                 self._outbox.flush()
             else:
                 self._outbox.flush_before(1.0 if self._calls.running(group) < 8 else 0.0)
             if self._exit_reason or self._draining:
                 self._wake()
+
+    def _following(self, entry: Entry) -> Entry | None:
+        """A call has ended: the one that begins in its place."""
+        if self._exit_reason:
+            self._calls.drop_waiting()
+        return self._calls.finished(entry)
 
     # ---- on an event loop for each group -----------------------------------------------------
 
@@ -414,7 +477,7 @@ class ActorHost:
         return 0
 
     def _begin_async(self, entry: Entry) -> None:
-        if self._calls.admit(entry):
+        if not self._exit_reason and self._calls.admit(entry):
             assert self._loop is not None
             self._spawn(entry, self._loop)
 
@@ -433,14 +496,14 @@ class ActorHost:
         current.set(context)  # the task has a copy of the context to itself
         values = self._values
         started = time.time()
-        message: Message
+        message: Message | None
         try:
             self._check(call, context)
             method = self._methods.find(call.method)
             args, kwargs = values.arguments(call.args, call.inputs, context)
             run = watched(method, context.name, kwargs, context)
             result = run(*args, **kwargs)
-            del args, kwargs
+            del args, kwargs, run, method  # an actor that ends lets its instance go at once
             # A reference can be awaited, too: a method that returns one gives it away.
             if inspect.isawaitable(result) and not isinstance(result, ObjectRef):
                 result = await result
@@ -465,10 +528,11 @@ class ActorHost:
             self._tasks.pop(key, None)
         if context.adopted is not None:
             values.settle_borrows(context, connection)
-        self._outbox.post(connection, message)
+        if message is not None:
+            self._outbox.post(connection, message)
         self._plan_flush()
         with self._admitting:
-            following = self._calls.finished(entry)
+            following = self._following(entry)
         if following is not None:
             self._spawn(following, task.get_loop())
         if self._exit_reason or self._draining:
@@ -494,7 +558,9 @@ class ActorHost:
     def _end_if_drained(self) -> None:
         if self._loop is None:
             self._wake()
-        elif self._exit_reason or (self._draining and self._calls.is_idle):
+        elif (self._exit_reason and not self._calls.are_running) or (
+            self._draining and self._calls.is_idle
+        ):
             self._over.set()
 
 

@@ -12,6 +12,7 @@ from phalanx.runtime.os.visible_devices import (
     named_devices,
     variables_of,
 )
+from phalanx.runtime.worker.blas_threads import inherited
 
 _HIDE = "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"
 """Ray's: work that holds no devices sees none, where else it sees all."""
@@ -30,6 +31,8 @@ class DeviceEnvironment:
         }
         """The variables that show them."""
         self._threads = "OMP_NUM_THREADS" not in os.environ
+        if not self._threads:
+            inherited.limit(_count(os.environ["OMP_NUM_THREADS"]))
         self._cpus = 0.0
         """What OMP_NUM_THREADS was last set by."""
         self._of_gang: dict[str, str | None] = {}
@@ -59,7 +62,9 @@ class DeviceEnvironment:
         """Make no more threads than CPUs the default."""
         if cpus != self._cpus and self._threads:
             self._cpus = cpus
-            os.environ["OMP_NUM_THREADS"] = str(max(int(cpus), 1))
+            count = max(int(cpus), 1)
+            os.environ["OMP_NUM_THREADS"] = str(count)
+            inherited.limit(count)
 
     @property
     def shows_gang(self) -> bool:
@@ -74,3 +79,9 @@ class DeviceEnvironment:
                 os.environ[name] = before
         self._of_gang = {name: os.environ.get(name) for name in gang}
         os.environ.update(gang)
+
+
+def _count(text: str) -> int:
+    """What OMP_NUM_THREADS says: the first number is that of the outermost level."""
+    first = text.partition(",")[0].strip()
+    return int(first) if first.isdecimal() and int(first) else 1

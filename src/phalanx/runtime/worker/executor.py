@@ -162,15 +162,20 @@ class WorkerExecutor:
         if message.authkey:
             current_process().authkey = message.authkey
         environment = job.environment
-        with contextlib.suppress(OSError):
-            os.chdir(environment.get("working_dir") or message.directory)
-        if directory := environment.get("working_dir"):
+        directory = environment.get("working_dir")
+        if not (directory and self._enters(directory)):
+            with contextlib.suppress(OSError):
+                os.chdir(message.directory)
+        if directory:
             sys.path.insert(0, os.path.abspath(directory))
         if modules := environment.get("py_modules"):
             # Not at the top: few programs have some, and it imports what imports.
             from phalanx.runtime.worker.py_modules import offer_modules
 
             offer_modules(modules)
+            for path in modules:
+                if not os.path.exists(path):
+                    _warn(f"{path} of py_modules is not there on this node")
         if message.hook:
             try:
                 pickle.loads(message.hook)()  # noqa: S301  (from our driver, by the node)
@@ -179,6 +184,16 @@ class WorkerExecutor:
                 self._setup_error = RuntimeEnvSetupError(
                     f"Failed to execute the setup hook method.\n{text}"
                 )
+
+    def _enters(self, directory: str) -> bool:
+        """Whether work runs there. Directories are not copied to other machines: what needs none of
+        its files runs all the same, and what does hears why it finds none."""
+        try:
+            os.chdir(directory)
+        except OSError as error:
+            _warn(f"working_dir {directory} cannot be entered on this node ({error.strerror})")
+            return False
+        return True
 
     def become(self, message: CreateActor) -> ActorHost:
         """See Effects."""
@@ -269,7 +284,7 @@ class WorkerExecutor:
         context = TaskContext(
             connection.peer, task.number, task.name, task.attempt, lease, is_actor=False
         )
-        of_process.lease = lease
+        of_process.lease, of_process.task = lease, context
         gang = lease.gang.env if lease.gang is not None else {}
         if lease.devices or definition.calls == 0 or gang or self._devices.shows_gang:
             self._devices.show(lease.devices, lease.resources.get("CPU", 1), gang)
@@ -359,6 +374,10 @@ class WorkerExecutor:
         context = current.get()
         if context is not None and not context.is_actor:
             self.core.unblock()
+
+
+def _warn(text: str) -> None:
+    print(f"phalanx: {text}: work here runs without it.", file=sys.stderr, flush=True)
 
 
 def _load(definition: Definition) -> Any:

@@ -23,12 +23,14 @@ from phalanx.observe.log_lines import WARNING
 from phalanx.protocol.fork_messages import Fork, OutputRead, ReadOutput
 from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.os import session as sessions
-from phalanx.runtime.os.environment import leave_our_path
+from phalanx.runtime.os.environment import leave_our_limits, leave_our_path
 from phalanx.runtime.os.fork_server import Child, ForkServer
 from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_tree import end_with_parent, keep_descendants
 from phalanx.runtime.os.system import say
+from phalanx.runtime.os.variables import expanded
 from phalanx.runtime.os.visible_devices import shown_devices
+from phalanx.runtime.worker import blas_threads
 
 MAX_LINE_BYTES = 64 << 10
 UNFINISHED_S = 0.25
@@ -52,6 +54,7 @@ def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> N
     import phalanx.runtime.worker.actor_host
     import phalanx.runtime.worker.process  # noqa: F401
 
+    blas_threads.inherited.prepare()
     server = WorkerForkServer(sock, session)
     gc.freeze()  # what was imported stays, and is shared with the children
     gc.enable()
@@ -147,8 +150,9 @@ class WorkerForkServer(ForkServer):
             self.close_in_child()
             signal.signal(signal.SIGINT, signal.default_int_handler)
             leave_our_path()
+            leave_our_limits()
             for name, value in environment.items():
-                os.environ[name] = os.path.expandvars(value)
+                os.environ[name] = expanded(value)
             from phalanx.runtime.worker import process as worker_process
 
             code = worker_process.main(worker, self._session_of_workers, self._shown_devices)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase, SequentialBackend
+from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase
 from joblib.parallel import BACKENDS
 
 from phalanx.api.cluster import cluster_resources
@@ -36,7 +36,8 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
 
     `remote_args` are options of the tasks, such as `{"num_cpus": 2}`; they can be given to
     `parallel_config` and to `Parallel`, and so can `initializer` and `initargs`, which have
-    batches run in processes of their own. Calls of joblib inside a task run one after the other.
+    batches run in processes of their own. Calls of joblib inside a task run in its threads, as on
+    Ray, and inside of those one after the other.
     """
 
     supports_retrieve_callback = True
@@ -152,10 +153,6 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
             self._workers = self._start_workers()
         else:
             self.terminate()
-
-    def get_nested_backend(self) -> tuple[Any, None]:
-        """One after the other: the tasks fill the CPUs already."""
-        return SequentialBackend(nesting_level=(self.nesting_level or 0) + 1), None
 
     def _done(self, future: Future[Any], callback: Callable[[Any], object] | None) -> None:
         self._in_flight.discard(future)

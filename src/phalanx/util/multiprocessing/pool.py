@@ -272,8 +272,7 @@ def _process_count(processes: int | None, address: str | None) -> int:
     if processes is not None and processes < 1:
         raise ValueError(f"a pool needs at least one process, got processes={processes}")
     if not is_initialized():
-        is_local = address in (None, "local")
-        init(address=address, num_cpus=processes if is_local else None)
+        _start(processes if address in (None, "local") else None, address)
     cpus = int(cluster_resources().get("CPU", 0))
     if processes is None:
         processes = max(1, cpus)
@@ -283,6 +282,18 @@ def _process_count(processes: int | None, address: str | None) -> int:
             "ask for fewer, or start the session with more num_cpus"
         )
     return processes
+
+
+def _start(cpus: int | None, address: str | None) -> None:
+    """Join a cluster that runs here as it is; else start a runtime with so many CPUs."""
+    if cpus is not None:
+        try:
+            init(address=address, num_cpus=cpus)
+        except ValueError:  # a cluster runs here: it has its CPUs already
+            pass
+        else:
+            return
+    init(address=address)
 
 
 def _shipped_once(func: Callable[..., Any]) -> Any:

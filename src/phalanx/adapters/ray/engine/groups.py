@@ -18,6 +18,7 @@ class Known(Generic[R]):
 
     def __init__(self, value: R) -> None:
         self._value = value
+        self.is_there = True
 
     def result(self, timeout_s: float | None = None) -> R:
         """See PendingReply."""
@@ -29,6 +30,11 @@ class Later(Generic[R]):
 
     def __init__(self, future: Future[R]) -> None:
         self._future = future
+
+    @property
+    def is_there(self) -> bool:
+        """See PendingReply."""
+        return self._future.done()
 
     def result(self, timeout_s: float | None = None) -> R:
         """See PendingReply."""
@@ -45,11 +51,13 @@ class Created:
 
     def __init__(self, group: bytes) -> None:
         self._group = native_group(group)
+        self.is_there = False
 
     def result(self, timeout_s: float | None = None) -> bool:
-        """See PendingReply: False when the time is up, as Ray says it."""
-        created: bool = self._group.wait(1e9 if timeout_s is None else timeout_s)
-        return created
+        """See PendingReply. Raises what Ray raises for a group that was removed."""
+        if not self._group.wait(1e9 if timeout_s is None else timeout_s):
+            raise GetTimeoutError(f"the group was not created in {timeout_s} s")
+        return True
 
 
 def create(

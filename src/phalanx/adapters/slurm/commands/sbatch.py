@@ -47,7 +47,11 @@ if [ -n "$a" ]; then
   export SLURM_ARRAY_TASK_MIN="$PHALANX_ARRAY_MIN" SLURM_ARRAY_TASK_MAX="$PHALANX_ARRAY_MAX"
   export SLURM_ARRAY_TASK_STEP="$PHALANX_ARRAY_STEP"
 fi
+above() {
+  d=${1%/*}; [ -d "${d:-/}" ] || mkdir -p "$d"
+}
 out=$(name "$1"); err=$(name "$2"); in=$3; mode=$4; shift 4
+above "$out" && above "$err" || exit 1
 if [ "$mode" = truncate ] && [ -z "$SLURM_RESTART_COUNT" ]; then : >"$out"; : >"$err"; fi
 exec >>"$out" || exit 1
 if [ "$err" = "$out" ]; then exec 2>&1; else exec 2>>"$err" || exit 1; fi

@@ -268,6 +268,8 @@ def _files(
             return otherwise
         path = "/dev/null" if pattern == "none" else file_name(pattern, values)
         try:
+            if directory := os.path.dirname(path):
+                os.makedirs(directory, exist_ok=True)
             return os.open(path, flags, 0o666)
         except OSError as error:
             raise OptionError(f"--{option}={path}: {error.strerror}") from None

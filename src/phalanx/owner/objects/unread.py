@@ -1,0 +1,84 @@
+"""Failures that nobody reads: told once, for what is silent is taken for what went well."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from phalanx.objects import failures
+from phalanx.objects.reference import ObjectRef
+from phalanx.protocol.messages import Value
+
+_TELL_EVERY_S = 1.0
+"""So often at most, however much fails: alike failures are one text."""
+
+
+class UnreadFailure:
+    """Hangs on the references of work that failed, on all of them as one: when they have gone and
+    none was read, the failure is told."""
+
+    __slots__ = ("dropped", "failure", "is_read")
+
+    def __init__(self, failure: Value, dropped: deque[Value]) -> None:
+        self.failure = failure
+        self.dropped = dropped
+        self.is_read = False
+
+    def __del__(self) -> None:
+        # May run at any moment, under any lock: only remember it.
+        if not self.is_read:
+            self.dropped.append(self.failure)
+
+
+def was_read(ref: ObjectRef[object]) -> None:
+    """The program, or another process, has seen what this reference stands for."""
+    hold = ref._hold
+    if type(hold) is UnreadFailure:
+        hold.is_read = True
+
+
+class UnreadFailures:
+    """Of one process's work: what failed and was not read, and attempts that are tried again."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """`tell` shows a text to the user."""
+        self._tell = tell
+        self._dropped: deque[Value] = deque()
+        self._retried: list[tuple[str, bytes]] = []
+        self._quiet_until = 0.0
+
+    def watch(self, refs: Iterable[ObjectRef[object]], failure: Value) -> None:
+        """These references are all that stands for work that failed so."""
+        free = [ref for ref in refs if ref._hold is None]
+        if free:
+            hold = UnreadFailure(failure, self._dropped)
+            for ref in free:
+                ref._hold = hold
+
+    def retried(self, name: str, error: bytes, retries: int) -> None:
+        """An attempt of `name` failed, and so many more may follow (-1: any number)."""
+        left = "any number of" if retries < 0 else str(retries)
+        said = f"{name} raised and is tried again ({left} retries are left): "
+        self._retried.append((said, error))
+
+    def tell(self, now: float | None = None) -> None:
+        """Tell of what has come together. `now`: seconds by a clock that only goes forward; None:
+        this process leaves, and there is no later."""
+        if not (self._dropped or self._retried) or (now is not None and now < self._quiet_until):
+            return
+        if now is not None:
+            self._quiet_until = now + _TELL_EVERY_S
+        found: list[tuple[str, bytes]] = []
+        while self._dropped:
+            found.append(("Unhandled error: ", self._dropped.popleft().data))
+        found += self._retried
+        self._retried = []
+        alike: dict[tuple[str, str], list[str]] = {}
+        for said, error in found:
+            told = failures.told(error)
+            if told is not None:
+                kind = (told.partition("(")[0], told.rpartition("\n")[2])
+                alike.setdefault(kind, []).append(f"{said}{told}")
+        for texts in alike.values():
+            more = f"\n... and {len(texts) - 1} more like it" if len(texts) > 1 else ""
+            self._tell(texts[0] + more)

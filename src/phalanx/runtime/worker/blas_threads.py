@@ -1,0 +1,68 @@
+"""The threads of a numeric library that a worker's parent has loaded: it read its variables then.
+
+What a worker loads itself reads OMP_NUM_THREADS when it comes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+_SETTERS = tuple(
+    f"{prefix}openblas_set_num_threads{suffix}"
+    for prefix in ("scipy_", "")
+    for suffix in ("64_", "", "_64_")
+)
+"""As builds of OpenBLAS name it: that of numpy's wheels is the first."""
+
+
+class BlasThreads:
+    """Of the libraries that this process was forked with."""
+
+    def __init__(self) -> None:
+        self._setters: list[Callable[[int], object]] = []
+        self._count = 1
+
+    def prepare(self) -> None:
+        """In the parent of workers: find what is loaded, and have it use one thread."""
+        if "numpy" in sys.modules:
+            self._setters = _loaded()
+            self._set(1)
+
+    def limit(self, count: int) -> None:
+        """Use so many threads from now on."""
+        if count != self._count:
+            self._set(count)
+
+    def _set(self, count: int) -> None:
+        self._count = count
+        for set_threads in self._setters:
+            set_threads(count)
+
+
+inherited = BlasThreads()
+"""Prepared before the first fork; each worker has its own copy."""
+
+
+def _loaded() -> list[Callable[[int], object]]:
+    """What sets the number of threads of each OpenBLAS in this process."""
+    import ctypes  # not at the top: few parents of workers have loaded such a library
+
+    try:
+        with open("/proc/self/maps") as maps:
+            paths = {line.split(maxsplit=5)[-1].rstrip("\n") for line in maps if "blas" in line}
+    except OSError:
+        return []
+    found: list[Callable[[int], object]] = []
+    for path in paths:
+        try:
+            library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        except OSError:
+            continue
+        setter = next((name for name in _SETTERS if hasattr(library, name)), None)
+        if setter is not None:
+            function = getattr(library, setter)
+            function.argtypes = [ctypes.c_int]
+            found.append(function)
+    return found
