@@ -439,6 +439,10 @@ class GangInfeasibleError(PhalanxError, ValueError):
     """No node or no cluster of this size holds the gang, ever; says how large it could be."""
 
 
+class CurrentDirectoryError(PhalanxError):
+    """The directory in which the program runs was removed."""
+
+
 class BatchFileError(PhalanxError, ValueError):
     """A configuration or snapshot cannot be used; says in which file and line, and why."""
 

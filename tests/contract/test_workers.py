@@ -127,3 +127,44 @@ def test_an_actor_made_while_a_worker_of_a_gpu_task_ends_gets_another_one(ray, g
         done = once.remote()
         actor = counter.remote()
         assert get([done, actor.add.remote()]) == [1, 1]
+
+
+def test_what_a_task_changes_of_its_process_stays_for_the_worker_s_next_tasks(ray, get):
+    """As on Ray: a worker is one process, and nothing is set back between tasks."""
+    import os
+    import signal
+
+    @ray.remote
+    def change(directory):
+        os.chdir(directory)
+        os.umask(0o027)
+        os.environ["SET_BY_A_TASK"] = "yes"
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+        return os.getpid()
+
+    @ray.remote
+    def see():
+        umask = os.umask(0o027)
+        os.umask(umask)
+        is_ignored = signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN
+        return os.getpid(), os.getcwd(), umask, os.environ.get("SET_BY_A_TASK"), is_ignored
+
+    changed, seen = get(change.remote("/")), {}
+    while changed not in seen:
+        seen = {pid: state for pid, *state in get([see.remote() for _ in range(20)])}
+    assert seen[changed] == ["/", 0o027, "yes", True]
+
+
+def test_a_worker_of_max_calls_1_leaves_nothing_to_the_next_task(ray, get):
+    import os
+
+    @ray.remote(max_calls=1)
+    def change():
+        before = os.environ.get("SET_BY_ONE_CALL"), os.getcwd()
+        os.environ["SET_BY_ONE_CALL"] = "yes"
+        os.chdir("/")
+        return before
+
+    first = get(change.remote())
+    assert first[0] is None
+    assert [get(change.remote()) for _ in range(3)] == [first] * 3

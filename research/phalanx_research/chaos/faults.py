@@ -39,7 +39,7 @@ class Faults:
         self._cluster = cluster
         self._rng = kernel.rng("faults")
         self._order = kernel.rng("order of what was frozen")
-        apart = MESSAGE_FAULTS | {"clock", "device"}
+        apart = MESSAGE_FAULTS | {"clock", "device", "step"}
         self._kinds = [kind for kind in options.faults if kind not in apart]
         self.counts: dict[str, int] = {}
         self._strikes: dict[str, Callable[[], None]] = {
@@ -73,6 +73,25 @@ class Faults:
             for _ in range(rng.randint(1, 6)):
                 strike = partial(self._device, rng.random(), rng.choice(BAD), rng.uniform(0.2, 6.0))
                 kernel.at(rng.uniform(0.0, options.chaos_s), strike)
+
+        if "step" in options.faults:
+            self._plan_steps()
+
+    def _plan_steps(self) -> None:
+        """The head's time of day is set, back and ahead, and sometimes set right again."""
+        rng, kernel, chaos_s = self._kernel.rng("clock steps"), self._kernel, self._options.chaos_s
+        for _ in range(rng.randint(1, 4)):
+            step_s = rng.choice((3.0, 90.0, 5400.0, 400 * 86_400.0)) * rng.choice((-1, 1))
+            at = rng.uniform(0.0, chaos_s)
+            kernel.at(at, partial(self._step, step_s))
+            if rng.random() < 0.7:
+                kernel.at(min(at + rng.uniform(0.1, 6.0), chaos_s), partial(self._step, -step_s))
+
+    def _step(self, step_s: float) -> None:
+        """The head's time of day is another; its other clock goes on."""
+        self.counts["step"] = self.counts.get("step", 0) + 1
+        self._cluster.head_host.jumped_s += step_s
+        self._tell(self._cluster.head_host, f"its time of day is set by {step_s:+g} s")
 
     def _device(self, which: float, recovery: int, bad_for_s: float) -> None:
         """A GPU of a node goes bad, and is well again somewhat later."""

@@ -98,6 +98,7 @@ class SimHead:
             limits=options.limits,
             cluster=storage.cluster,
             report_defect=raise_defect,
+            boot="simulated",
         )
         network.add_process(host, CONTROL, self)
         host.every(options.head_tick_s, partial(host.guard, self._tick))

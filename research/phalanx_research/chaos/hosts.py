@@ -26,7 +26,7 @@ class Host:
         self.disk: dict[str, bytes] = {}
         """The same of those that were spilled."""
         self.jumped_s = 0.0
-        """So far its time of day has jumped ahead since it was right."""
+        """So far its time of day is ahead of where it was right; below 0: behind."""
         self._ahead_s = ahead_s
         self._rate = rate
         self._frozen_until = 0.0

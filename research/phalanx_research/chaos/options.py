@@ -41,11 +41,12 @@ FAULTS = (
     "clock",
     "device",
     "pause",
+    "step",
 )
 
 LATER_FAULTS = {
     "drain": 0.2, "sever": 0.2, "erase": 0.4, "full": 0.2, "torn": 0.2, "dials": 0.2, "clock": 0.3,
-    "device": 0.25, "pause": 0.3,
+    "device": 0.25, "pause": 0.3, "step": 0.3,
 }  # fmt: skip
 """How often a seed has each. Each has a source of its own: another one leaves the rest of a seed as
 it was."""

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from phalanx.api.directories import current_directory
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import ArraySpec
 from phalanx.model.jobs.dependencies import Dependencies
@@ -136,7 +137,7 @@ class Job:
             "queue": (engine.queue if engine is not None else "") or DEFAULT_QUEUE,
             "priority": engine.priority if engine is not None else 0,
             "min_members": self.members,
-            "working_dir": os.getcwd(),
+            "working_dir": current_directory(),
         }
         for field, default in defaults.items():
             if vars(self)[field] is None:

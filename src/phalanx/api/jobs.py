@@ -20,6 +20,7 @@ from phalanx.api.signals import signal_number
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import CronSpec, JobSpec
+from phalanx.model.raw_bytes import encoded
 from phalanx.model.rows.row import Rows
 from phalanx.model.rows.work import AppliedInfo, JobDescription, JobInfo
 from phalanx.protocol.bundle_messages import Receivers
@@ -244,8 +245,8 @@ def new_request(manifests: list[Manifest]) -> ApplyManifests:
 
 
 def job_manifest(job: JobSpec) -> Manifest:
-    """A job for the control store, whose files are made as those of this process."""
-    return Manifest("Job", msgspec.msgpack.encode(_with_umask(job)))
+    """A job for the head, whose files are made as those of this process."""
+    return Manifest("Job", encoded(msgspec.msgpack.encode, _with_umask(job)))
 
 
 def _as_text(manifest: Mapping[str, Any]) -> str:
@@ -288,7 +289,9 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
             said.append(f"{manifest.object}: nothing is made of it")
     chosen = [m for m in manifests if m.kind in APPLIED]
     ordered = sorted(others_first(chosen), key=lambda m: _ORDER.get(m.kind, len(_ORDER)))
-    return [Manifest(m.kind, msgspec.msgpack.encode(_owned(m.spec))) for m in ordered], said
+    return [
+        Manifest(m.kind, encoded(msgspec.msgpack.encode, _owned(m.spec))) for m in ordered
+    ], said
 
 
 def _owned(spec: object) -> object:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from phalanx.cli.lazy_group import LazyGroup
-from phalanx.cli.table import drop_output
+from phalanx.cli.table import drop_output, say
+from phalanx.errors import CurrentDirectoryError
 
 app = typer.Typer(
     name="phalanx",
@@ -47,6 +48,9 @@ def main() -> None:
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
+    except CurrentDirectoryError as error:
+        say(str(error), err=True)
+        sys.exit(1)
     except BrokenPipeError:
         drop_output()
         sys.exit(1)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from phalanx.api.directories import current_directory
 from phalanx.cli.allocation import (
     HOLDER,
     LOOK_EVERY_S,
@@ -172,7 +173,7 @@ def step(
             member=m.name,
             argv=command,
             label=f"{m.name} | " if labelled else "",
-            directory=os.getcwd(),
+            directory=current_directory(),
         )
         for m in chosen
     ]

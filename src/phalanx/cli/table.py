@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 
 import typer
 
+from phalanx.model.raw_bytes import byte_shown
+
 _PIPE_WIDTH = 100_000
 """Columns of a pipe or a file: nothing is wrapped there, so a row is always a line."""
 
@@ -35,7 +37,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[
 
 def safe(text: str) -> str:
     """`text` without anything that steers a terminal: labels and names come from strangers."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() else byte_shown(c) or repr(c)[1:-1] for c in text)
 
 
 def say(text: str, err: bool = False) -> None:

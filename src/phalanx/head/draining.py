@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from phalanx.head.clock import Clock
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
@@ -68,6 +70,18 @@ class Draining:
         self._again_at.pop(record.node_id, None)
         if _ends(record):
             self._deadlines[record.node_id] = record.holds[DRAIN].deadline
+
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much: a node is to be empty as long from now as
+        before."""
+        for record in self._nodes.all():
+            if _ends(record):
+                hold = record.holds[DRAIN]
+                deadline = hold.deadline + step_s
+                record.holds[DRAIN] = msgspec.structs.replace(hold, deadline=deadline)
+                self._nodes.amended(record)
+                if record.node_id in self._deadlines:
+                    self._deadlines[record.node_id] = deadline
 
     def tick(self, now: float) -> None:
         """Time has passed."""

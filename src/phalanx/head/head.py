@@ -13,7 +13,7 @@ from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.answering import Answering
-from phalanx.head.clock import Clock
+from phalanx.head.clock import Clock, WatchedClock, step_text
 from phalanx.head.devices import Devices
 from phalanx.head.draining import Draining
 from phalanx.head.drivers import Drivers
@@ -118,16 +118,18 @@ class Head:
         report_defect: Callable[[Exception], None],
         read_log: ReadOwn | None = None,
         look: Callable[[Meter], None] = lambda meter: None,
+        boot: str = "",
     ) -> None:
         """`state_store` keeps what must outlive the process, `stored` is what an earlier head kept
         there. `placement`: the policy by which work finds its nodes. `settings`: of the
         cluster. `is_alone`: its only node is in the same process. `cluster` names it in its store;
         empty: nobody has to know it again. `ledger` keeps the history of jobs, if anybody does.
         `report_defect` shows an error of ours; each harms one thing alone. `read_log` reads the
-        head's own log, if it has one. `look` puts what the shell knows into the meter."""
+        head's own log, if it has one. `look` puts what the shell knows into the meter. `boot`: see
+        WatchedClock."""
         self.outbox = outbox
         self.state_store = state_store
-        self.clock = clock
+        self.clock = clock = WatchedClock(clock, boot, stored.clock)
         self._rng = rng
         self._prober = prober
         self._ledger = ledger
@@ -218,6 +220,7 @@ class Head:
             self.meter,
         )
         self._resources_changed = self._must_place_actors = False
+        state_store.put_clock(clock.anchor())
         self._restore(stored, clock.now())
 
     @property
@@ -315,6 +318,8 @@ class Head:
 
     def on_tick(self, now: float) -> None:
         """Time has passed."""
+        if step_s := self.clock.take_step():
+            self._clock_stepped(step_s)
         watching = (self.nodes, self.draining, self.events, self.state, self.logs, self.book)
         for part in (*watching, self.actor_table, self.actors, self.group_table, self.gangs):
             with self.internal_errors.kept_apart("tick"):
@@ -325,6 +330,16 @@ class Head:
         if is_due or self._must_place_actors or self.actors.is_overdue():
             self._must_place_actors = False
             self.actors.place_waiting()
+
+    def _clock_stepped(self, step_s: float) -> None:
+        """The machine's time of day was set, or the machine slept. Moments that were noted before
+        move along, so that no length of time is another; what people wrote as a time of day stays
+        where it is."""
+        self.state_store.put_clock(self.clock.anchor())
+        self.book.note("clock-stepped", why=step_text(step_s))
+        for part in (self.draining, self.gangs):
+            with self.internal_errors.kept_apart("clock"):
+                part.clock_stepped(step_s)
 
     def on_round(self, now: float) -> float:
         """All messages that had come are handled. When to call again, if nothing comes."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from phalanx.head.actors.table import ActorRecord
+from phalanx.head.clock import ClockAnchor
 from phalanx.head.groups.record import Group, GroupRow
 from phalanx.head.nodes import NodeRecord
 from phalanx.model.lifecycle import DEAD, REMOVED
@@ -80,6 +81,7 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     actors: list[ActorRecord] = []
     values: list[KeptValue] = []
     events: list[EventInfo] = []
+    clock: ClockAnchor | None = None
     of_gangs: Mapping[str, list[bytes]] = {}
     """Rows by table."""
 
@@ -87,6 +89,7 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
 def read_state(rows: StoredRows) -> StoredState:
     """What an earlier head wrote. To be read before a journal writes to the same tables."""
     decode = msgspec.msgpack.decode
+    clock = rows.get("counters", b"clock")
     return StoredState(
         nodes=[decode(value, type=NodeRecord) for _, value in rows.load("nodes")],
         drivers=[decode(value, type=JobKnown) for _, value in rows.load("jobs")],
@@ -95,6 +98,7 @@ def read_state(rows: StoredRows) -> StoredState:
         actors=[decode(value, type=ActorRecord) for _, value in rows.load("actors")],
         values=[decode(value, type=KeptValue) for _, value in rows.load("values")],
         events=[decode(value, type=EventInfo) for _, value in rows.load("events")],
+        clock=None if clock is None else decode(clock, type=ClockAnchor),
         of_gangs={table: [value for _, value in rows.load(table)] for table in GANG_TABLES},
     )
 
@@ -167,6 +171,10 @@ class StateStore:
         """So many jobs were begun."""
         if self._journal is not None:
             self._journal.record({("counters", b"jobs"): count.to_bytes(8, "big")})
+
+    def put_clock(self, anchor: ClockAnchor) -> None:
+        """So the clocks of the head's machine stand to each other."""
+        self.keep("counters", b"clock", anchor)
 
     def flush(self) -> None:
         """All messages that had come are handled: write what they changed."""

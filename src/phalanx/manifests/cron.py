@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -43,6 +43,9 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
     ("month", 1, 12, {name.lower(): at for at, name in enumerate(SYMBOLIC_MONTHS, 1)}),
     ("day of week", 0, 6, {name.lower(): at for at, name in enumerate(SYMBOLIC_DAYS)}),
 )
+_CHANGE_S = 3 * 3600.0
+"""No clock is set by more than this, but where the date line moved."""
+_NONE = timedelta()
 _PART = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?$", re.ASCII)
 _ZONE_PART = re.compile(r"[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$", re.ASCII)
 
@@ -57,19 +60,47 @@ class Schedule(msgspec.Struct, frozen=True):
         """The first time after `moment` (both seconds since the epoch); None if there is none."""
         if self.every_s:
             return float(math.floor(moment) + self.every_s)
-        tz = zone_of(zone)
         try:
-            times = CronSim(self.fields, datetime.fromtimestamp(moment, tz))
-            for time in times:
-                found = time.timestamp()
-                local = datetime.fromtimestamp(found, tz)
-                # cronsim moves a time that does not exist to the next one that does.
-                is_meant = local.hour in times.hours and local.minute in times.minutes
-                if is_meant and found > moment:
-                    return found
+            return self._after(moment, zone_of(zone))
         except (CronSimError, OverflowError, ValueError, OSError):
-            pass  # No month has that day, or the date is beyond those that Python knows.
-        return None
+            return None  # No month has that day, or the date is beyond those that Python knows.
+
+    def _after(self, moment: float, tz: tzinfo) -> float | None:
+        """The clock of a zone shows some times twice, and others never: cronsim goes by a clock
+        without a zone, and what that shows is looked up in the zone."""
+        found: float | None = None
+        is_any_hour = self.fields.split()[1].startswith("*")
+        begin = datetime.fromtimestamp(moment, tz).replace(tzinfo=None, fold=0)
+        for shown in CronSim(self.fields, begin - _doubled(moment, tz)):
+            moments = _moments(shown, tz)
+            if not moments:
+                continue
+            if found is not None and moments[0] >= found:
+                break
+            for one in moments if is_any_hour else moments[:1]:
+                if one > moment and (found is None or one < found):
+                    found = one
+        return found
+
+
+def _doubled(moment: float, tz: tzinfo) -> timedelta:
+    """How much of what the zone's clock shows around a moment it shows twice, or will."""
+    if tz is UTC:
+        return _NONE
+    times = (max(moment - _CHANGE_S, 0.0), moment, moment + _CHANGE_S)
+    offsets = [datetime.fromtimestamp(time, tz).utcoffset() or _NONE for time in times]
+    return max(offsets[0] - offsets[1], offsets[1] - offsets[2], _NONE)
+
+
+def _moments(shown: datetime, tz: tzinfo) -> list[float]:
+    """When the zone's clock shows this: once, twice or never."""
+    found: list[float] = []
+    for fold in (0, 1):
+        one = shown.replace(tzinfo=tz, fold=fold).timestamp()
+        is_shown = datetime.fromtimestamp(one, tz).replace(tzinfo=None, fold=0) == shown
+        if is_shown and one not in found:
+            found.append(one)
+    return found
 
 
 def parse_schedule(text: str) -> Schedule:

@@ -62,6 +62,7 @@ KINDS: Final[Mapping[str, str]] = {
     "rules-set": "cycles go by other rules",
     "rules-refused": "rules were refused",
     "head-began": "the head began",
+    "clock-stepped": "the time of day of the head's machine was set, or the machine slept",
     "defect": "the head caught an error of its own",
 }
 """What may happen. A question may name the part before a dash for all that begin so."""

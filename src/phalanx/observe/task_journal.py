@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from phalanx.model.ids import task_id_bytes
 from phalanx.model.lifecycle import FAILED, FINISHED, RUNNING, TASK, IllegalTransition
+from phalanx.model.raw_bytes import encoded
 
 KEEP_TRANSITIONS = 50_000
 KEEP_RUNS = 20_000
@@ -75,7 +77,7 @@ def _run_of(fields: RunFields) -> Run:
     return Run(*fields[:9], b"" if parent is None else task_id_bytes(*parent), fields[10])
 
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode = partial(encoded, msgspec.msgpack.Encoder().encode)
 _decode = msgspec.msgpack.Decoder(list[Run]).decode
 
 

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from phalanx.errors import ProtocolError
+from phalanx.model.raw_bytes import all_writable
+from phalanx.model.raw_bytes import encoded as encoded_text
 from phalanx.protocol.messages import Message
 
 HEADER_BYTES = 4
@@ -30,7 +32,10 @@ def encode_frame(messages: list[msgspec.Struct]) -> bytes:
     """The bytes of one frame. Raises ProtocolError when they are too many, see `split_frames`."""
     buffer = bytearray(HEADER_BYTES)
     try:
-        _encoder.encode_into(messages, buffer, HEADER_BYTES)
+        try:
+            _encoder.encode_into(messages, buffer, HEADER_BYTES)
+        except UnicodeEncodeError:
+            _encoder.encode_into(all_writable(messages), buffer, HEADER_BYTES)
     except (ValueError, OverflowError) as error:  # bytes that msgpack cannot count
         raise ProtocolError(f"a frame that cannot be encoded: {error}") from None
     length = len(buffer) - HEADER_BYTES
@@ -57,7 +62,7 @@ def split_frames(messages: list[msgspec.Struct]) -> tuple[list[bytes], list[Unse
     batch_bytes = LIST_HEADER.size
     for message in messages:
         try:
-            encoded = _encoder.encode(message)
+            encoded = encoded_text(_encoder.encode, message)
         except (ValueError, OverflowError) as error:
             unsendable.append(Unsendable(message, f"it cannot be encoded: {error}"))
             continue
@@ -82,7 +87,7 @@ def _joined(encoded: list[bytes], length: int) -> bytes:
 
 def encode_body(messages: list[msgspec.Struct]) -> bytes:
     """The bytes of a frame's body, for a message that travels inside another."""
-    return _encoder.encode(messages)
+    return encoded_text(_encoder.encode, messages)
 
 
 def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:

@@ -13,12 +13,12 @@ from phalanx.head.state_store import StateStore, StoredState
 
 
 class TestClock:
-    """Both of its times are what `now` says."""
+    """Both of its times are what `now` says, unless `wall` says another time of day."""
 
     __test__ = False
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self.now = self.wall = now
+    def __init__(self, now: Callable[[], float], wall: Callable[[], float] | None = None) -> None:
+        self.now, self.wall = now, wall or now
 
 
 def raise_defect(error: Exception) -> NoReturn:
@@ -32,14 +32,16 @@ def make_control(
     rng: random.Random | None = None,
     journal: Any = None,
     stored: StoredState = NOTHING_STORED,
+    wall: Callable[[], float] | None = None,
     **options: Any,
 ) -> Head:
-    """A control store that sends through `send` and reads the time from `now`."""
+    """A control store that sends through `send` and reads the time from `now`, and the time of day
+    from `wall`, which is the same where it is left out."""
     state_store = StateStore(journal)
     return Head(
         Outbox(send, state_store),
         state_store,
-        TestClock(now),
+        TestClock(now, wall),
         rng or random.Random(0),
         NoAnswers(),
         stored=stored,

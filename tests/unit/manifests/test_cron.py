@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -146,3 +147,39 @@ def test_the_next_time_is_the_first_minute_that_matches(given_fields, start) -> 
     else:
         assert found is None or found >= horizon * 60
         assert found is None or matches(int(found) // 60)
+
+
+CHANGES = [
+    ("Australia/Lord_Howe", "2026-10-03T14:00"),  # half an hour ahead
+    ("Australia/Lord_Howe", "2026-04-04T13:00"),  # half an hour back
+    ("Asia/Pyongyang", "2015-08-14T14:00"),
+    ("America/Caracas", "2016-05-01T05:00"),
+    ("America/St_Johns", "2006-10-29T01:00"),  # at a minute past midnight
+    ("Europe/Berlin", "2026-03-28T23:00"),
+    ("Europe/Berlin", "2026-10-24T23:00"),
+]
+
+
+@pytest.mark.parametrize(("zone", "begin"), CHANGES)
+@pytest.mark.parametrize(
+    "fields", ["30 * * * *", "5 */2 * * *", "45 1 * * *", "*/15 0-3 * * *", "50 23 * * *"]
+)
+def test_around_a_change_of_clocks_every_time_that_the_clock_shows_is_meant(zone, begin, fields):
+    """A minute at a time: named hours that are shown twice are meant once."""
+    tz, schedule = ZoneInfo(zone), parse_schedule(fields)
+    first = int(datetime.fromisoformat(f"{begin}+00:00").timestamp())
+    of_minute, of_hour, *_ = schedule.fields.split()
+    minutes = set(map(int, of_minute.split(",")))
+    any_hour = of_hour.startswith("*")
+    step = int(of_hour.partition("/")[2] or 1)
+    hours = set(range(0, 24, step)) if any_hour else set(map(int, of_hour.split(",")))
+    meant = []
+    for time in range(first, first + 12 * 3600, 60):
+        shown = datetime.fromtimestamp(time, tz)
+        if shown.minute in minutes and shown.hour in hours and (any_hour or not shown.fold):
+            meant.append(time)
+    found, moment = [], first - 1.0
+    while (following := schedule.after(moment, zone)) is not None and following < first + 12 * 3600:
+        found.append(int(following))
+        moment = following
+    assert found == meant

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import queue
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,6 +66,21 @@ def test_what_is_kept_is_told_in_the_loop(path: str) -> None:
     loop.add(b"1", b"2")
     loop.turn()
     assert (loop.kept, count(loop)) == (1, 2)
+
+
+def test_a_clock_that_is_wrong_for_a_moment_has_nothing_forgotten(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall_s = 4e9
+    clock = SimpleNamespace(time=lambda: wall_s, monotonic=time.monotonic)
+    monkeypatch.setattr(ledger_thread, "time", clock)
+    loop = Loop(path)
+    loop.add(b"1")
+    loop.turn()
+    wall_s += 400 * 86_400.0
+    loop.add(b"2")
+    loop.turn()
+    assert count(loop) == 2
 
 
 def test_what_comes_within_a_moment_is_written_together_and_before_an_answer(

@@ -12,6 +12,7 @@ import msgspec
 
 from phalanx.adapters.slurm.arrays import after_of, array_of, array_variables
 from phalanx.adapters.slurm.options import OptionError
+from phalanx.api.directories import current_directory
 from phalanx.api.job import Job
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec, Policy, TaskGroup
@@ -166,7 +167,7 @@ def job_spec(
     it is over when the first is. Raises OptionError."""
     name = asked.get("job-name", "")
     limit = asked.get("time")
-    directory = os.path.abspath(asked.get("chdir") or os.getcwd())
+    directory = os.path.abspath(asked.get("chdir") or current_directory())
     mine = {
         "SLURM_JOB_ID": str(number),
         "SLURM_JOBID": str(number),
@@ -175,7 +176,7 @@ def job_spec(
         "SLURM_JOB_USER": getpass.getuser(),
         "SLURM_JOB_UID": str(os.getuid()),
         "SLURM_CLUSTER_NAME": "phalanx",
-        "SLURM_SUBMIT_DIR": os.getcwd(),
+        "SLURM_SUBMIT_DIR": current_directory(),
         "SLURM_SUBMIT_HOST": socket.gethostname(),
         "SLURM_JOB_CPUS_PER_NODE": str(shape.cpus),
         "SLURM_CPUS_ON_NODE": str(shape.cpus),

@@ -46,10 +46,7 @@ def checked(script: bytes) -> str:
         raise OptionError("the script has DOS line breaks (\\r\\n); it needs \\n alone")
     if not script.startswith(b"#!"):
         raise OptionError("the script's first line is #! and the path of an interpreter")
-    try:
-        return script.decode()
-    except UnicodeDecodeError as error:
-        raise OptionError(f"the script is not UTF-8: {error}") from None
+    return script.decode("utf-8", "surrogateescape")
 
 
 def file_name(pattern: str, values: Mapping[str, str]) -> str:

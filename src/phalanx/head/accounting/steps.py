@@ -118,6 +118,13 @@ class StepUsage:
             one.is_cut = True
             self._close(one, now, "")
 
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much: what runs began so long before now as before."""
+        for one in list(self._open.values()):
+            one.step = msgspec.structs.replace(one.step, started=one.step.started + step_s)
+            one.last += step_s
+            self._state_store.keep(TABLE, one.key, one)
+
     def tick(self) -> None:
         """Close those whose other tasks do not come."""
         now = self._steady()

@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from phalanx.head.gangs.member_states import ENDED, HELD, PLACELESS, WAITING
+from phalanx.model.jobs.records import moved
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.scheduler.cycle.specs import Labels
 
@@ -98,6 +99,13 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     def uid(self) -> str:
         """The name of its podgroup."""
         return f"{self.namespace}/{self.name}"
+
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much: what it noted moves along."""
+        self.created += step_s
+        self.started = moved(self.started, step_s)
+        for member in self.members:
+            member.started = moved(member.started, step_s)
 
     def task(self, index: int) -> str:
         """The name of a member's task in scheduling."""

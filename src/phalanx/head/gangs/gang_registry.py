@@ -106,6 +106,13 @@ class GangRegistry:
         self._keep("gangs", gang.group, gang)
         self.follow(gang)
 
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much. The order in which gangs came stays."""
+        for gang in self.gangs.values():
+            gang.clock_stepped(step_s)
+        for gang in self.gangs.values():
+            self.keep(gang)
+
     # ---- what follows ------------------------------------------------------------------------
 
     def members_moved(self, gang: Gang, move: Move) -> None:

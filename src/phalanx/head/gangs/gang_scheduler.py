@@ -177,7 +177,7 @@ class GangScheduler:
         )
         self._recorder = Recorder(record, clock.wall, live.min_member)
         self._recorders = Stories(book, self.queues, calendar, self._host_of, self._job_of)
-        starts = GangStarts(meter, clock)
+        self._starts = starts = GangStarts(meter, clock)
         lifecycle = MemberLifecycle(
             registry, self.cache, self._outside_work, books, self._recorder, self.cycles, starts,
             self._recorders.of_gangs,
@@ -210,7 +210,7 @@ class GangScheduler:
         if self._skips_tried:
             live.tried = self._refusals.of
         self.logs = Logs(outbox, nodes, self.jobs)
-        past = PastJobs(self.jobs.table.get)
+        self._past = past = PastJobs(self.jobs.table.get)
         self._promises = KeptPromises(Planner(past.learnt), state_store.keep)
         shells |= lent(self._promises.planner)
         self.explanations = Explanations(
@@ -440,6 +440,18 @@ class GangScheduler:
             self.idle.tick(now)
         with self._internal_errors.kept_apart("numbers"):
             self._numbers.tick(now)
+
+    def clock_stepped(self, step_s: float) -> None:
+        """See GangSchedulerInterface."""
+        parts = (
+            self.books, self.calendar, self.registry, self.jobs, self.job_requests.crons,
+            self._promises, self._starts, self._past.learnt.told,
+        )  # fmt: skip
+        for part in parts:
+            with self._internal_errors.kept_apart("clock"):
+                part.clock_stepped(step_s)
+        self.cache.clock_stepped()
+        self._request_cycle()
 
     def _job_states(self) -> Iterator[str]:
         return (job.state for job in self.jobs.table.all() if job.spec.element is None)

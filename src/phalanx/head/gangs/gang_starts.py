@@ -29,6 +29,10 @@ class GangStarts:
         kept = {uid: at_s for uid, at_s in self._told.items() if uid in there}
         self._told = {uid: start.at_s for uid, start in starts.items()} | kept
 
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much."""
+        self._told = {uid: at_s + step_s for uid, at_s in self._told.items()}
+
     def members_moved(self, gang: Gang, move: Move) -> None:
         """See Follower."""
         if isinstance(move.event, Placed):

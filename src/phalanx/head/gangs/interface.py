@@ -89,6 +89,10 @@ class GangSchedulerInterface(Protocol):
         """Time has passed."""
         ...
 
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much: moments that were noted move along."""
+        ...
+
     def round(self, now: float) -> float:
         """All messages that had come are handled. When to call again, if nothing comes."""
         ...
@@ -141,6 +145,9 @@ class NullGangScheduler:
         """See GangSchedulerInterface."""
 
     def tick(self, now: float) -> None:
+        """See GangSchedulerInterface."""
+
+    def clock_stepped(self, step_s: float) -> None:
         """See GangSchedulerInterface."""
 
     def round(self, now: float) -> float:

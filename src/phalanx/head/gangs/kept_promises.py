@@ -39,6 +39,11 @@ class KeptPromises:
             self._written[uid] = (kept, place)
             last = place
 
+    def clock_stepped(self, step_s: float) -> None:
+        """See Planner."""
+        self.planner.clock_stepped(step_s)
+        self.look()
+
     def drop(self) -> None:
         """Nobody keeps promises any more."""
         self.planner.restore(())

@@ -115,6 +115,7 @@ class SchedulerCache:
         self._taken: dict[str, Amounts] = {}
         """What work outside of gangs takes of each node."""
         self._have_nodes_changed = self._have_queues_changed = False
+        self._has_clock_stepped = False
 
     # ---- what happens ------------------------------------------------------------------------
 
@@ -146,6 +147,10 @@ class SchedulerCache:
     def queues_changed(self) -> None:
         """There are other queues, or they have other quotas or deserve something else."""
         self._have_queues_changed = True
+
+    def clock_stepped(self) -> None:
+        """Gangs and their members say other moments of themselves."""
+        self._has_clock_stepped = True
 
     def rules_changed(self) -> None:
         """Cycles go by other rules: everything is read again, and every plugin has a new chance."""
@@ -217,6 +222,8 @@ class SchedulerCache:
         self._wake(now)
         taken = self._source.taken_changes()
         self._taken |= taken
+        if self._kept is not None and self._has_clock_stepped:
+            return self._read(now, wall, self._kept)
         if self._kept is not None:
             try:
                 self._patch(self._kept, now)
@@ -267,7 +274,7 @@ class SchedulerCache:
         """Everything, anew. Podgroups go on in the phases that earlier cycles gave them."""
         snapshot = self.truth(now, wall)
         self._gangs_changed.clear()
-        self._have_nodes_changed = self._have_queues_changed = False
+        self._have_nodes_changed = self._have_queues_changed = self._has_clock_stepped = False
         try:
             self._kept = KeptCluster(snapshot)
         except NotPatchableError:

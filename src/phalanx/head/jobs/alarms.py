@@ -33,6 +33,10 @@ class Alarms:
             self._earliest[job] = at
             heapq.heappush(self._steady, Alarm(at, job))
 
+    def forget_by_day(self) -> None:
+        """The time of day is another: these alarms are set anew."""
+        self._by_day.clear()
+
     def due(self, now: float, steady: float) -> str | None:
         """The job that is to be looked at first, if one is by then."""
         for heap, time in ((self._by_day, now), (self._steady, steady)):

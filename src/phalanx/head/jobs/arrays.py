@@ -100,7 +100,7 @@ class Arrays:
         self._keep(job.uid, begun)  # before their jobs: what is written of an element is never old
         job.count_element(st.WAITING, st.PENDING, len(begun))
         for position in begun:
-            spec = element_spec(job, elements.indices.at(position))
+            spec = element_spec(job, elements.indices.at(position), now)
             self._live[job.uid][spec.uid] = st.PENDING
             self._effects.take_in(ev.Submitted(spec=spec))
         self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
@@ -349,15 +349,17 @@ def _key(uid: str, number: int) -> bytes:
     return f"{uid}\0{number}".encode()
 
 
-def element_spec(job: JobRecord, index: int) -> JobSpec:
-    """The job of one element."""
+def element_spec(job: JobRecord, index: int, now: float) -> JobSpec:
+    """The job of one element that is submitted at `now`."""
     spec, array = job.spec, job.spec.array
     assert array is not None
-    deadline = time_limits.deadline_of(job)
+    deadline, ends = spec.timing.deadline, time_limits.deadline_of(job)
+    if deadline is not None and deadline.at is None and ends is not None:
+        deadline = Moment(after_s=ends - now)
     timing = msgspec.structs.replace(
         spec.timing,
         begin=None,
-        deadline=None if deadline is None else Moment(at=deadline),
+        deadline=deadline,
         is_held=False,
     )
     element = ArrayTask(

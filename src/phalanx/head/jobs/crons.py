@@ -17,6 +17,10 @@ from phalanx.model.jobs.records import CronRecord, JobCommandError, JobRecord, n
 from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.protocol.wire_errors import is_defect
 
+REPEATS_S = 3 * 3600.0
+"""A clock that is set back by no more than this brings no scheduled time again that was acted on.
+One that is set back further was wrong, and times come as it shows them now. As Debian's cron."""
+MOST_SPANS = 8
 MARK = "volcano.sh/cronjob-scheduled-timestamp"
 SCHEDULED, MISSED, REFUSED = "Scheduled", "Missed", "Refused"
 """What a cron job's history says of each time that was due."""
@@ -131,6 +135,15 @@ class CronTable:
             self._ended(cron, event, now)
         self._check(cron, now)
 
+    def clock_stepped(self, step_s: float, now: float) -> None:
+        """The time of day was stepped by so much, and is `now` since: every schedule is looked at
+        again. `@every` goes by what has really gone by."""
+        for cron in self._crons.values():
+            if self._schedules[cron.spec.uid].every_s:
+                cron.seen += step_s
+            if not cron.spec.suspend:
+                self._next[cron.spec.uid] = now
+
     def tick(self, now: float) -> None:
         """Make the jobs that are due."""
         for uid in [uid for uid, at in self._next.items() if at <= now]:
@@ -156,7 +169,7 @@ class CronTable:
         timing = ("schedule", "time_zone", "suspend")
         if any(getattr(old, f) != getattr(spec, f) for f in timing):
             # what went by under the old schedule, or while suspended, is not made up for
-            cron.seen = now
+            cron.seen, cron.acted = now, []
         if old.suspend != spec.suspend:
             states = {True: "Suspended", False: "Active"}
             note(cron.history, now, states[old.suspend], states[spec.suspend], reason)
@@ -186,20 +199,47 @@ class CronTable:
     def _check(self, cron: CronRecord, now: float) -> None:
         """Make the job that is due, and set the next alarm."""
         schedule, spec = self._schedules[cron.spec.uid], cron.spec
+        if now < cron.seen:
+            _set_back(cron, now)
         due = None if spec.suspend else latest(schedule, spec.time_zone, cron.seen, now)
-        if due is not None:
+        if due is not None and _is_acted_on(cron, due):
+            cron.seen = due
+        elif due is not None:
             self._due(cron, due, now)
-        following = schedule.after(now, spec.time_zone)
+        following = following_time(schedule, spec.time_zone, cron.seen, now)
         if following is None or spec.suspend:
             self._next.pop(spec.uid, None)
         else:
             self._next[spec.uid] = following
         self._effects.publish(cron)
 
+    def _acted(self, cron: CronRecord, due: float) -> None:
+        """A scheduled time needs nothing more."""
+        schedule, before = self._schedules[cron.spec.uid], cron.seen
+        cron.seen = due
+        if schedule.every_s:
+            return
+        last = cron.acted[-1] if cron.acted else None
+        is_next = last is not None and last[1] == before
+        if last is not None and is_next and schedule.after(before, cron.spec.time_zone) == due:
+            cron.acted[-1] = (last[0], due)
+        else:
+            cron.acted.append((due, due))
+        del cron.acted[:-MOST_SPANS]
+
+    def _new_name(self, cron: CronRecord, due: float) -> str:
+        """See job_name; another one where a clock that was set back brings a time of `@every`
+        again of which there is a job."""
+        schedule, taken = self._schedules[cron.spec.uid], {*cron.active, *cron.succeeded}
+        taken.update(cron.failed)
+        while (name := job_name(cron.spec, schedule, due)) in taken and schedule.every_s:
+            due += 1.0
+        return name
+
     def _due(self, cron: CronRecord, due: float, now: float) -> None:
         spec = cron.spec
         if spec.starting_deadline_s is not None and now - due > spec.starting_deadline_s:
-            cron.seen = due
+            self._acted(cron, due)
             note(cron.history, now, "", MISSED, f"{now - due:g} s late, over the deadline")
             return
         if cron.active and spec.concurrency == "Forbid":
@@ -208,8 +248,9 @@ class CronTable:
             for name in list(cron.active):
                 cron.active.remove(name)
                 self._effects.delete_job(cron, name)
-        cron.seen = cron.last_scheduled = due
-        name = job_name(spec, self._schedules[spec.uid], due)
+        self._acted(cron, due)
+        cron.last_scheduled = due
+        name = self._new_name(cron, due)
         cron.active.append(name)
         note(cron.history, now, "", SCHEDULED, name)
         marks = (*spec.job.annotations, (MARK, f"{due:.0f}"))
@@ -219,16 +260,35 @@ class CronTable:
         self._effects.make_job(cron, job)
 
 
+def _is_acted_on(cron: CronRecord, due: float) -> bool:
+    return any(first <= due <= last for first, last in cron.acted)
+
+
+def _set_back(cron: CronRecord, now: float) -> None:
+    """The clock shows a time before the last one that was acted on."""
+    if cron.seen - now > REPEATS_S:
+        cron.acted = [span for span in cron.acted if span[1] <= now]
+    before = [last for first, last in cron.acted if first <= now]
+    cron.seen = min(max(before, default=now), now)
+
+
 def job_name(spec: CronSpec, schedule: Schedule, due: float) -> str:
     """The name of the job that is due then: the minute tells the jobs of one schedule apart, the
     second those of `@every`. It is the same however often it is asked for."""
     return f"{spec.name}-{int(due) if schedule.every_s else int(due) // 60}"
 
 
+def following_time(schedule: Schedule, zone: str, since: float, now: float) -> float | None:
+    """The first time of the schedule after `now`; that of `@every` counts from `since`."""
+    if schedule.every_s:
+        return schedule.after(max(latest(schedule, zone, since, now) or 0.0, since))
+    return schedule.after(now, zone)
+
+
 def latest(schedule: Schedule, zone: str, since: float, now: float) -> float | None:
     """The last time of the schedule after `since` and up to `now`; None if there was none."""
     if schedule.every_s:
-        times = int((now - since) // schedule.every_s)
+        times = int((now - int(since)) // schedule.every_s)
         return float(int(since) + times * schedule.every_s) if times > 0 else None
     for span in SPANS_S:
         found = None
@@ -260,6 +320,10 @@ class Crons:
         """A cron job is new, suspended or deleted."""
         self.table.handle(event, self._jobs.wall())
         self._jobs.work_off()
+
+    def clock_stepped(self, step_s: float) -> None:
+        """See GangSchedulerInterface."""
+        self.table.clock_stepped(step_s, self._jobs.wall())
 
     def tick(self) -> None:
         """Time has passed."""

@@ -145,6 +145,12 @@ class JobGangs:
         """The time of day in seconds since the epoch."""
         return self._clock.wall()
 
+    def clock_stepped(self, step_s: float) -> None:
+        """See GangSchedulerInterface."""
+        self.table.clock_stepped(step_s, self._clock.wall(), self._clock.now())
+        self.steps.clock_stepped(step_s)
+        self.work_off()
+
     def keep_time(self, job: JobRecord) -> None:
         """Have its record say how long its gang has run by now."""
         self.table.clocks.keep(job, self._clock.now())

@@ -88,6 +88,16 @@ class JobTable:
             self.clocks.look(job, now, steady)
             self._look_again(job, now, steady)
 
+    def clock_stepped(self, step_s: float, now: float, steady: float) -> None:
+        """The time of day was stepped by so much, and is `now` since: no job begins or ends sooner
+        or later for that, but what is to begin at a date."""
+        self._alarms.forget_by_day()
+        for job in self._jobs.values():
+            job.clock_stepped(step_s)
+            self._set_alarms(job)
+            self._look_again(job, now, steady)
+            self._effects.publish(job)
+
     def due(self, now: float, steady: float) -> str | None:
         """The job that `tick` begins with, if there is one by then."""
         return self._alarms.due(now, steady)
@@ -163,8 +173,7 @@ class JobTable:
         for action in due:
             self._policies.do_due(job, action, now)
         may_begin = bool(job.count(st.WAITING)) and not time_limits.is_held_back(job, now)
-        certain = self.clocks.certain(job, now, steady)
-        is_time = time_limits.time_is_up(job, certain) or time_limits.must_warn(job, certain)
+        is_time = time_limits.time_is_up(job, now) or time_limits.must_warn(job, now)
         if due or may_begin or is_time:
             self._settle(job, now, steady)
         else:
@@ -332,14 +341,13 @@ class JobTable:
 
     # ---- time --------------------------------------------------------------------------------
 
-    def _runs_out_of_time(self, job: JobRecord, certain: float, now: float) -> bool:
-        """End it when its time is over, and warn it before; whether it is over. `certain`: the time
-        of day that it is at least."""
+    def _runs_out_of_time(self, job: JobRecord, now: float) -> bool:
+        """End it when its time is over, and warn it before; whether it is over."""
         if time_limits.is_timeless(job):
             return False
-        over = time_limits.time_is_up(job, certain)
+        over = time_limits.time_is_up(job, now)
         if over is None:
-            if time_limits.must_warn(job, certain):
+            if time_limits.must_warn(job, now):
                 signal = job.spec.timing.signal
                 assert signal is not None
                 job.is_warned = True
@@ -355,8 +363,7 @@ class JobTable:
     def _look_again(self, job: JobRecord, now: float, steady: float) -> None:
         """Look at the job when its time has come."""
         if not time_limits.is_timeless(job):
-            certain, is_going = self.clocks.certain(job, now, steady), self.clocks.is_going(job)
-            wait_s = time_limits.next_look_s(job, certain, is_going)
+            wait_s = time_limits.next_look_s(job, now, self.clocks.is_going(job))
             if wait_s is not None:
                 self._alarms.steady(steady + wait_s, job.uid)
         moment = dependencies.next_moment(job, now)
@@ -369,8 +376,7 @@ class JobTable:
         """Go on as far as the members' states and the time allow, then publish."""
         self._hear_of_others(job, now)
         self._go_on(job, now, steady)
-        certain = self.clocks.certain(job, now, steady)
-        if self._ends_in_vain(job, now) or self._runs_out_of_time(job, certain, now):
+        if self._ends_in_vain(job, now) or self._runs_out_of_time(job, now):
             self._go_on(job, now, steady)
         self._look_again(job, now, steady)
         job.changed = now

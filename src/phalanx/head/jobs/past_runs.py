@@ -27,7 +27,9 @@ class PastJobs:
         """`job_of` finds a job by its uid, which its podgroup has, too."""
         self._job_of = job_of
         self.learnt = LearntRunTimes(self._kind_of)
-        self._last: tuple[str, float] | None = None
+        self._counted: dict[tuple[str, bytes, float], None] = {}
+        """The runs that were learnt last, by job, its request and how long it took: a job that has
+        ended may change later."""
         self._kinds: dict[str, tuple[JobSpec, bytes]] = {}
         """Of jobs that were asked for of late: a cycle asks for all."""
 
@@ -44,10 +46,13 @@ class PastJobs:
             or job.finished is None
         ):
             return
-        this = (job.uid, job.finished)
-        if this != self._last and job.finished > job.started:
-            self._last = this
-            self.learnt.add(_kind(job.spec), job.finished - job.started)
+        ran_s = job.finished - job.started
+        this = (job.uid, job.request, round(ran_s, 3))
+        if this not in self._counted and ran_s > 0:
+            if len(self._counted) >= _KEPT:
+                del self._counted[next(iter(self._counted))]
+            self._counted[this] = None
+            self.learnt.add(_kind(job.spec), ran_s)
 
     def _kind_of(self, group: PodGroupSpec) -> bytes | None:
         job = self._job_of(group.uid)

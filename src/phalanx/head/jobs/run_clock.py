@@ -23,12 +23,12 @@ class RunClocks:
         self._is_here = is_here
         self._since: dict[str, float] = {}
         """Of a gang that runs: what the steady clock showed when `ran_s` of its job was right."""
-        self._first: dict[str, tuple[float, float]] = {}
-        """The time of day and the steady clock when each job was first seen."""
+        self._first: dict[str, float] = {}
+        """What the steady clock showed when each job was first seen."""
 
     def begin(self, job: JobRecord, now: float, steady: float) -> None:
         """A job is new, or known again: its gang runs on from what is written."""
-        self._first[job.uid] = (now, steady)
+        self._first[job.uid] = steady
         self.set_back(job, now, steady)
         if job.run_started is not None and self._is_heard(job):
             self._since[job.uid] = steady
@@ -50,18 +50,12 @@ class RunClocks:
         self._since.pop(job.uid, None)
         self._first.pop(job.uid, None)
 
-    def certain(self, job: JobRecord, now: float, steady: float) -> float:
-        """The time of day that it is at least: where the time of day has jumped ahead since the job
-        was first seen, what has really gone by counts."""
-        first = self._first.get(job.uid)
-        return now if first is None else min(now, first[0] + steady - first[1])
-
     def set_back(self, job: JobRecord, now: float, steady: float) -> None:
-        """Where the time of day was set back to before the job was submitted, what it has really
-        waited counts, as far as it was seen."""
+        """Where the time of day was set back to before the job was submitted while there was no
+        head, what it has really waited counts, as far as it was seen."""
         first = self._first.get(job.uid)
         if first is not None and now < job.submitted - job.set_back_s:
-            job.set_back_s = job.submitted - now + (steady - first[1])
+            job.set_back_s = job.submitted - now + (steady - first)
 
     def ran_s(self, job: JobRecord, steady: float) -> float:
         """How long its gang has run this time."""

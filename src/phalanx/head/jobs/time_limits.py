@@ -22,9 +22,15 @@ SOONEST_S = 0.001
 
 
 def deadline_of(job: JobRecord) -> float | None:
-    """The time of day by which it has ended."""
+    """The time of day by which it has ended. Where the time of day has jumped ahead since the job
+    was submitted, a date holds once as much time has really gone by: nothing ends by a wrong
+    clock."""
     deadline = job.spec.timing.deadline
-    return None if deadline is None else deadline.since(job.submitted - job.set_back_s)
+    if deadline is None:
+        return None
+    if deadline.at is not None:
+        return deadline.at + job.ahead_s
+    return deadline.since(job.submitted - job.set_back_s)
 
 
 def limit_of(job: JobRecord) -> float | None:

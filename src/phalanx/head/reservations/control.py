@@ -120,6 +120,13 @@ class CalendarControl:
         """A node joined, is dead, or has other labels."""
         self._have_nodes_changed = True
 
+    def clock_stepped(self, step_s: float) -> None:
+        """See GangSchedulerInterface."""
+        self.table.clock_stepped(step_s)
+        if self.jobs is not None:
+            for record in self.table.all():
+                self.jobs.reservation_changed(record.name)
+
     def tick(self) -> None:
         """Time has passed."""
         now = self._clock.wall()

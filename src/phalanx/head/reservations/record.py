@@ -52,7 +52,9 @@ def windows(record: ReservationRecord, now: float) -> list[Window]:
         return [(record.start if record.begun is None else min(record.begun, now), end)]
     assert length_s is not None, "what recurs has a length"
     found: list[Window] = []
-    after = max(now - length_s, record.created, record.last if record.last is not None else 0.0)
+    last = record.last if record.last is not None else 0.0
+    # Where the clock was ahead when the last one began, those until then have not been yet.
+    after = max(now - length_s, record.created, last if last <= now else 0.0)
     if record.begun is not None:
         found.append((min(record.begun, now), record.begun + length_s))
         after = record.begun
@@ -61,10 +63,12 @@ def windows(record: ReservationRecord, now: float) -> list[Window]:
         moment = schedule.after(after, record.spec.time_zone)
         if moment is None:
             return found
+        after = moment
+        if moment == record.last:
+            continue
         begin = max(moment, found[-1][1] or moment) if found else moment
         if begin < moment + length_s:
             found.append((begin, moment + length_s))
-        after = moment
     return [*found[:-1], (found[-1][0], None)]
 
 

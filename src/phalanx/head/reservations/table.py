@@ -22,6 +22,7 @@ from phalanx.manifests.cron import moment_text, parse_schedule, zone_of
 from phalanx.manifests.names import shown
 from phalanx.manifests.times import length_text
 from phalanx.model.ids import NodeID
+from phalanx.model.jobs.records import moved
 from phalanx.model.nearest import nearest
 from phalanx.model.reservations import MAX_RESERVATIONS, Reservation
 from phalanx.scheduler.cycle.specs import ReservationSpec
@@ -185,6 +186,18 @@ class ReservationTable:
         self._over(record)
 
     # ---- time --------------------------------------------------------------------------------
+
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much. What has begun, and what begins so long after it
+        was made, lasts and waits as long as before; what is to begin at a date stays there."""
+        for record in self.all():
+            record.created += step_s
+            start = record.spec.start
+            is_dated = start is not None and start.at is not None
+            if not record.spec.schedule and (record.begun is not None or not is_dated):
+                record.start += step_s
+                record.begun = moved(record.begun, step_s)
+            self._published(record)
 
     def tick(self, now: float) -> None:
         """Begin and end what is due."""

@@ -94,6 +94,13 @@ class UsageLedger:
         self._charged[key] = gang.queue, gang.user
         self._open(gang.queue, gang.user).begin(key, Running(began, rate), now, self.terms)
 
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much: nothing is billed or forgotten for that."""
+        for queue, books in self._books.items():
+            for user, book in books.items():
+                book.clock_stepped(step_s)
+                self._write(queue, user)
+
     def set_shares(self, queue: str, user: str, shares: float | None) -> None:
         """They have so many from now on; None: one, as if nobody had said."""
         book = self._open(queue, user)

@@ -64,6 +64,16 @@ class UserUsage:
         if not self.running:
             self.rate = 0.0  # what rounding left
 
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much: no length of time is another for that."""
+        self.at += step_s
+        self.kept_at += step_s
+        self.running = {
+            key: Running(one.began + step_s, one.rate) for key, one in self.running.items()
+        }
+        self._recent = {key: self.running[key] for key in self._recent}
+        self._began += self._recent_rate * step_s
+
     def used(self, now: float, terms: Terms) -> float:
         """Billing units times seconds up to `now`, with the penalty of what has just begun."""
         left = Use(self.use, self.at).left(now, terms.half_life_s)

@@ -105,6 +105,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     set_back_s: float = 0.0
     """The time of day was set back since, to before it was submitted: moments that count from then
     are earlier by so much."""
+    stepped_s: float = 0.0
+    """By how much the time of day was stepped since it was submitted, as far as a head saw it."""
     outcomes: list[Outcome] = []
     """What has become of its dependencies, as its spec names them."""
     queued: float | None = None
@@ -169,6 +171,31 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         for member in members:
             tally[member.state] = tally.get(member.state, 0) + 1
 
+    @property
+    def ahead_s(self) -> float:
+        """By how much the time of day is ahead of what it was when the job was submitted, and what
+        has really gone by since."""
+        return max(self.stepped_s, 0.0)
+
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much: the moments that lengths of time count from move
+        along. Its history stays: that says what the clock showed."""
+        self.stepped_s += step_s
+        self.submitted += step_s
+        self.started = moved(self.started, step_s)
+        self.run_started = moved(self.run_started, step_s)
+        self.queued = moved(self.queued, step_s)
+        self.finished = moved(self.finished, step_s)
+        for member in self.members:
+            member.started = moved(member.started, step_s)
+            member.ended = moved(member.ended, step_s)
+        replace = msgspec.structs.replace
+        self.due = [replace(one, at=one.at + step_s) for one in self.due]
+        self.outcomes = [replace(one, since=moved(one.since, step_s)) for one in self.outcomes]
+        element = self.spec.element
+        if element is not None:
+            self.spec = replace(self.spec, element=replace(element, since=element.since + step_s))
+
     def note(self, now: float, old: str, new: str, reason: str) -> None:
         """Write a transition down; the oldest ones go."""
         note(self.history, now, old, new, reason)
@@ -210,6 +237,9 @@ class CronRecord(msgspec.Struct, kw_only=True, eq=False):
     failed: list[str] = []
     last_scheduled: float | None = None
     last_success: float | None = None
+    acted: list[tuple[float, float]] = []
+    """Spans of scheduled times, each of which was acted on or let go, in the order in which that
+    was: a clock that is set back a little brings none of them again."""
     history: list[Transition] = []
 
 
@@ -227,6 +257,11 @@ def new_job(spec: JobSpec, now: float) -> JobRecord:
         members = [MemberRecord(group=group.name, index=i) for i in range(group.replicas)]
         job.replace_group(group.name, members)
     return job
+
+
+def moved(moment: float | None, step_s: float) -> float | None:
+    """A moment after the time of day was stepped by so much; None stays None."""
+    return None if moment is None else moment + step_s
 
 
 def note(history: list[Transition], now: float, old: str, new: str, reason: str) -> None:

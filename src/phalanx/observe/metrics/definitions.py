@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
+
+from phalanx.model.raw_bytes import encoded
 
 COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
@@ -45,7 +48,7 @@ class Numbers(msgspec.Struct, array_like=True):
     definition: Definition | None = None
 
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode = partial(encoded, msgspec.msgpack.Encoder().encode)
 _decode = msgspec.msgpack.Decoder(list[Numbers]).decode
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from phalanx.errors import MessageTooLargeError
 from phalanx.model.ids import INDEX_BITS
+from phalanx.model.raw_bytes import encoded
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.owner.actors.calls import Calls
@@ -148,7 +149,7 @@ class Registration:
         creation.sources = [(ref._owner, ref._number) for ref in inputs or ()]
         large = [v for v in (creation.args, *creation.inputs) if type(v) is Value]
         files = [value.data.decode() for value in large if value.kind == SHARED]
-        return RegisterActor(spec, msgspec.msgpack.encode(creation), files, get_if_exists)
+        return RegisterActor(spec, encoded(msgspec.msgpack.encode, creation), files, get_if_exists)
 
     def replace(self, client: ActorClient, actor: bytes) -> ActorClient:
         """An actor of that name existed already: the client of that one."""

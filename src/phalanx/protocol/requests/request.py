@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from phalanx.errors import ProtocolError
+from phalanx.model.raw_bytes import encoded
 from phalanx.protocol.wire_errors import WireError, from_wire, is_defect, to_wire
 
 R = TypeVar("R")
@@ -81,7 +83,7 @@ Handler = Callable[["Asker[Any]", Any], Any]
 Entry = tuple[type[Request[Any]], Handler]
 """A type of requests, and who answers them."""
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode = partial(encoded, msgspec.msgpack.Encoder().encode)
 _decoders: dict[type[Request[Any]], tuple[msgspec.msgpack.Decoder[Any], ...]] = {}
 NOTHING = msgspec.Raw(_encode(None))
 """The result of a request that is answered with None, and of one that failed."""

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from phalanx.model.options import required_resources
+from phalanx.model.raw_bytes import encoded
 from phalanx.model.signatures import ActorShape
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.serialization import dumps_definition
@@ -113,7 +114,7 @@ class ActorMaker:
             environment=environment_of(job, options),
             strategy=strategy,
             priority=job.priority if (own := options.get("priority")) is None else own,
-            handle=msgspec.msgpack.encode(shape),
+            handle=encoded(msgspec.msgpack.encode, shape),
             task_events=shape.task_events,
         )
         ref = None if spec.detached else self._registration.reference(spec.actor)

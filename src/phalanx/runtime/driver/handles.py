@@ -13,6 +13,7 @@ from phalanx.errors import ActorHandleNotFoundError, PendingCallsLimitExceeded
 from phalanx.model.ids import ActorID
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
 from phalanx.model.options import check_method_options
+from phalanx.model.raw_bytes import encoded
 from phalanx.model.signatures import ANYTHING, ActorShape, MethodShape, count_of
 from phalanx.objects.handle import ActorHandle, ActorMethod
 from phalanx.objects.reference import ObjectRef
@@ -206,7 +207,7 @@ class EmbeddedHandle(ActorHandle[T]):
     def __reduce__(self) -> Any:
         return (
             _rebuild_handle,
-            (self._client.actor, msgspec.msgpack.encode(self._shape), self._ref),
+            (self._client.actor, encoded(msgspec.msgpack.encode, self._shape), self._ref),
         )
 
 

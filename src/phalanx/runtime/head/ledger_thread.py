@@ -56,6 +56,7 @@ class LedgerThread:
         self._is_gathering = False
         """Whether more records are waited for, before they are written."""
         self._thread: threading.Thread | None = None
+        self._began = (time.time(), time.monotonic())
 
     # ---- in the head's loop --------------------------------------------------------------------
 
@@ -130,7 +131,7 @@ class LedgerThread:
 
     def _write(self, taken: list[tuple[LedgerRow, Callable[[], None] | None]]) -> None:
         try:
-            self._opened().add((row for row, _ in taken), time.time())
+            self._opened().add((row for row, _ in taken), self._certain())
         except _BAD as error:
             if self._failed_at is None:
                 say(f"the history of jobs in {self._path} cannot be written ({error})")
@@ -146,6 +147,12 @@ class LedgerThread:
                 one()
 
         self._call(tell)
+
+    def _certain(self) -> float:
+        """The time of day that it is at least: a clock that is wrong for a moment must not have a
+        year's history forgotten."""
+        wall, steady = self._began
+        return min(time.time(), wall + time.monotonic() - steady)
 
     def _answer(self, look: Callable[[SqliteLedger], Any], answered: Answered[Any]) -> None:
         answer: Any

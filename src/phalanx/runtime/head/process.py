@@ -39,7 +39,7 @@ from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.file_modes import keep_private
 from phalanx.runtime.os.probing import ThreadProber
 from phalanx.runtime.os.session_keeper import SessionKeeper
-from phalanx.runtime.os.system import SystemClock, log_defect, say, unforeseeable
+from phalanx.runtime.os.system import SystemClock, boot_id, log_defect, say, unforeseeable
 from phalanx.runtime.own_time import own_time
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 from phalanx.storage.errors import StorageCorruptError, StorageError, StorageFullError
@@ -117,6 +117,7 @@ class HeadProcess:
                 report_defect=log_defect,
                 read_log=LOG.read,
                 look=self._look,
+                boot=boot_id(),
             )
         self._warming = Warming()
         self._keeper = SessionKeeper(config.session)

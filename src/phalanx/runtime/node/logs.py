@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from phalanx.model.raw_bytes import encoded
 from phalanx.observe.log_lines import LogPiece, LogRecord
 from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.os import log_files
@@ -38,7 +39,7 @@ class NodeLogFiles:
             name=line.name,
             text=line.line,
         )
-        data = msgspec.json.encode(record) + b"\n"
+        data = encoded(msgspec.json.encode, record) + b"\n"
         with contextlib.suppress(OSError):  # a full disk; drivers get the line all the same
             log_files.append(self._path(worker), data, WORKER_LOG_BYTES)
         self._count(worker, len(data))

@@ -67,7 +67,7 @@ def stand_for(order: RunCommand, listening: socket.socket, path: str) -> NoRetur
 
 def _note(log: str, text: str) -> None:
     with contextlib.suppress(OSError):
-        os.write(_open_log(log), text.encode())
+        os.write(_open_log(log), os.fsencode(text))
 
 
 def _open_log(log: str) -> int:

@@ -9,7 +9,7 @@ import os
 
 def directory_name(text: str) -> str:
     """A file's name that stands for a text of people, such as a job's name, and for no other."""
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:32]
 
 
 def open_below(root: str, path: str, flags: int) -> int:

@@ -72,7 +72,7 @@ def exec_command(argv: Sequence[str], variables: Mapping[str, str], directory: s
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):
-        os.write(2, text.encode())
+        os.write(2, os.fsencode(text))
 
 
 def exit_of(code: int) -> tuple[int, str]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from phalanx.model.raw_bytes import encoded
 from phalanx.observe.log_lines import INFO, LogPiece, LogRecord
 from phalanx.runtime.os import log_files
 
@@ -53,7 +54,7 @@ class DaemonLog:
             text=text,
         )
         with contextlib.suppress(OSError):
-            line = msgspec.json.encode(record) + b"\n"
+            line = encoded(msgspec.json.encode, record) + b"\n"
             log_files.append(self._path, line, DAEMON_LOG_BYTES)
             if not self._is_aloud:
                 self._follow()

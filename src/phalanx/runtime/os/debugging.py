@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.model.raw_bytes import encoded
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.connection import same_user
 from phalanx.runtime.os.session import Session
@@ -94,7 +95,7 @@ def wait_for_debugger(session: Session, name: str, frame: FrameType) -> None:
         listener.bind(row.socket)
         listener.listen(1)
         with open(os.open(base + _ROW, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(row))
+            file.write(encoded(msgspec.json.encode, row))
         sys.stderr.write(
             f"{name} waits at {row.file}:{row.line}. On this machine: phalanx debug {pid}\n"
         )

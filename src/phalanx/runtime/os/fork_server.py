@@ -20,6 +20,7 @@ from functools import partial
 
 import msgspec
 
+from phalanx.model.raw_bytes import all_native
 from phalanx.protocol.bundle_messages import Streams
 from phalanx.protocol.fork_messages import (
     Began,
@@ -148,7 +149,7 @@ class ForkServer:
         """The node wants something done."""
         match message:
             case RunCommand():
-                self._run(message)
+                self._run(all_native(message))
             case ReadOutput():  # nothing that a command prints goes through here
                 self.node.post(OutputRead())
             case SendSignal() | SignalCommand() if message.process in self._starting:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
+from phalanx.model.raw_bytes import native
 from phalanx.protocol.bundle_messages import ERROR_FILE, FILES, Command, StartMember
 from phalanx.runtime.os.below import directory_name, make_below, open_below
 
@@ -71,8 +72,8 @@ class JobDirectories:
         for name, text in order.files.items():
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             fd = open_below(directory, f"files/{os.path.basename(name)}", flags)
-            with open(fd, "w") as file:
-                file.write(text + "\n")
+            with open(fd, "wb") as file:
+                file.write(os.fsencode(native(text)) + b"\n")
         if order.attempt > 2:
             old = os.path.join(directory, _log(member, order.attempt - 2))
             self._shorten(old, min(OLD_LOG_BYTES, self._log_bytes))

@@ -38,6 +38,7 @@ from phalanx.runtime.worker.event_loops import (
     start_loop,
 )
 from phalanx.runtime.worker.result_outbox import ResultOutbox
+from phalanx.runtime.worker.run_times import Began, begins
 from phalanx.runtime.worker.task_results import TaskResults
 from phalanx.runtime.worker.task_values import TaskValues
 from phalanx.runtime.worker.traced import watched
@@ -254,9 +255,9 @@ class ActorHost:
                 connection, call = _parts(entry)
                 mean = self._means.get(call.method, 1.0)
                 outbox.flush_before(mean)
-                started = time.time()
+                started = begins()
                 message = self._run(connection, call)
-                self._means[call.method] = mean + 0.2 * (time.time() - started - mean)
+                self._means[call.method] = mean + 0.2 * (started.seconds() - mean)
                 if message is not None:
                     outbox.post(connection, message)
                 continue
@@ -285,7 +286,7 @@ class ActorHost:
         """Run a call; its answer, if it is to have one from here."""
         context = self._context(connection, call)
         token = current.set(context)
-        started = time.time()
+        started = begins()
         values = self._values
         try:
             self._calls.check_group(call, self._creation.class_name)
@@ -300,7 +301,7 @@ class ActorHost:
                 raise KeyboardInterrupt
             if call.returns == 1 and not inspect.isgenerator(result):
                 value = values.pack(result, connection, call.number, context.name)
-                message: Message | None = Done(call.number, value, started, time.time())
+                message: Message | None = Done(call.number, value, started.wall, started.ended())
             else:
                 message = self._results.pack_many(connection, call, result, context, started)
         except SystemExit as error:
@@ -315,18 +316,18 @@ class ActorHost:
         return message
 
     def _failure(
-        self, call: Call, error: BaseException, context: TaskContext, started: float
+        self, call: Call, error: BaseException, context: TaskContext, started: Began
     ) -> Message:
         asked = context.is_cancelled and is_cancellation(error)
         if asked or isinstance(error, KeyboardInterrupt):
-            return Failed(call.number, b"", started, time.time(), "cancelled")
+            return Failed(call.number, b"", started.wall, started.ended(), "cancelled")
         try:
             actor_repr = repr(self._instance)
         except Exception:
             actor_repr = f"{self._creation.class_name}(?)"
         return self._results.failure(call.number, error, context.name, started, actor_repr)
 
-    def _leaving(self, call: Call, error: SystemExit, started: float) -> Message | None:
+    def _leaving(self, call: Call, error: SystemExit, started: Began) -> Message | None:
         """As Ray: exit_actor and an exit with code 0 are meant, any other is a crash. The call of a
         crash has no answer: whether it is tried again its caller decides by the end of the
         process."""
@@ -337,7 +338,7 @@ class ActorHost:
             self._leave("The actor died because a method raised SystemExit(0).")
         elif not self._exit_reason:  # a plain __ray_terminate__
             self._leave(_EXIT_ACTOR)
-        return Failed(call.number, b"", started, time.time(), "exit")
+        return Failed(call.number, b"", started.wall, started.ended(), "exit")
 
     def _end_by_crash(self, error: SystemExit) -> None:
         if not self._exit_reason:
@@ -495,7 +496,7 @@ class ActorHost:
         connection, call = _parts(entry)
         current.set(context)  # the task has a copy of the context to itself
         values = self._values
-        started = time.time()
+        started = begins()
         message: Message | None
         try:
             self._check(call, context)
@@ -514,7 +515,7 @@ class ActorHost:
                 )
             elif call.returns == 1 and not inspect.isgenerator(result):
                 value = values.pack(result, connection, call.number, context.name)
-                message = Done(call.number, value, started, time.time())
+                message = Done(call.number, value, started.wall, started.ended())
             else:
                 message = self._results.pack_many(connection, call, result, context, started)
         except AsyncioActorExit:

@@ -21,6 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from phalanx.errors import RuntimeEnvSetupError
+from phalanx.model.raw_bytes import all_native, native
 from phalanx.model.system_settings import SystemSettings
 from phalanx.objects import failures
 from phalanx.owner import transport
@@ -46,6 +47,7 @@ from phalanx.runtime.worker.devices import DeviceEnvironment
 from phalanx.runtime.worker.ending import end_process
 from phalanx.runtime.worker.profiling import profiler
 from phalanx.runtime.worker.result_outbox import ResultOutbox
+from phalanx.runtime.worker.run_times import Began, begins
 from phalanx.runtime.worker.task_results import TaskResults
 from phalanx.runtime.worker.task_values import TaskValues
 from phalanx.runtime.worker.traced import traced
@@ -154,18 +156,18 @@ class WorkerExecutor:
         self._go_by(message.settings)
         self._results.stream_items = message.settings.stream_items
         for path in reversed(message.path):
-            if path not in sys.path:
-                sys.path.insert(0, path)
+            if native(path) not in sys.path:
+                sys.path.insert(0, native(path))
         job = self._job
         job.namespace, job.queue, job.priority = message.namespace, message.queue, message.priority
         os.umask(mask_of_work(message.umask))
         if message.authkey:
             current_process().authkey = message.authkey
-        environment = job.environment
+        environment = all_native(job.environment)
         directory = environment.get("working_dir")
         if not (directory and self._enters(directory)):
             with contextlib.suppress(OSError):
-                os.chdir(message.directory)
+                os.chdir(native(message.directory))
         if directory:
             sys.path.insert(0, os.path.abspath(directory))
         if modules := environment.get("py_modules"):
@@ -276,7 +278,7 @@ class WorkerExecutor:
         definition = core.functions.get(task.function)
         if definition is None:
             error = RuntimeError(f"no function came with task {task.name or task.number}")
-            failure = self._results.failure(task.number, error, task.name, time.time())
+            failure = self._results.failure(task.number, error, task.name, begins())
             self._outbox.post(connection, failure)
             return
         self._outbox.flush_before(definition.mean_s)
@@ -294,13 +296,13 @@ class WorkerExecutor:
         core.running_for = connection
         core.running = context
         self.interrupt_due = False
-        started = time.time()
+        started = begins()
         try:
             message = self._run(connection, task, definition, context, started)
         finally:
             core.running = None
             current.reset(token)
-        seconds = time.time() - started
+        seconds = started.seconds()
         if context.adopted is not None:
             self._values.settle_borrows(context, connection)
         # First: an owner that has the result gives the lease back, for others if this goes on.
@@ -315,7 +317,7 @@ class WorkerExecutor:
         task: Task,
         definition: Definition,
         context: TaskContext,
-        started: float,
+        started: Began,
     ) -> Done | Failed:
         result: Any = None
         try:
@@ -339,13 +341,13 @@ class WorkerExecutor:
                     self._interruptible = False
                     del args, kwargs
                     value = self._values.pack(result, connection, task.number, definition.name)
-                    return Done(task.number, value, started, time.time())
+                    return Done(task.number, value, started.wall, started.ended())
                 return self._results.pack_many(connection, task, result, context, started)
             finally:
                 self._interruptible = False
         except KeyboardInterrupt:
             # Asked for by cancel, or the task's own doing: never one in the reader.
-            return Failed(task.number, b"", started, time.time(), "cancelled")
+            return Failed(task.number, b"", started.wall, started.ended(), "cancelled")
         except SystemExit as error:
             self._exit(connection, error)
         except BaseException as error:

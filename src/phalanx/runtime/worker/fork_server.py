@@ -19,6 +19,7 @@ from typing import NoReturn
 
 import msgspec
 
+from phalanx.model.raw_bytes import native
 from phalanx.observe.log_lines import WARNING
 from phalanx.protocol.fork_messages import Fork, OutputRead, ReadOutput
 from phalanx.protocol.node_messages import LogLine
@@ -152,7 +153,7 @@ class WorkerForkServer(ForkServer):
             leave_our_path()
             leave_our_limits()
             for name, value in environment.items():
-                os.environ[name] = expanded(value)
+                os.environ[native(name)] = expanded(native(value))
             from phalanx.runtime.worker import process as worker_process
 
             code = worker_process.main(worker, self._session_of_workers, self._shown_devices)

@@ -19,6 +19,7 @@ from phalanx.runtime.driver.interrupts import interruptible
 from phalanx.runtime.driver.reactor import Reactor, Waiter
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.worker.result_outbox import ResultOutbox
+from phalanx.runtime.worker.run_times import Began
 from phalanx.runtime.worker.task_values import InputsLost, TaskValues
 from phalanx.worker.context import TaskContext
 from phalanx.worker.generators import StreamingGeneratorStats, next_item
@@ -47,16 +48,16 @@ class TaskResults:
 
     @interruptible
     def pack_many(
-        self, connection: Connection, task: Any, result: Any, context: TaskContext, started: float
+        self, connection: Connection, task: Any, result: Any, context: TaskContext, started: Began
     ) -> Done | Failed:
         """The message for several results, none, or a stream of them."""
         number, returns = task.number, task.returns
         name = context.name
         if returns < 0:
             count = self._stream(connection, task, result, context)
-            return Done(number, pickle.dumps(count), started, time.time())
+            return Done(number, pickle.dumps(count), started.wall, started.ended())
         if returns == 0:
-            return Done(number, NONE_PICKLE, started, time.time())
+            return Done(number, NONE_PICKLE, started.wall, started.ended())
         if inspect.isgenerator(result):
             return self._counted(connection, task, result, context, started)
         try:
@@ -74,11 +75,11 @@ class TaskResults:
                 f"{returns}."
             )
         packed = [self._values.pack(r, connection, number, name) for r in results]
-        return Done(number, packed[0], started, time.time(), packed[1:])
+        return Done(number, packed[0], started.wall, started.ended(), packed[1:])
 
     @interruptible
     def _counted(
-        self, connection: Connection, task: Any, items: Any, context: TaskContext, started: float
+        self, connection: Connection, task: Any, items: Any, context: TaskContext, started: Began
     ) -> Done | Failed:
         """The first items of a generator. What it gave before it raised stays given, as in Ray."""
         number, returns, name = task.number, task.returns, context.name
@@ -101,7 +102,7 @@ class TaskResults:
             failed = self.failure(number, error, name, started)
             failed.values = packed
             return failed
-        return Done(number, packed[0], started, time.time(), packed[1:])
+        return Done(number, packed[0], started.wall, started.ended(), packed[1:])
 
     @interruptible
     def _stream(self, connection: Connection, task: Any, result: Any, context: TaskContext) -> int:
@@ -129,7 +130,7 @@ class TaskResults:
         return index
 
     async def stream_async(
-        self, connection: Connection, task: Any, items: Any, context: TaskContext, started: float
+        self, connection: Connection, task: Any, items: Any, context: TaskContext, started: Began
     ) -> Done:
         """Send the values of an async generator as they come."""
         if task.returns >= 0:
@@ -151,7 +152,7 @@ class TaskResults:
                     await asyncio.sleep(_CONSUMER_S)
         finally:
             self.streams.end(connection, task.number)
-        return Done(task.number, pickle.dumps(index), started, time.time())
+        return Done(task.number, pickle.dumps(index), started.wall, started.ended())
 
     def send_item(
         self, connection: Connection, task: Any, index: int, value: Any, context: TaskContext
@@ -181,13 +182,15 @@ class TaskResults:
                 raise KeyboardInterrupt
 
     def failure(
-        self, number: int, error: BaseException, name: str, started: float, actor: str | None = None
+        self, number: int, error: BaseException, name: str, started: Began, actor: str | None = None
     ) -> Failed:
         """The message for an exception."""
         if type(error) is InputsLost:  # not the program's doing: the owner tries again
-            return Failed(number, " ".join(error.names).encode(), started, time.time(), "lost")
+            return Failed(
+                number, " ".join(error.names).encode(), started.wall, started.ended(), "lost"
+            )
         if isinstance(error, PhalanxError) and not isinstance(error, TaskError):
             data = failures.describe(error, name, os.getpid(), actor, skip_frames=0)
         else:
             data = failures.describe(error, name, os.getpid(), actor)
-        return Failed(number, data, started, time.time())
+        return Failed(number, data, started.wall, started.ended())

@@ -112,6 +112,11 @@ class Planner:
         as it was is the same object."""
         return self._kept
 
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much: promises are as far ahead as before."""
+        self._kept = {uid: kept.later(step_s) for uid, kept in self._kept.items()}
+        self._foreseen = None
+
     def restore(self, rows: Iterable[PromiseRow]) -> None:
         """An earlier planner promised this, and nothing else."""
         listed = sorted(rows, key=lambda row: row.place)

@@ -70,6 +70,10 @@ class Kept:
             names,
         )
 
+    def later(self, by_s: float) -> Kept:
+        """The same place so much later."""
+        return Kept(self.at_s + by_s, self._wanted, self._nodes, self._counts, self._names)
+
     def row(self, podgroup: str, place: int) -> PromiseRow:
         """To be stored."""
         parts = [

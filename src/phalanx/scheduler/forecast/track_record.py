@@ -75,6 +75,12 @@ class TrackRecord:
             del known[:-KEPT]
         self._margins = None
 
+    def clock_stepped(self, step_s: float) -> None:
+        """The time of day was stepped by so much: what was told is as far ahead as before."""
+        self._told = {
+            uid: Told(*(moment + step_s for moment in told)) for uid, told in self._told.items()
+        }
+
     def forget(self, uid: str) -> None:
         """One that waited will not start."""
         self._told.pop(uid, None)

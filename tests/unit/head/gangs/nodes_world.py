@@ -57,6 +57,8 @@ class World:
 
     def __init__(self):
         self.now = 100.0
+        self.ahead_s = 0.0
+        """By how much the time of day is ahead of the clock that never goes back."""
         self.told = []
         self.start()
 
@@ -69,6 +71,8 @@ class World:
             lambda: self.now,
             journal=journal,
             stored=stored,
+            wall=lambda: self.now + self.ahead_s,
+            boot="this one",
             is_alone=True,
         )
 

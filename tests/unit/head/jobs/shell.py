@@ -166,6 +166,7 @@ class Shell:
             self.table.tick(self.wall, self.now)
         elif word == "jump":
             self.jumped_s += float(name)
+            self.table.clock_stepped(float(name), self.wall, self.now)
             self.table.tick(self.wall, self.now)
         elif word in ("away", "back"):
             self.is_away = word == "away"

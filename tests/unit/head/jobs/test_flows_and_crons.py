@@ -304,6 +304,19 @@ def test_what_a_store_kept_is_made_good_once():
     assert kept.take() == [f"make {name('12:00')}"]
 
 
+@settings(max_examples=examples(100))
+@given(hs.floats(0, 3e8), hs.floats(0, 1e5), hs.integers(1, 5000))
+def test_the_time_that_follows_is_never_here_already(since, length, every_s):
+    """Else the head would look at it for ever."""
+    schedule = parse_schedule(f"@every {every_s}s")
+    now = since + length
+    following = crons.following_time(schedule, "", since, now)
+    assert following is not None
+    assert now < following <= now + every_s
+    due = crons.latest(schedule, "", since, now)
+    assert due is None or (since < due <= now and following == due + every_s)
+
+
 @settings(max_examples=examples(60))
 @given(
     schedule=hs.sampled_from(["* * * * *", "*/7 3 * * *", "0 0 1 * *", "@every 90s", "0 0 29 2 *"]),

@@ -17,6 +17,7 @@ from phalanx.adapters.ray.jobs import files
 from phalanx.adapters.ray.jobs.routes import JobRoutes
 from phalanx.adapters.ray.jobs.server import JobServer
 from phalanx.adapters.ray.jobs.translation import Place, details_of
+from phalanx.api.directories import current_directory
 from phalanx.protocol.requests.jobs import ListJobs
 from phalanx.runtime.daemons.finding import HeadHere
 from phalanx.runtime.os import serving
@@ -35,7 +36,7 @@ def place(cluster: str) -> Place:
     programs = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
     return Place(
         hostname=platform.node(),
-        directory=os.getcwd(),
+        directory=current_directory(),
         variables={
             "PATH": os.pathsep.join(programs),
             "PYTHONPATH": os.pathsep.join(filter(None, [*path, os.environ.get("PYTHONPATH")])),

@@ -15,6 +15,7 @@ import phalanx
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.registry import RUN
 from phalanx.cli.table import say
+from phalanx.errors import CurrentDirectoryError
 
 COMMANDS = {
     "sbatch": "phalanx.adapters.slurm.commands.sbatch:sbatch",
@@ -94,6 +95,9 @@ def main(name: str) -> None:
         _function(name)(sys.argv[1:])
     except typer.Exit as ended:
         sys.exit(ended.exit_code)
+    except CurrentDirectoryError as error:
+        say(f"{name}: error: {error}", err=True)
+        sys.exit(1)
     except BrokenPipeError:
         from phalanx.cli.table import drop_output
 

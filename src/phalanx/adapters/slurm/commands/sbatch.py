@@ -15,6 +15,7 @@ from phalanx.adapters.slurm.commands.usage import address, read, refuse
 from phalanx.adapters.slurm.options import BATCH, OptionError, from_environment
 from phalanx.adapters.slurm.request import Shape, exported, job_spec, shape_of
 from phalanx.adapters.slurm.script import WRAPPED, checked, directives, file_name
+from phalanx.api.directories import current_directory
 from phalanx.cli.allocation import LOOK_EVERY_S, OVER
 from phalanx.cli.jobs import TIMED_OUT
 from phalanx.cli.reach import FAILED, ask
@@ -132,7 +133,7 @@ def output_files(number: int, asked: Mapping[str, str]) -> tuple[str, str, str, 
         "x": asked.get("job-name", ""),
         "u": os.environ.get("USER", ""),
     }
-    directory = os.path.abspath(asked.get("chdir") or os.getcwd())
+    directory = os.path.abspath(asked.get("chdir") or current_directory())
 
     def path(pattern: str) -> str:
         return os.path.join(directory, file_name(pattern, values))

@@ -20,6 +20,7 @@ from phalanx.adapters.slurm.options import (
 )
 from phalanx.adapters.slurm.request import exported, job_spec, shape_of
 from phalanx.adapters.slurm.script import file_name
+from phalanx.api.directories import current_directory
 from phalanx.cli.allocation import HOLDER, Allocation, reach
 from phalanx.cli.attached import Program, follow
 from phalanx.cli.reach import ask
@@ -119,7 +120,7 @@ def job_variables(places: Places) -> dict[str, str]:
         "SLURM_JOBID": places.number,
         "SLURM_JOB_NAME": job.annotations.get("slurm/name", job.name),
         "SLURM_JOB_PARTITION": job.queue,
-        "SLURM_SUBMIT_DIR": os.getcwd(),
+        "SLURM_SUBMIT_DIR": current_directory(),
         "SLURM_CLUSTER_NAME": "phalanx",
         "PHALANX_SLURM_TASKS_PER_MEMBER": str(each),
         **slurm_variables(places.nodes, places.hosts, each, places.tasks),
@@ -206,7 +207,7 @@ def _programs(
 ) -> list[Program]:
     job, members = places.job, places.job.members
     uid = f"{job.namespace}/{job.name}"
-    directory = os.path.abspath(asked.get("chdir") or os.getcwd())
+    directory = os.path.abspath(asked.get("chdir") or current_directory())
     chosen = min(len(members), count)
     each = max(places.tasks_per_member, -(-count // chosen))
     shared = exported(asked, os.environ)

@@ -1,0 +1,414 @@
+"""The time of day of the head's machine is set, ahead and back: no length of time is another for
+that, and what people wrote as a time of day goes by the clock as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+from tests.effort import examples
+from tests.present import present
+from tests.unit.head.gangs.nodes_world import StoredWorld
+from tests.unit.head.gangs.test_what_people_see import settle
+from tests.unit.head.making import TestClock
+
+from phalanx.api.jobs import job_manifest
+from phalanx.errors import JobNotFoundError
+from phalanx.head.clock import ClockAnchor, WatchedClock
+from phalanx.model.jobs.spec import CronSpec, JobSpec, Policy, Process, TaskGroup, Template
+from phalanx.model.jobs.timing import Moment, Timing
+from phalanx.model.reservations import Reservation
+from phalanx.observe.events import EventQuery
+from phalanx.protocol.bundle_messages import MemberNews
+from phalanx.protocol.cluster_messages import EndWork
+from phalanx.protocol.requests.cluster import DrainNode
+from phalanx.protocol.requests.events import ListEvents
+from phalanx.protocol.requests.jobs import ApplyManifests, GetJob, ListJobs, Manifest
+from phalanx.protocol.requests.request import Asker, Role, encode_request, read_result
+from phalanx.protocol.requests.reservations import ListReservations, Reserve
+from phalanx.protocol.requests.shares import GetShares
+
+DAY_S = 86_400.0
+FAR_S = 400 * DAY_S
+STEPS = [FAR_S, -FAR_S, 3600.0, -3600.0, 5.0, -5.0]
+
+
+class World(StoredWorld):
+    """A head with one node of two CPUs, from the year 2026 on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead_s = 1.79e9
+        self.restart()
+        self.add("n1", 2.0)
+        self.goes_on(1.0)
+
+    def step(self, step_s: float) -> None:
+        """The time of day, and nothing else, is another."""
+        self.ahead_s += step_s
+
+    def ask(self, request: Any) -> Any:
+        """The answer leaves when all that it rests on is written."""
+        replies: list[Any] = []
+        asker: Asker[Any] = Asker(Role.PROCESS, bytes(16), lambda *reply: replies.append(reply))
+        handlers = self.shell.answering.handlers_of(request.kind)
+        handlers.answer(request.kind, encode_request(request), asker)
+        self.write()
+        return read_result(request, *replies[0])
+
+    def goes_on(self, seconds: float, every_s: float = 1.0) -> None:
+        """So much time passes, and the head looks every so often."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(self.now + every_s, end)
+            self.shell.on_tick(self.now)
+            self.shell.on_round(self.now)
+            self.write()
+            self.answer()
+
+    def settle(self) -> None:
+        """What waits and has room runs."""
+        for _ in range(3):
+            settle(self)
+            self.write()
+
+    def restart(self) -> None:
+        self.write()
+        super().restart()
+
+    def submit(self, name: str = "job", cpus: float = 1.0, **fields: Any) -> None:
+        self.ask(ApplyManifests([job_manifest(made(name, cpus, **fields))]))
+
+    def full(self) -> None:
+        """Another job runs, which leaves no room."""
+        self.submit("full", cpus=2.0)
+        self.settle()
+
+    def state(self, name: str = "job") -> str:
+        return str(self.ask(GetJob(name)).state)
+
+    def end(self, name: str = "job", code: int = 0) -> None:
+        gang = present(self.shell.gang_scheduler.jobs.gang_of(f"default/{name}"))
+        attempt = gang.members[0].attempt
+        self.hear("n1", MemberNews(gang.group, 0, attempt, code, log="x"))
+        self.settle()
+
+    def excursion(self, step_s: float = FAR_S) -> None:
+        """The clock is wrong for half a minute."""
+        self.step(step_s)
+        self.goes_on(30.0)
+        self.step(-step_s)
+
+    def names(self) -> set[str]:
+        return {row.name for row in present(self.ask(ListJobs()))}
+
+
+def made(name: str, cpus: float = 1.0, **fields: Any) -> JobSpec:
+    process = Process(command=("true",), requests=(("CPU", cpus),))
+    template = Template(processes=(process,), restart="Never")
+    group = TaskGroup(name="a", replicas=1, template=template)
+    return JobSpec(name=name, groups=(group,), min_available=1, user="ann", **fields)
+
+
+# ---- the clock itself ----------------------------------------------------------------------------
+
+
+class Hands:
+    def __init__(self) -> None:
+        self.now, self.wall = 50.0, 1000.0
+
+    def clock(self, *args: Any) -> WatchedClock:
+        return WatchedClock(TestClock(lambda: self.now, lambda: self.wall), *args)
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.wall += seconds
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+def test_a_step_is_hidden_until_it_is_taken(step_s):
+    hands = Hands()
+    clock = hands.clock()
+    hands.passes(7.0)
+    hands.wall += step_s
+    assert (clock.wall(), clock.now()) == (1007.0, 57.0)
+    hands.passes(3.0)
+    assert clock.wall() == 1010.0
+    assert clock.take_step() == pytest.approx(step_s)
+    assert clock.wall() == hands.wall
+    assert clock.take_step() == 0.0
+
+
+def test_a_clock_that_is_slewed_is_followed():
+    hands = Hands()
+    clock = hands.clock()
+    for _ in range(100):
+        hands.now += 1.0
+        hands.wall += 1.1
+        assert clock.wall() == hands.wall
+        assert clock.take_step() == 0.0
+
+
+def test_a_pause_between_two_readings_is_no_step():
+    readings = iter([50.0, 51.0, 71.0, 71.0, 71.0, 71.0])
+    wall = iter([1000.0, 1021.0, 1021.0])
+    clock = WatchedClock(TestClock(lambda: next(readings), lambda: next(wall)))
+    assert clock.take_step() == 0.0
+
+
+@pytest.mark.parametrize(("boot", "expected_s"), [("this", 30.0), ("another", 0.0), ("", 0.0)])
+def test_the_next_head_on_the_same_boot_knows_of_a_step_meanwhile(boot, expected_s):
+    hands = Hands()
+    kept = hands.clock("this").anchor()
+    assert kept == ClockAnchor("this", 950.0)
+    hands.passes(10.0)
+    hands.wall += 30.0
+    assert hands.clock(boot, kept).take_step() == expected_s
+
+
+# ---- what a head does ----------------------------------------------------------------------------
+
+
+def test_a_step_is_an_event():
+    world = World()
+    world.excursion()
+    world.goes_on(1.0)
+    page = present(world.ask(ListEvents(EventQuery(kinds=["clock-stepped"]))))
+    assert [one.why for one in page.events][-2:] == [
+        "the time of day of the head's machine went ahead by 400-00:00:00",
+        "the time of day of the head's machine went back by 400-00:00:00",
+    ]
+
+
+@pytest.mark.parametrize("ends_meanwhile", [True, False])
+@pytest.mark.parametrize("step_s", STEPS)
+def test_what_runs_meanwhile_is_billed_for_what_it_ran(step_s, ends_meanwhile):
+    world = World()
+    world.submit()
+    world.settle()
+    world.step(step_s)
+    world.goes_on(30.0)
+    if not ends_meanwhile:
+        world.step(-step_s)
+    world.end()
+    world.goes_on(1.0)
+    [row] = present(world.ask(GetShares("default")))
+    assert 30.0 < row.use < 150.0
+    assert world.ask(GetJob("job")).state == "Completed"
+
+
+@pytest.mark.parametrize("is_submitted_meanwhile", [False, True])
+@pytest.mark.parametrize("step_s", STEPS)
+def test_a_deadline_ends_what_waits_when_so_much_time_has_gone_by(step_s, is_submitted_meanwhile):
+    world = World()
+    if is_submitted_meanwhile:
+        world.step(step_s)
+        world.goes_on(1.0)
+    world.full()
+    world.submit(cpus=2.0, timing=Timing(deadline=Moment(after_s=100.0)))
+    world.goes_on(20.0)
+    world.step(-step_s if is_submitted_meanwhile else step_s)
+    world.goes_on(79.0)
+    assert world.state() == "Pending"
+    world.goes_on(2.0)
+    assert world.state() == "Deadline"
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+def test_what_has_ended_is_forgotten_after_its_time(step_s):
+    world = World()
+    world.submit(ttl_s=200.0)
+    world.settle()
+    world.end()  # a minute ago
+    world.goes_on(50.0)
+    world.step(step_s)
+    world.goes_on(80.0)
+    assert world.state() == "Completed"
+    world.goes_on(20.0)
+    with pytest.raises(JobNotFoundError):
+        world.state()
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+def test_a_policy_acts_after_its_timeout(step_s):
+    world = World()
+    policy = Policy(events=("PodPending",), action="TerminateJob", timeout_s=100.0)
+    world.full()
+    world.submit(cpus=2.0, policies=(policy,))
+    world.goes_on(50.0)
+    world.step(step_s)
+    world.goes_on(45.0)
+    assert world.state() == "Pending"
+    world.goes_on(10.0)
+    assert world.state() == "Terminated"
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+def test_a_node_is_emptied_as_long_after_it_was_drained_as_was_said(step_s):
+    world = World()
+    world.ask(DrainNode("n1", "it is old", within_s=100.0))
+    world.step(step_s)
+    world.goes_on(95.0)
+    assert not [one for _, one in world.told if isinstance(one, EndWork)]
+    world.goes_on(10.0)
+    assert [one for _, one in world.told if isinstance(one, EndWork)]
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+def test_a_reservation_that_has_begun_lasts_as_long_as_was_said(step_s):
+    world = World()
+    world.ask(Reserve(Reservation(name="r", length_s=100.0, nodes=("n1",))))
+    world.goes_on(5.0)
+    world.step(step_s)
+    world.goes_on(90.0)
+    [row] = present(world.ask(ListReservations()))
+    assert row.state == "active"
+    world.goes_on(10.0)
+    assert world.ask(ListReservations()) == []
+
+
+def test_one_that_recurs_comes_again_after_a_clock_was_far_ahead():
+    world = World()
+    daily = Reservation(name="r", schedule="@daily", length_s=3600.0, nodes=("n1",))
+    world.ask(Reserve(daily))
+    world.step(FAR_S)
+    world.goes_on(2 * DAY_S, every_s=3600.0)
+    world.step(-FAR_S)
+    world.goes_on(10.0)
+    [row] = present(world.ask(ListReservations()))
+    assert row.begin <= world.now + world.ahead_s + DAY_S
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+def test_the_scheduler_sees_no_other_lengths_of_time(step_s):
+    world = World()
+    world.submit("runs", cpus=2.0)
+    world.settle()
+    world.submit("waits", cpus=2.0)
+    world.goes_on(10.0)
+
+    def lengths() -> list[float]:
+        truth = world.shell.gang_scheduler.pictures.truth()
+        moments = [group.created for group in truth.podgroups]
+        moments += [group.started for group in truth.podgroups]
+        moments += [task.started for task in truth.tasks]
+        return [truth.now - one for one in moments if one is not None]
+
+    before = lengths()
+    world.step(step_s)
+    world.goes_on(1.0)
+    assert lengths() == pytest.approx([one + 1.0 for one in before])
+    batch = world.shell.gang_scheduler
+    kept = batch.cache.cluster(world.now, world.now + world.ahead_s)
+    assert kept.started == [task.started for task in batch.pictures.truth().tasks]
+
+
+# ---- what is made by times of day ----------------------------------------------------------------
+
+
+def cron_world(schedule: str) -> World:
+    world = World()
+    cron = CronSpec(name="c", schedule=schedule, job=made("c"), concurrency="Replace")
+    world.ask(ApplyManifests([Manifest("CronJob", msgspec.msgpack.encode(cron))]))
+    return world
+
+
+def begun(world: World, seconds: float) -> list[str]:
+    """The names of the jobs that the cron job makes in that time."""
+    record = present(world.shell.gang_scheduler.job_requests.crons.table.get("default/c"))
+    before = len(record.history)
+    world.goes_on(seconds, every_s=5.0)
+    return [one.reason for one in record.history[before:] if one.new == "Scheduled"]
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+def test_a_cron_job_goes_on_after_the_clock_was_wrong(step_s):
+    world = cron_world("* * * * *")
+    assert begun(world, 600.0)
+    world.excursion(step_s)
+    begun(world, 60.0)
+    names = begun(world, 600.0)
+    assert len(names) == 10, "it runs every minute"
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+def test_every_so_often_goes_by_what_has_really_gone_by(step_s):
+    world = cron_world("@every 100s")
+    before = len(begun(world, 1000.0))
+    world.excursion(step_s)
+    assert before == 10
+    assert len(begun(world, 970.0)) in (9, 10)
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+def test_a_cron_job_goes_on_where_the_clock_was_set_while_there_was_no_head(step_s):
+    world = cron_world("* * * * *")
+    world.step(step_s)
+    world.goes_on(30.0)
+    world.step(-step_s)
+    world.restart()
+    world.add("n1", 2.0)
+    begun(world, 60.0)
+    assert len(begun(world, 600.0)) == 10
+
+
+def test_lengths_of_time_survive_a_head_that_was_away_while_the_clock_was_set():
+    world = World()
+    world.full()
+    world.submit(cpus=2.0, timing=Timing(deadline=Moment(after_s=100.0)))
+    world.goes_on(20.0)
+    world.step(FAR_S)
+    world.restart()
+    world.add("n1", 2.0)
+    world.goes_on(79.0)
+    assert world.state() == "Pending"
+    world.goes_on(2.0)
+    assert world.state() == "Deadline"
+
+
+# ---- whatever happens ----------------------------------------------------------------------------
+
+_MOVE = hs.one_of(
+    hs.tuples(hs.just("time"), hs.integers(1, 6).map(lambda tens: 10 * tens)),
+    hs.tuples(hs.just("step"), hs.sampled_from(STEPS)),
+    hs.tuples(hs.sampled_from(["waits", "runs", "end", "restart"]), hs.just(0)),
+)
+
+
+def lived(moves: list[tuple[str, float]], *, steps: bool) -> list[Any]:
+    """What a head did, told in lengths of time."""
+    world = World()
+    told: list[Any] = []
+    for number, (move, much) in enumerate(moves):
+        if move == "time":
+            world.goes_on(much, every_s=10.0)
+        elif move == "step":
+            world.step(much if steps else 0.0)
+        elif move == "waits":
+            deadline = Timing(deadline=Moment(after_s=70.0), begin=Moment(after_s=20.0))
+            world.submit(f"w{number}", cpus=2.0, timing=deadline, ttl_s=60.0)
+        elif move == "runs":
+            world.submit(f"r{number}", timing=Timing(limit_s=90.0), ttl_s=60.0)
+            world.settle()
+        elif move == "restart":
+            world.restart()
+            world.add("n1", 2.0)
+        else:
+            running = [row.name for row in present(world.ask(ListJobs())) if row.state == "Running"]
+            for name in running[:1]:
+                world.end(name)
+        rows = present(world.ask(ListJobs()))
+        told.append([(row.name, row.state, round(row.age_s), round(row.ran_s)) for row in rows])
+        shares = present(world.ask(GetShares("default")))
+        told.append([(row.user, round(row.use), row.rate) for row in shares])
+    return told
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(hs.lists(_MOVE, max_size=10))
+def test_a_head_does_the_same_whatever_steps_its_clock_makes(moves):
+    assert lived(moves, steps=True) == lived(moves, steps=False)
