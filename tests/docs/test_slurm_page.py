@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.adapters.slurm.commands.accounts import SACCTMGR
 from phalanx.adapters.slurm.commands.control import SCONTROL, SEFF
 from phalanx.adapters.slurm.commands.main import COMMANDS
 from phalanx.adapters.slurm.commands.sacct import SACCT
@@ -27,6 +28,7 @@ LISTS = {
     "## scancel": SCANCEL,
     "## scontrol": SCONTROL,
     "## seff": SEFF,
+    "## sacctmgr": SACCTMGR,
 }
 
 
@@ -36,6 +38,7 @@ def test_every_option_has_its_row(title: str) -> None:
     for one in LISTS[title]:
         short = f", `-{one.short}`" if one.short else ""
         word = "refused" if one.refused else "different" if one.note else "same"
+        word = "no effect" if one.is_idle else word
         assert f"| `--{one.long}`{short} | {word} | {one.refused or one.note} |" in section
 
 

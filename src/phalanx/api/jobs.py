@@ -281,6 +281,7 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
     Raises ManifestError with all that is wrong.
     """
     from phalanx.manifests.check import others_first, read_for_submit
+    from phalanx.manifests.findings import Finding, ManifestError
 
     manifests, found = read_for_submit(text, file)
     said = [str(finding) for finding in found]
@@ -288,6 +289,11 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
         if manifest.kind not in APPLIED:
             said.append(f"{manifest.object}: nothing is made of it")
     chosen = [m for m in manifests if m.kind in APPLIED]
+    if not chosen:
+        reason = f"nothing is made of it; kinds of which something is: {', '.join(APPLIED)}"
+        raise ManifestError(
+            [Finding(path="kind", reason=reason, object=m.object) for m in manifests], file
+        )
     ordered = sorted(others_first(chosen), key=lambda m: _ORDER.get(m.kind, len(_ORDER)))
     return [
         Manifest(m.kind, encoded(msgspec.msgpack.encode, _owned(m.spec))) for m in ordered

@@ -16,7 +16,7 @@ import msgspec
 import typer
 
 from phalanx.cli.reach import FAILED, USAGE, ask, fail, is_elsewhere
-from phalanx.cli.table import say
+from phalanx.cli.table import drop_output, say
 from phalanx.cli.waiting import Notices
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec
@@ -94,24 +94,50 @@ def reach(address: str | None, process: bytes) -> Connection:
         time.sleep(LOOK_EVERY_S)
 
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_CUT_OFF = (SystemExit, KeyboardInterrupt, BrokenPipeError)
+"""Errors by which a command ends whom nobody waits for any more."""
+
+
 @contextlib.contextmanager
-def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]:
-    """Whoever is interrupted, or asked to end, takes the job along."""
+def ended_by_signals() -> Iterator[None]:
+    """Signals that would end this process raise SystemExit, with the code that shells give for
+    them; so does the end of whoever reads what is printed here."""
 
     def end(number: int, _: Any) -> None:
         raise SystemExit(128 + number)
 
-    before = {n: signal.signal(n, end) for n in (signal.SIGTERM, signal.SIGHUP)}
+    before = {n: signal.signal(n, end) for n in _ENDING}
     try:
         yield
-    except (KeyboardInterrupt, SystemExit) as ended:
-        ask(address, CommandJob(spec.uid, "cancel"))
-        say(f"job {spec.name} is cancelled", err=True)
-        code = 130 if isinstance(ended, KeyboardInterrupt) else ended.code
-        raise typer.Exit(code if isinstance(code, int) else FAILED) from None
+    except BrokenPipeError:
+        drop_output()
+        raise SystemExit(128 + signal.SIGPIPE) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]:
+    """Whoever is interrupted, asked to end, cut off from the terminal, or read by nobody any more,
+    takes the job along."""
+    try:
+        with ended_by_signals():
+            yield
+    except (KeyboardInterrupt, SystemExit) as ended:
+        code = 130 if isinstance(ended, KeyboardInterrupt) else ended.code
+        cancel(address, spec)
+        raise typer.Exit(code if isinstance(code, int) else FAILED) from None
+
+
+def cancel(address: str | None, spec: JobSpec) -> None:
+    """Cancel a job as this command's last deed; the terminal may be gone by now."""
+    for number in (*_ENDING, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    ask(address, CommandJob(spec.uid, "cancel"))
+    with contextlib.suppress(OSError):
+        say(f"job {spec.name} is cancelled", err=True)
 
 
 class Allocation:
@@ -123,6 +149,7 @@ class Allocation:
         self._spec = spec
         self._is_quiet = is_quiet
         self._holders: list[Connection] = []
+        self._signals = contextlib.ExitStack()
         self.code = 0
         self.job: JobDescription
 
@@ -134,6 +161,7 @@ class Allocation:
         """Wait until the job runs; whoever is interrupted meanwhile takes it along. Ends the
         command where the job ends before it runs."""
         uid = self._spec.uid
+        self._signals.enter_context(ended_by_signals())
         with cancelled_by_interrupt(self._address, self._spec):
             self.job = wait_until_running(self._address, uid, self._is_quiet)
             if self.job.state in OVER:
@@ -147,10 +175,12 @@ class Allocation:
         return self
 
     def run_here(self, argv: Sequence[str], variables: Mapping[str, str]) -> int:
-        """Run a command on this machine; its exit code. It gets SIGHUP when the job ends first."""
+        """Run a command on this machine; its exit code. It gets SIGHUP when the job ends first, and
+        when this process is asked to end."""
         ours = {"PHALANX_JOB": self.job.name, "PHALANX_NAMESPACE": self.job.namespace}
         ignored = (signal.SIGINT, signal.SIGQUIT)  # they are for the command
         before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # none comes while nobody can end it
         try:
             process = subprocess.Popen(
                 list(argv),
@@ -160,15 +190,18 @@ class Allocation:
         except OSError as error:
             fail(f"{argv[0]}: {error.strerror}")
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
             pidfd = os.pidfd_open(process.pid)
             if self.is_lost_before(pidfd):
                 say(f"allocation {self.job.name} is over", err=True)
-                process.send_signal(signal.SIGHUP)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_HUNG_UP_S)
+            else:
+                process.wait()
             os.close(pidfd)
         finally:
             if process.poll() is None:
+                process.send_signal(signal.SIGHUP)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_HUNG_UP_S)
                 process.kill()
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -195,7 +228,13 @@ class Allocation:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Give the places back."""
+        """Give the places back; the job is cancelled where this process is asked to end."""
+        if kind is not None and issubclass(kind, _CUT_OFF):
+            cancel(self._address, self._spec)
+            for holder in self._holders:
+                holder.close()
+            return
+        self._signals.close()
         code = self.code if kind is None else FAILED
         for holder in self._holders:
             holder.send(Typed(b"%d\n" % code))
@@ -219,5 +258,6 @@ class Allocation:
 
 
 def _with_usual_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)

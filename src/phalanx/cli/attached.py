@@ -39,32 +39,52 @@ class Program(msgspec.Struct, eq=False):
     partial: list[bytes] = []
 
 
+class Input(msgspec.Struct, frozen=True):
+    """Where the programs' input comes from (-1: they have none), and which of them it goes to, by
+    their places in the list; None: to all."""
+
+    fd: int = _IN
+    to: frozenset[int] | None = frozenset({0})
+
+
+_TYPED_HERE = Input()
+
+
 def follow(
     programs: Sequence[Program],
     is_terminal: bool,
-    takes_input: bool = True,
+    given: Input = _TYPED_HERE,
     ends_all: bool = False,
+    asks_to_end: bool = False,
 ) -> list[int]:
     """Be their input and output until all have ended; their exit codes.
 
-    The first one reads what is typed here. With `is_terminal` it has a terminal of the size of
-    this one, which sends each key as it is, Ctrl-C and Ctrl-Z too; without, Ctrl-C sends all
-    SIGINT. This terminal is as it was before, however that ends. `ends_all`: the first one that
-    ends with another code than 0 has the others end.
+    With `is_terminal` the first has a terminal of the size of this one, which sends each key as it
+    is, Ctrl-C and Ctrl-Z too; without, Ctrl-C sends all SIGINT. This terminal is as it was before,
+    however that ends. `ends_all`: the first one that ends with another code than 0 has the others
+    end. `asks_to_end`: SIGTERM has all of them asked to end, and this goes on until they have; a
+    second one ends this, too.
     """
-    with _raw_terminal(is_terminal), _Signals() as signals:
-        _Following(programs, is_terminal, takes_input, ends_all, signals).run()
+    with _raw_terminal(is_terminal), _Signals(asks_to_end) as signals:
+        _Following(programs, is_terminal, given, ends_all, signals).run()
     return [LOST if one.code is None else one.code for one in programs]
 
 
 class _Signals:
     """Signals as bytes of a pipe. One that ends this process does so by way of SystemExit."""
 
+    def __init__(self, asks_to_end: bool) -> None:
+        """`asks_to_end`: the first SIGTERM is such a byte."""
+        self._asks_to_end = asks_to_end
+
     def __enter__(self) -> _Signals:
         self.reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         quiet = {signal.SIGWINCH: _nothing, signal.SIGINT: _nothing}
-        ending = dict.fromkeys((signal.SIGTERM, signal.SIGHUP), _end)
+        numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+        ending: dict[signal.Signals, Any] = dict.fromkeys(numbers, _end)
+        if self._asks_to_end:
+            ending[signal.SIGTERM] = _end_by_the_next
         self._before = {n: signal.signal(n, what) for n, what in {**quiet, **ending}.items()}
         return self
 
@@ -82,6 +102,10 @@ def _nothing(number: int, _: Any) -> None:
 
 def _end(number: int, _: Any) -> None:
     raise SystemExit(128 + number)
+
+
+def _end_by_the_next(number: int, _: Any) -> None:
+    signal.signal(number, _end)
 
 
 @contextlib.contextmanager
@@ -116,7 +140,7 @@ class _Following:
         self,
         programs: Sequence[Program],
         is_terminal: bool,
-        takes_input: bool,
+        given: Input,
         ends_all: bool,
         signals: _Signals,
     ) -> None:
@@ -124,11 +148,15 @@ class _Following:
         self._is_terminal = is_terminal
         self._ends_all = ends_all
         self._signals = signals
-        self._reads_input = takes_input
+        self._input = given.fd
+        self._readers: list[Program] = []
+        """Those that get what is read here, as long as they run."""
         self._interrupts = 0
-        for one in programs:
+        for place, one in enumerate(programs):
             one.connection.send(begin_of(is_terminal))
-            if not takes_input or one is not programs[0]:
+            if given.fd >= 0 and (given.to is None or place in given.to):
+                self._readers.append(one)
+            else:
                 one.connection.send(Typed(b""))
         self._first = programs[0]
 
@@ -140,15 +168,15 @@ class _Following:
             for fd, one in self._programs.items():
                 writes = select.POLLOUT if one.connection.has_backlog else 0
                 poll.register(fd, select.POLLIN | writes)
-            if self._reads_input and not self._first.connection.has_backlog:
-                poll.register(_IN, select.POLLIN)
+            if self._readers and not any(one.connection.has_backlog for one in self._readers):
+                poll.register(self._input, select.POLLIN)
             for fd, mask in poll.poll():
                 if fd == self._signals.reader:
                     self._on_signals(os.read(fd, _CHUNK))
-                elif fd == _IN and fd not in self._programs:
-                    self._on_input()
                 elif fd in self._programs:
                     self._on_program(self._programs[fd], mask)
+                elif fd == self._input:
+                    self._on_input()
 
     def _on_signals(self, numbers: bytes) -> None:
         if signal.SIGWINCH in numbers and self._is_terminal:
@@ -160,15 +188,19 @@ class _Following:
                 raise KeyboardInterrupt
             for one in self._programs.values():
                 one.connection.send(Signalled(int(signal.SIGINT)))
+        if signal.SIGTERM in numbers:
+            for one in self._programs.values():
+                one.connection.send(Signalled(int(signal.SIGTERM)))
 
     def _on_input(self) -> None:
         try:
-            data = os.read(_IN, _CHUNK)
+            data = os.read(self._input, _CHUNK)
         except OSError:  # the terminal is gone, or this runs in its background
             data = b""
-        self._first.connection.send(Typed(data))
+        for one in self._readers:
+            one.connection.send(Typed(data))
         if not data:
-            self._reads_input = False
+            self._readers.clear()
 
     def _on_program(self, one: Program, mask: int) -> None:
         if mask & select.POLLOUT:
@@ -193,8 +225,8 @@ class _Following:
                 _write(one.out, one.label + b"".join(one.partial) + b"\n")
             del self._programs[one.connection.fileno]
             one.connection.close()
-            if one is self._first:
-                self._reads_input = False
+            if one in self._readers:
+                self._readers.remove(one)
 
 
 def _show(one: Program, message: Printed) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from phalanx.cli.lazy_group import LazyGroup
-from phalanx.cli.table import drop_output, say
+from phalanx.cli.table import drop_output, open_input, say
 from phalanx.errors import CurrentDirectoryError
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ def phalanx(
 
 def main() -> None:
     """Run the command line. It ends without a word when nobody reads what it prints any more."""
+    open_input()
     try:
         try:
             app()

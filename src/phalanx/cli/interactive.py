@@ -92,11 +92,10 @@ class StepWish(msgspec.Struct, frozen=True, kw_only=True):
     label: str = ""
 
 
-def run_steps(
-    address: str | None, job: str, wishes: Sequence[StepWish], takes_input: bool = True
-) -> list[int]:
+def run_steps(address: str | None, job: str, wishes: Sequence[StepWish]) -> list[int]:
     """Run programs in the places of members of a job that runs, all at once, and be their streams;
-    their exit codes. Where this command ends before them, they end."""
+    their exit codes. Where this command ends before them, they end; where it is asked to, they are
+    asked to, and it ends once they have."""
     programs = []
     number = ask(address, BeginStep(job, wishes[0].argv, len(wishes)))
     for wish in wishes:
@@ -105,7 +104,7 @@ def run_steps(
             step=number, umask=current_umask(),
         )  # fmt: skip
         programs.append(Program(reach(address, ask(address, request)), wish.label.encode()))
-    return follow(programs, any(wish.is_terminal for wish in wishes), takes_input)
+    return follow(programs, any(wish.is_terminal for wish in wishes), asks_to_end=True)
 
 
 def job_and_member(address: str | None, name: str) -> tuple[JobDescription, MemberInfo]:

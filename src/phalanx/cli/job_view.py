@@ -69,6 +69,12 @@ def _start(row: JobInfo) -> str:
     return f"in {age(expected.in_s)}" + ("" if expected.is_promised else "?")
 
 
+def how_it_ended(kind: str, name: tuple[str, str], state: str, reason: str) -> str:
+    """One line about a job or flow, of this namespace and name, that has not completed."""
+    shown = "/".join(name).removeprefix("default/")
+    return f"{kind.lower()} {shown} is {state}: {reason or 'no reason is known'}"
+
+
 def job_text(job: JobDescription, events: Sequence[EventInfo]) -> str:
     """All about one job. `events`: what happened to the places of its members."""
     lines = [

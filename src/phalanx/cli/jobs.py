@@ -12,13 +12,14 @@ from typing import Annotated
 import typer
 
 from phalanx.api.jobs import SETTLED
-from phalanx.cli.allocation import wait_until_running
+from phalanx.cli.allocation import cancelled_by_interrupt, wait_until_running
 from phalanx.cli.interactive import run_at_terminal
 from phalanx.cli.job_output import JobOutput, follow
 from phalanx.cli.job_view import (
     crons_text,
     elements_text,
     flows_text,
+    how_it_ended,
     hypernodes_text,
     job_text,
     jobs_text,
@@ -27,7 +28,7 @@ from phalanx.cli.new_names import NewName
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.spec import DEFAULT_GRACE_S
+from phalanx.model.jobs.spec import DEFAULT_GRACE_S, JobSpec
 from phalanx.model.jobs.timing import DEFAULT_REQUEUES, Requeue
 from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import AppliedInfo, JobDescription
@@ -35,7 +36,6 @@ from phalanx.observe.events import OF_PLACES, EventQuery
 from phalanx.protocol.requests.events import ListEvents
 from phalanx.protocol.requests.gangs import Explain, TakeSnapshot
 from phalanx.protocol.requests.jobs import (
-    CommandJob,
     GetJob,
     ListCrons,
     ListElements,
@@ -108,16 +108,22 @@ def submit(
 
 
 def _await(address: str | None, one: AppliedInfo) -> str:
-    """Wait for a job or flow that was submitted; the state that it ends in."""
+    """Wait for a job or flow that was submitted, and say so where it does not complete; the state
+    that it ends in."""
     name = (one.namespace, one.name)
     while True:
+        reason = ""
         if one.kind == "Job":
-            state, settled = ask(address, GetJob("/".join(name))).state, SETTLED
+            job = ask(address, GetJob("/".join(name)))
+            state, settled, reason = job.state, SETTLED, job.reason
         else:
-            rows = ask(address, ListFlows())
-            flows = {(row.namespace, row.name): row.state for row in rows}
-            state, settled = flows.get(name, "Deleted"), FLOW_SETTLED
+            flows = {(row.namespace, row.name): row for row in ask(address, ListFlows())}
+            flow = flows.get(name)
+            state, settled = (flow.state, FLOW_SETTLED) if flow else ("Deleted", FLOW_SETTLED)
+            reason = flow.reason if flow else ""
         if state in settled:
+            if state not in WELL:
+                say(how_it_ended(one.kind, name, state, reason), err=True)
             return state
         time.sleep(_FOLLOW_S)
 
@@ -223,25 +229,35 @@ def run(
         )
     except (ValueError, TypeError) as error:
         fail(str(error), USAGE)
+    spec = job.spec()
     if pty:
-        raise typer.Exit(code_of(run_at_terminal(address, job.spec(), detach, quiet)))
-    ask(address, new_request([job_manifest(job.spec())]))
-    if detach:
+        found = run_at_terminal(address, spec, detach, quiet)
+    elif detach:
+        ask(address, new_request([job_manifest(spec)]))
         say(str(job.name))
         return
-    if not quiet:
-        say(f"job {job.name}", err=True)
-    try:
-        if array is None:
-            wait_until_running(address, job.uid, quiet, any_member=True)
-        elif not quiet:
-            say(f"`phalanx logs '{job.name}[INDEX]'` prints what an element printed", err=True)
-        found = follow(JobOutput(address, job.uid, None, is_run=True))
-    except KeyboardInterrupt:
-        ask(address, CommandJob(job.uid, "cancel"))
-        say(f"job {job.name} is cancelled", err=True)
-        raise typer.Exit(130) from None
+    else:
+        found = _run_here(address, spec, array is not None, quiet)
+    if found.state not in WELL:
+        uid = (found.namespace, found.name)
+        say(how_it_ended("Job", uid, found.state, found.reason), err=True)
     raise typer.Exit(code_of(found))
+
+
+def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool) -> JobDescription:
+    """Submit a job and show what it prints; the job once it is over. It ends when this command is
+    ended, whichever way but by SIGKILL."""
+    from phalanx.api.jobs import job_manifest, new_request
+
+    with cancelled_by_interrupt(address, spec):
+        ask(address, new_request([job_manifest(spec)]))
+        if not is_quiet:
+            say(f"job {spec.name}", err=True)
+        if not is_array:
+            wait_until_running(address, spec.uid, is_quiet, any_member=True)
+        elif not is_quiet:
+            say(f"`phalanx logs '{spec.name}[INDEX]'` prints what an element printed", err=True)
+        return follow(JobOutput(address, spec.uid, None, is_run=True))
 
 
 def _requeue(also: str | None, most: int, is_never: bool) -> dict[str, object] | None:

@@ -37,6 +37,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[
 
 def safe(text: str) -> str:
     """`text` without anything that steers a terminal: labels and names come from strangers."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else byte_shown(c) or repr(c)[1:-1] for c in text)
 
 
@@ -51,6 +53,15 @@ def report(text: str) -> None:
         say(text)
     except BrokenPipeError:
         drop_output()
+
+
+def open_input() -> None:
+    """Where this process was started without an input, give it an empty one: else the next file or
+    socket that is opened would be taken for it."""
+    try:
+        os.fstat(0)
+    except OSError:
+        os.open(os.devnull, os.O_RDONLY)
 
 
 def drop_output() -> None:

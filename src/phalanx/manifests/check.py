@@ -14,6 +14,7 @@ from phalanx.manifests.findings import Finding, ManifestError, Report
 from phalanx.manifests.graphs import find_cycle
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.job_rules import job_faults, update_faults
+from phalanx.manifests.jobs import GROUPS_OF_PODS
 from phalanx.manifests.names import object_fault
 from phalanx.manifests.patterns import pattern_fault
 from phalanx.manifests.queue_rules import (
@@ -89,14 +90,29 @@ def _awaited(manifests: list[Manifest]) -> dict[str, list[str]]:
 def read_for_submit(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[Finding]]:
     """The objects of a file that is to be submitted, and the warnings about them.
 
-    Raises ManifestError for any error; a job that would run nothing is one here.
+    Of a Pod a job of one member is made. Raises ManifestError for any error; a job that would run
+    nothing is one here, and so is a Pod that starts with others.
     """
     manifests, report = read_manifests(text, file)
     if report.ok:
+        report.errors += [_located(fault, m) for m in manifests for fault in _pod_faults(m)]
         check_new_jobs(manifests, report)
     if not report.ok:
         raise ManifestError(report.errors, file)
-    return manifests, report.warnings
+    return [_as_job(manifest) for manifest in manifests], report.warnings
+
+
+def _pod_faults(manifest: Manifest) -> list[Fault]:
+    spec = manifest.spec
+    if manifest.kind != "Pod" or not isinstance(spec, JobSpec):
+        return []
+    found = [key for key in GROUPS_OF_PODS if key in dict(spec.annotations)]
+    reason = "a Pod of a PodGroup is not run by itself; write a Job, whose members start together"
+    return [Fault(("metadata", "annotations", key), "pod_of_group", reason) for key in found]
+
+
+def _as_job(manifest: Manifest) -> Manifest:
+    return msgspec.structs.replace(manifest, kind="Job") if manifest.kind == "Pod" else manifest
 
 
 def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
@@ -106,7 +122,10 @@ def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
     for manifest in manifests:
         spec = manifest.spec
         if isinstance(spec, JobSpec):
-            found += [_located(fault, manifest) for fault in job_faults(spec)]
+            faults = job_faults(spec)
+            if manifest.kind == "Pod":  # which has no tasks
+                faults = [Fault(("spec",), fault.code, fault.reason) for fault in faults]
+            found += [_located(fault, manifest) for fault in faults]
         elif isinstance(spec, CronSpec):
             found += [_located(_inside(fault), manifest) for fault in job_faults(spec.job)]
     if ring := find_cycle(_awaited(manifests)):

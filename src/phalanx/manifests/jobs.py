@@ -9,7 +9,7 @@ from phalanx.manifests.graphs import find_cycle
 from phalanx.manifests.licenses import read_licenses_field
 from phalanx.manifests.names import label_fault, member_fault
 from phalanx.manifests.plugins import complete, options, read_plugins
-from phalanx.manifests.pods import read_template
+from phalanx.manifests.pods import read_pod, read_template
 from phalanx.manifests.policies import read_policies
 from phalanx.manifests.timing import read_timing
 from phalanx.manifests.topology import read_topology
@@ -30,6 +30,11 @@ from phalanx.model.jobs.spec import (
 
 HOST_FILES = "/etc/volcano"
 """Where the svc plugin puts its files inside a container."""
+POD_TASK = "pod"
+"""The only task of a job that is made of a Pod."""
+QUEUE_OF_POD = "scheduling.volcano.sh/queue-name"
+GROUPS_OF_PODS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+"""Annotations of Pods: their queue, and the PodGroup that they start with."""
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 
 
@@ -75,6 +80,28 @@ def read_job(
     at.warn_unknown()
     _check(at, job, most)
     return job
+
+
+def read_pod_job(
+    at: Fields, name: str, namespace: str, labels: Pairs, annotations: Pairs
+) -> JobSpec:
+    """A job of one member that does what the Pod with this spec does."""
+    template = read_pod(at, labels, annotations)
+    at.warn_unknown()
+    group = TaskGroup(name=POD_TASK, replicas=1, min_available=1, template=template)
+    fault = member_fault(name, POD_TASK, 1)
+    if name and fault is not None:
+        at.error("", "member_name_invalid", fault)
+    return JobSpec(
+        name=name,
+        namespace=namespace,
+        queue=dict(annotations).get(QUEUE_OF_POD) or DEFAULT_QUEUE,
+        groups=(group,),
+        min_available=1,
+        priority_class=template.priority_class,
+        labels=labels,
+        annotations=annotations,
+    )
 
 
 def _array(at: Fields) -> ArraySpec | None:

@@ -36,7 +36,13 @@ OPTIONS: dict[str, Options] = {
         "dashboardPort": "",
         "clientPort": "",
     },
-    "slurm": {"tasks": "", "tasks-per-member": "1", "script": ""},
+    "slurm": {
+        "tasks": "",
+        "tasks-per-member": "1",
+        "cpus-per-member": "",
+        "counts": "tasks",
+        "script": "",
+    },
     "hcclrank": {"master": "master", "worker": "worker"},
 }
 """Each plugin's options and their defaults; a port left empty is one that is free."""

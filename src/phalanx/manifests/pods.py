@@ -67,7 +67,7 @@ def read_template(at: Fields) -> Template:
     check_budgets(metadata, annotations)
     spec = at.fields("spec")
     at.warn_unknown()
-    template = _pod(spec, labels, annotations)
+    template = read_pod(spec, labels, annotations)
     spec.warn_unknown()
     return template
 
@@ -87,7 +87,8 @@ def check_budgets(metadata: Fields, annotations: Pairs) -> None:
             metadata.error(("annotations", key), "budget_invalid", reason)
 
 
-def _pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
+def read_pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
+    """The `spec` of a Pod or of a pod template."""
     for key, why in IN_A_POD.items():
         spec.unused(key, why)
     placement: dict[str, Any] = {key: spec.raw(key) for key in PLACING if spec.has(key)}

@@ -11,7 +11,7 @@ from phalanx.manifests.fields import Fields
 from phalanx.manifests.findings import Finding, ManifestError, Report
 from phalanx.manifests.flows import read_cron, read_flow
 from phalanx.manifests.hypernodes import HyperNode, read_hypernode
-from phalanx.manifests.jobs import read_job
+from phalanx.manifests.jobs import read_job, read_pod_job
 from phalanx.manifests.names import CLUSTER_WIDE, label_fault, qualified_fault, subdomain_fault
 from phalanx.manifests.pods import check_budgets
 from phalanx.manifests.queues import read_podgroup, read_queue
@@ -48,7 +48,7 @@ Spec = (
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """One object of a file. `spec` is None where nothing comes of it here (a Pod)."""
+    """One object of a file."""
 
     kind: str
     name: str
@@ -237,11 +237,9 @@ def _priority(head: _Head) -> PriorityClass:
     )
 
 
-def _pod(head: _Head) -> None:
+def _pod(head: _Head) -> JobSpec:
     check_budgets(head.metadata, head.annotations)
-    head.at.raw("spec")
-    reason = "a Pod is not run by itself; write a Job with one task"
-    head.at.warn("kind", "no_meaning_here", reason)
+    return read_pod_job(head.spec, head.name, head.namespace, head.labels, head.annotations)
 
 
 _READERS: dict[str, Callable[[_Head], Spec | None]] = {

@@ -17,6 +17,7 @@ from phalanx.scheduler.cycle.specs import Shape
 GROUP_LABEL = "volcano.sh/task-spec"
 PARTITION_LABEL = "volcano.sh/partition-id"
 JOB_LABEL = "volcano.sh/job-name"
+SLURM_NOTE = "slurm/"
 SHAPES = 1_000
 """So many shapes that differ in more than their labels are remembered."""
 _NOWHERE = Document("{}")
@@ -28,6 +29,11 @@ def read_shape(written: Mapping[str, Any]) -> Shape:
 
 
 _encode = msgspec.msgpack.Encoder().encode
+
+
+def _placing_notes(job: JobSpec) -> dict[str, str]:
+    """Its annotations without those of `sbatch`, which differ from job to job and place nothing."""
+    return {name: text for name, text in job.annotations if not name.startswith(SLURM_NOTE)}
 
 
 @lru_cache(maxsize=SHAPES)
@@ -46,7 +52,7 @@ def shape_of(job: JobSpec, group: TaskGroup, partition: int | None = None) -> Sh
         "namespace": job.namespace,
         "request": dict(batch_amounts(template.needs)),
         "role": group.name,
-        "annotations": dict(job.annotations) | dict(template.annotations),
+        "annotations": _placing_notes(job) | dict(template.annotations),
         "ports": sorted({p.number for process in template.processes for p in process.ports}),
         "nodeSelector": placing.get("nodeSelector"),
         "tolerations": placing.get("tolerations"),

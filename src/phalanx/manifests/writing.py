@@ -41,6 +41,7 @@ VERSIONS = {
     "HyperNode": "v1alpha1",
     "PriorityClass": "v1",
     "Reservation": "v1",
+    "Pod": "",
 }
 
 
@@ -71,6 +72,8 @@ def as_data(manifest: Manifest) -> Written:
         marks["volcano.sh/hierarchy-weights"] = spec.hierarchy_weights
         metadata |= _kept(annotations=dict(spec.annotations) | _kept(**marks))
         out |= _kept(status=_kept(state=spec.state))
+    if manifest.kind == "Pod" and isinstance(spec, JobSpec):
+        return out | {"spec": _template(spec.groups[0].template)["spec"]}
     return out | {"spec": _spec(spec)}
 
 

@@ -83,6 +83,8 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     """How long its job waited for places before it; None of all but a job's first start."""
     used: Used | None = None
     """None: not known."""
+    signal: int = 0
+    """By which it was ended; 0: by none, or nobody knows."""
 
     @property
     def elapsed_s(self) -> float:

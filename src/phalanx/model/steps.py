@@ -46,6 +46,8 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     """The mean of each task that was measured, all together."""
     measured: int = 0
     """Tasks whose memory was looked at while they ran."""
+    signal: int = 0
+    """By which the task was ended whose exit code that is; 0: by none, or nobody knows."""
 
     def elapsed_s(self, now: float) -> float:
         """How long it ran, until now where it still does."""
@@ -56,15 +58,18 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
         """Bytes of a task; None: not known."""
         return self.memory_sum / self.measured if self.measured else None
 
-    def with_task(self, code: int | None, used: Used | None) -> Step:
+    def with_task(self, code: int | None, used: Used | None, signal: int = 0) -> Step:
         """The same with one more task that has ended."""
         if used is None:
             used = Used()
         is_measured = used.samples > 0
-        codes = [one for one in (self.exit_code, code) if one is not None]
+        ends = ((self.exit_code, self.signal), (code, signal))
+        known = [(one, number) for one, number in ends if one is not None]
+        worst, number = max(known, default=(None, 0))
         return msgspec.structs.replace(
             self,
-            exit_code=max(codes, default=None),
+            exit_code=worst,
+            signal=number,
             cpu_s=self.cpu_s + used.cpu_s,
             memory_max=max(self.memory_max, used.memory_max),
             memory_sum=self.memory_sum + used.memory_mean * is_measured,

@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
+from phalanx.model.exit_codes import KILLED, NOT_STARTED, SIGNALLED, TIMED_OUT
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.device_holders import Holder
@@ -78,6 +78,8 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     """It has not begun, as its node is not well."""
     is_warned: bool = False
     code: int = 0
+    signal: int = 0
+    """By which its first command was ended that failed; 0: by none."""
     reason: str = ""
     terminate_at: float = NEVER
     """When it is asked by SIGTERM, after its job's own signal."""
@@ -352,9 +354,11 @@ class JobMembers:
         cpu_s: float = 0.0,
         memory: int = 0,
         is_unstarted: bool = False,
+        signal: int = 0,
     ) -> bool:
-        """A process has ended; `reason` says why, where the code alone does not; what it used, see
-        Exited. `is_unstarted`: there was no process. False when it was no member's."""
+        """A process has ended, by that signal if not 0; `reason` says why, where the code alone
+        does not; what it used, see Exited. `is_unstarted`: there was no process. False when it was
+        no member's."""
         member = self._of_process.pop(process, None)
         if member is None:
             return False
@@ -364,7 +368,7 @@ class JobMembers:
         step = member.steps.pop(process, None)
         if step is not None:
             step.usage.exited(process, cpu_s, memory)
-            self._step_ended(member, step, code)
+            self._step_ended(member, step, code, signal)
             if member.is_through:
                 self._ended(member)
             return True
@@ -374,7 +378,7 @@ class JobMembers:
                 self._cannot_begin(member, trouble)
                 return True
         if code and not member.code:
-            member.code = code
+            member.code, member.signal = code, signal
             member.reason = member.reason or reason
             if not member.is_ending:
                 self._end(member, member.order.grace_s)  # the others are of no use without it
@@ -386,12 +390,12 @@ class JobMembers:
             self._go_on(member)
         return True
 
-    def _step_ended(self, member: _Member, step: _Step, code: int) -> None:
+    def _step_ended(self, member: _Member, step: _Step, code: int, signal: int) -> None:
         order, used = step.order, step.usage.total(self._clock())
         if order.step >= 0:
             is_cut = member.is_ending or member.is_through
             number, task = order.step, order.task
-            news = StepEnded(*_about(member.order), number, task, code, is_cut, used)
+            news = StepEnded(*_about(member.order), number, task, code, is_cut, used, signal)
             self._control.notify(news)
 
     def _end(self, member: _Member, grace_s: float) -> None:
@@ -410,10 +414,11 @@ class JobMembers:
             send(process)
 
     def _ended(self, member: _Member) -> None:
-        """All of its own has ended; it is over once its steps have."""
+        """All of its own has ended; it is over once its steps have. Those that were asked to end
+        with it have the rest of its grace."""
         if not member.is_through:
             member.is_through = True
-            for process in sorted(member.steps):
+            for process in [] if member.is_ending else sorted(member.steps):
                 self._commands.kill(process)
         if member.steps:
             return
@@ -438,8 +443,12 @@ class JobMembers:
             if is_ours:
                 self._report()
             log = "" if is_ours else member.log
-            news = MemberNews(*about, code, reason, log, used=used, is_nodes_fault=is_ours)
-            self._control.notify(news)
+            self._control.notify(
+                MemberNews(
+                    *about, code, reason, log, used=used, is_nodes_fault=is_ours,
+                    signal=member.signal,
+                )
+            )  # fmt: skip
 
     def _say_what_is_lost(self, member: _Member) -> None:
         """Its program wrote into its log by itself, and nobody else saw that it had no room."""
@@ -504,7 +513,9 @@ class JobMembers:
 
     def _uses_too_much(self, process: bytes, reason: str) -> None:
         member = self._of_process[process]
-        member.code, member.reason = member.code or KILLED, member.reason or reason
+        if not member.code:
+            member.code, member.signal = KILLED, KILLED - SIGNALLED
+        member.reason = member.reason or reason
         self._commands.kill(process)
         self._end(member, member.order.grace_s)
 

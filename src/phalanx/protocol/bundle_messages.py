@@ -182,7 +182,8 @@ class SignalMember(msgspec.Struct, array_like=True, tag=127):
 class MemberNews(msgspec.Struct, array_like=True, tag=103):
     """Node to control: a member's commands run (`code` None), for `ran_s` seconds by now, or have
     ended. `log`: the file that its output is in. `used`: what they used, once they have.
-    `is_nodes_fault`: they have not begun, as their node is not well; the member waits again."""
+    `is_nodes_fault`: they have not begun, as their node is not well; the member waits again.
+    `signal`: by which they were ended; 0 by none."""
 
     group: bytes
     index: int
@@ -193,6 +194,7 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     ran_s: float = 0.0
     used: Used | None = None
     is_nodes_fault: bool = False
+    signal: int = 0
 
 
 class MemberUsed(msgspec.Struct, array_like=True, tag=126):
@@ -233,6 +235,8 @@ class StepEnded(msgspec.Struct, array_like=True, tag=125):
     code: int
     is_cut: bool
     used: Used
+    signal: int = 0
+    """By which it was ended; 0: by none."""
 
 
 class StepStarted(msgspec.Struct, array_like=True, tag=117):

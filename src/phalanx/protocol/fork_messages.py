@@ -37,6 +37,8 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     """Where its input comes from, and its output goes to beside the log."""
     umask: int = -1
     """See Command."""
+    grace_s: float = 0.0
+    """Of what has streams: so long it may take to end once nobody is connected any more."""
 
 
 class SendSignal(msgspec.Struct, array_like=True, tag=2):

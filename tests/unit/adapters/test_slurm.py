@@ -9,7 +9,7 @@ from phalanx.adapters.slurm import formats, options
 from phalanx.adapters.slurm.columns import SACCT_FIELDS, SQUEUE_LETTERS
 from phalanx.adapters.slurm.commands.hostlists import expanded
 from phalanx.adapters.slurm.commands.reservations import pairs_of, reservation_fields
-from phalanx.adapters.slurm.options import OptionError, read_options
+from phalanx.adapters.slurm.options import OptionError
 from phalanx.adapters.slurm.request import (
     LEAST_LIMIT_BYTES,
     MAX_TASKS,
@@ -19,6 +19,7 @@ from phalanx.adapters.slurm.request import (
 )
 from phalanx.adapters.slurm.script import MAX_SCRIPT_BYTES, checked, directives, file_name
 from phalanx.adapters.slurm.states import JOB, elapsed, states_named
+from phalanx.adapters.slurm.words import read_options
 from phalanx.head.jobs.slurm import run_lengths, slurm_variables, tasks_of_member
 from phalanx.manifests.arrays import read_array
 from phalanx.manifests.dependencies import read_dependencies
@@ -57,20 +58,25 @@ def test_what_is_asked_for_becomes_members(words, members, each, cpus, gpus, mem
         ("--array=1-3 -n 2", "an element has one member here, not 2"),
         ("-a 3-1", "has no index"),
         ("--dependency=aftergood:1", "is no dependency"),
-        ("--exclusive", "--exclusive is not there"),
-        ("-C a100", "-C is not there"),
+        ("--exclusive=mine", "--exclusive=mine is not there; user or mcs is"),
+        ("-C a[2]", "labels of nodes, NAME or NAME=VALUE"),
+        ("-M other", "--clusters=other is not there; phalanx or all is"),
+        ("--kill-on-invalid-dep=no", "is not there; yes is"),
+        ("-m cyclic", "--distribution=cyclic is not there"),
         ("--bogus", "option --bogus not recognized"),
         ("-n 0", "at least 1"),
         ("-n x", "at least 1"),
-        ("-N 1-2", "one whole number"),
-        ("--hint=nomultithread", "--hint is not there: nodes have CPUs"),
+        ("-N 2-1", "or MIN-MAX"),
+        ("--core-spec=1", "--core-spec is not there: nodes have CPUs"),
         ("-N 3 -n 2", "do not fit"),
-        ("--mem=0", "more than 0"),
-        ("--mem=4Q", "more than 0"),
+        ("--mem=4Q", "it is a size"),
         ("--mem=1 --mem-per-cpu=1", "exclude one another"),
         ("--mem-per-gpu=1", "no GPUs"),
-        ("--gres=fpga:1", "only gpu:N"),
-        ("--gres=gpu:a100:1", "by type"),
+        ("--gres=fpga:1", "only gpu"),
+        ("--gres=gpu:a100:1 --gpus=h100:1", "GPUs of one type"),
+        ("--nice=x", "--nice=x: it is a whole number"),
+        ("--begin=4pm", "begin='4pm'"),
+        ("--time=a", "time='a'"),
         ("-N 2 -G 3", "not shared evenly"),
         ("--gres=gpu:1 --gpus-per-node=2", "contradict"),
     ],
@@ -184,18 +190,17 @@ def test_tasks_of_members_are_blocks_that_leave_none_out() -> None:
 
 
 def test_columns() -> None:
-    columns = formats.letters("%.4i|%3j %t", SQUEUE_LETTERS, "squeue")
+    columns, _ = formats.letters("%.4i|%3j %t", SQUEUE_LETTERS)
     rows = [{"id": "123456", "name": "n", "short": "PD"}]
     assert formats.listed(columns, rows, True) == ["JOBI|NAM ST", "1234|n   PD"]
-    columns = formats.names("jobid%3,State", SACCT_FIELDS, "sacct", 5)
+    columns = formats.sacct_names("jobid%3,Stat", SACCT_FIELDS, "sacct")
     assert formats.listed(columns, [{"id": "7", "state": "RUNNING"}], False, "|") == ["7|RUNNING"]
-    everything = formats.listed(formats.letters("%all", SQUEUE_LETTERS, "squeue"), rows, True)
-    assert everything[0].startswith("JOBID|") and everything[1].startswith("123456|")
-    assert all(line.count("|") == len(SQUEUE_LETTERS) - 1 for line in everything)
-    with pytest.raises(OptionError, match="no %y here"):
-        formats.letters("%y", SQUEUE_LETTERS, "squeue")
-    with pytest.raises(OptionError, match="no field 'Bad'"):
-        formats.names("Bad", SACCT_FIELDS, "sacct")
+    everything, _ = formats.letters("%all", SQUEUE_LETTERS)
+    lines = formats.listed(everything, rows, True)
+    assert lines[0].startswith("ACCOUNT|TRES_PER_NODE|") and lines[1].startswith("(null)|N/A|")
+    assert all(line.count("|") == len(SQUEUE_LETTERS) - 1 for line in lines)
+    with pytest.raises(OptionError, match='Invalid field requested: "Bad"'):
+        formats.sacct_names("Bad", SACCT_FIELDS, "sacct")
 
 
 def test_every_state_of_a_job_has_a_name_of_slurms() -> None:

@@ -7,11 +7,17 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from phalanx.adapters.slurm.columns import Field
 from phalanx.adapters.slurm.options import OptionError
 from phalanx.model.nearest import nearest
 
-_LETTER = re.compile(r"%(\.?)([0-9]{0,4})([A-Za-z%])")
-_FIELD = re.compile(r"([A-Za-z]+)(?:[:%](\.?-?)([0-9]{0,4}))?")
+_LETTER = re.compile(r"%(\.?)([0-9]{0,4})([A-Za-z])")
+_NAME = re.compile(r"([A-Za-z_-]+)(?::(\.?)([0-9]{0,4})(.*))?")
+_SACCT = re.compile(r"([A-Za-z]+)(?:%(-?)([0-9]{0,4}))?")
+_UNKNOWN_NUMBERS = ("0", "00:00:00")
+_UNKNOWN_DATE = "Unknown"
+NAME_WIDTH = 20
+"""Of the columns of squeue's and sinfo's --Format that name none."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -23,50 +29,92 @@ class Column(msgspec.Struct, frozen=True):
     is_right: bool = False
     before: str = ""
     """What stands before it in the format."""
+    after: str = ""
+    unknown: str = ""
+    """What stands where a row does not have the field."""
+    has_mark: bool = False
+    """Whether a plus stands at the end of what was cut off, as sacct has it."""
+    is_whole: bool = False
+    """Whether it is never cut off, as sacct's numbers."""
 
 
-def letters(format: str, fields: Mapping[str, tuple[str, str]], command: str) -> list[Column]:
-    """The columns of a format with %-letters; `fields`: field and title by letter. Text behind the
-    last is a column without a field. `%all` is all of them. Raises OptionError for a letter that is
-    none."""
+def letters(
+    format: str, fields: Mapping[str, Field], noun: str = "job"
+) -> tuple[list[Column], list[str]]:
+    """The columns of a format with %-letters, and complaints about those that are none: as with
+    Slurm they stay as they are written, and the listing is made. Text behind the last is a column
+    without a field. `%all` is all of them."""
     if format == "%all":
         return [
-            Column(field, title, before="|" * (number > 0))
-            for number, (field, title) in enumerate(fields.values())
-        ]
-    columns, at = [], 0
+            Column(one.field, one.title, before="|" * (number > 0), unknown=one.unknown)
+            for number, one in enumerate(fields.values())
+        ], []
+    columns, at, complaints = [], 0, []
     for match in _LETTER.finditer(format):
         right, width, letter = match.groups()
         if letter not in fields:
-            known = " ".join(f"%{one}" for one in fields)
-            raise OptionError(f"{command}: there is no %{letter} here; there are {known}")
-        field, title = fields[letter]
+            complaints.append(f"Invalid {noun} format specification: {letter}")
+            continue
+        one = fields[letter]
         before = format[at : match.start()]
-        columns.append(Column(field, title, int(width or 0), bool(right), before))
+        columns.append(
+            Column(one.field, one.title, int(width or 0), bool(right), before, unknown=one.unknown)
+        )
         at = match.end()
     if format[at:]:
         columns.append(Column("", "", before=format[at:]))
-    return columns
+    return columns, complaints
 
 
-def names(
-    format: str, fields: Mapping[str, tuple[str, str]], command: str, width: int = 0
+def names(format: str, fields: Mapping[str, Field]) -> tuple[list[Column], list[str]]:
+    """The columns of squeue's and sinfo's --Format, `NAME[:[.][WIDTH][TEXT]]` in any case, and
+    complaints about names that are none, whose columns are left out."""
+    known = {name.lower(): found for name, found in fields.items()}
+    columns, complaints = [], []
+    for word in filter(None, format.split(",")):
+        match = _NAME.fullmatch(word.strip())
+        one = None if match is None else known.get(match.group(1).lower())
+        if match is None or one is None:
+            complaints.append(f"Invalid job format specification: {word}")
+            continue
+        _, right, width, after = match.groups()
+        columns.append(
+            Column(
+                one.field, one.title, int(width or NAME_WIDTH), bool(right),
+                after=after or "", unknown=one.unknown,
+            )
+        )  # fmt: skip
+    return columns, complaints
+
+
+def sacct_names(
+    format: str, fields: Mapping[str, Field], command: str, width: int = 0
 ) -> list[Column]:
-    """The columns of a format with names (any case), each perhaps with a width; `width`: of those
-    without. Raises OptionError for a name that is none."""
+    """The columns of sacct's and sshare's --format, `NAME[%[-]WIDTH]` in any case; the beginning of
+    a name is enough. `width`: of those that have none. Raises OptionError for a name that is none.
+    """
     known = {name.lower(): found for name, found in fields.items()}
     columns = []
     for word in filter(None, format.replace(" ", ",").split(",")):
-        match = _FIELD.fullmatch(word)
-        name = "" if match is None else match.group(1).lower()
-        if match is None or name not in known:
+        match = _SACCT.fullmatch(word)
+        given = "" if match is None else match.group(1).lower()
+        name = next((one for one in (given, *known) if one in known and one.startswith(given)), "")
+        if match is None or not name:
             near = nearest(word, list(fields))
             there = ", ".join(fields)
             raise OptionError(
-                f"{command}: there is no field {word!r} here{near}; there are {there}"
+                f'{command}: Invalid field requested: "{word}"{near}; there are {there}'
             )
-        field, title = known[name]
-        columns.append(Column(field, title, int(match.group(3) or width), match.group(2) == "."))
+        one = known[name]
+        _, left, written = match.groups()
+        wide = int(written) if written else abs(one.width) or width
+        is_right = not left and (bool(written) or one.width >= 0)
+        columns.append(
+            Column(
+                one.field, one.title, wide, is_right, after=" ", unknown=one.unknown,
+                has_mark=one.unknown != _UNKNOWN_DATE, is_whole=one.unknown in _UNKNOWN_NUMBERS,
+            )
+        )  # fmt: skip
     return columns
 
 
@@ -77,18 +125,25 @@ def listed(
     separator: str = "",
 ) -> list[str]:
     """Lines. With a `separator` fields have no width, and it stands between them."""
-    heads = {column.field: column.title for column in columns}
-    out = []
-    for number, row in enumerate([heads, *rows] if has_head else rows):
-        cells = []
-        for column in columns:
-            if has_head and number == 0:
-                text = column.title
-            else:
-                text = row.get(column.field, "")
-            if column.width and not separator:
-                text = text[: column.width]
-                text = text.rjust(column.width) if column.is_right else text.ljust(column.width)
-            cells.append(column.before + text)
-        out.append(separator.join(cells).rstrip(" "))
+    heads = [one.title for one in columns]
+    out = [_line(columns, heads, separator, has_marks=False)] if has_head else []
+    for row in rows:
+        out.append(_line(columns, [row.get(c.field) or c.unknown for c in columns], separator))
     return out
+
+
+def _line(
+    columns: Sequence[Column], texts: Sequence[str], separator: str, has_marks: bool = True
+) -> str:
+    if separator:
+        return separator.join(texts)
+    cells = []
+    for column, text in zip(columns, texts, strict=True):
+        width = column.width
+        if width:
+            if len(text) > width and not (column.is_whole and has_marks):
+                is_marked = column.has_mark and has_marks
+                text = text[: width - 1] + "+" if is_marked else text[:width]
+            text = text.rjust(width) if column.is_right else text.ljust(width)
+        cells.append(column.before + text + column.after)
+    return "".join(cells)

@@ -1,14 +1,13 @@
-"""Slurm's options: which a command takes, which it refuses and why; none is passed over."""
+"""Slurm's options: which a command takes, which have no effect here and harm nobody, and which it
+refuses and why; none is passed over."""
 
 from __future__ import annotations
 
-import getopt
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-
-from phalanx.model.nearest import nearest
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -21,6 +20,10 @@ class Option(msgspec.Struct, frozen=True):
     note: str = ""
     says: bool = False
     """Whether the note is printed where the option is given: it asks for what nobody does."""
+    is_optional: bool = False
+    """Whether its value may be left out; then it stands in the option's own word."""
+    is_idle: bool = False
+    """Whether it is taken and changes nothing: the note says why that harms nobody."""
 
 
 class OptionError(ValueError):
@@ -32,35 +35,57 @@ def flag(long: str, short: str = "", refused: str = "", note: str = "") -> Optio
     return Option(long, short, False, refused, note)
 
 
-_ALL_OR_NONE = "nodes have no names or features to choose by; use a manifest's nodeSelector"
-_SHARED = "what a job holds is its own, and the rest of a node is others'"
+def maybe(long: str, short: str = "", refused: str = "", note: str = "") -> Option:
+    """An option whose value may be left out."""
+    return Option(long, short, True, refused, note, is_optional=True)
+
+
+def idle(long: str, short: str = "", note: str = "", takes: bool = True) -> Option:
+    """An option that is taken and changes nothing."""
+    return Option(long, short, takes, note=note, is_idle=True)
+
 
 _PARTS = "nodes have CPUs; sockets, cores and threads are not told apart"
 _NOT_HERE = "Slurm has it; nothing here does it"
+_HINT = "a wish, which is not followed"
 _ABSENT: Final = (
-    *(Option(name, refused=_PARTS) for name in (
+    *(Option(name, refused=_PARTS) for name in ("gpus-per-socket", "thread-spec", "mincpus")),
+    *(idle(name, note=_PARTS) for name in (
         "cores-per-socket", "sockets-per-node", "threads-per-core", "ntasks-per-core",
-        "ntasks-per-socket", "gpus-per-socket", "thread-spec", "hint", "mem-bind", "mincpus",
+        "ntasks-per-socket", "hint", "mem-bind",
     )),
     Option("core-spec", "S", refused=_PARTS),
-    Option("extra-node-info", "B", refused=_PARTS),
-    Option("immediate", "I", refused="a job waits until there is room; `timeout` ends who waits"),
-    Option("ntasks-per-gpu", refused="use --gpus-per-task"),
+    idle("extra-node-info", "B", _PARTS),
+    maybe("immediate", "I", refused="a job waits until there is room; `timeout` ends who waits"),
     Option("tres-per-task", refused="use --cpus-per-task and --gpus-per-task"),
-    Option("nodefile", "F", refused=_ALL_OR_NONE),
-    Option("prefer", refused=_ALL_OR_NONE),
-    Option("switches", refused="use a manifest's networkTopology"),
+    Option("nodefile", "F", refused="use --nodelist"),
+    idle("prefer", note=_HINT),
+    idle("switches", note=_HINT + "; a manifest's networkTopology is"),
     Option("tmp", refused="disks are not counted"),
     Option("uid", refused="jobs run as who started the cluster"),
     Option("gid", refused="jobs run as who started the cluster"),
     Option("container", refused="commands run on nodes as they are"),
-    Option("acctg-freq", refused="nodes sample by themselves"),
-    *(Option(name, refused=_NOT_HERE) for name in (
-        "bb", "bbf", "cpu-freq", "delay-boot", "gpu-freq", "gres-flags", "mcs-label", "network",
-        "power", "profile", "propagate",
+    idle("acctg-freq", note="nodes sample by themselves"),
+    *(Option(name, refused=_NOT_HERE) for name in ("bb", "bbf", "cluster-constraint")),
+    *(idle(name, note="nodes run at the speed that they have") for name in (
+        "cpu-freq", "gpu-freq", "power",
     )),
-    *(flag(name, refused=_NOT_HERE) for name in ("reboot", "spread-job", "use-min-nodes")),
-    flag("no-kill", "k", refused="who loses a node ends, and waits again where it may"),
+    idle("delay-boot", note="nodes are not booted for jobs"),
+    idle("gres-flags", note=_PARTS),
+    idle("mcs-label", note="there is one user"),
+    idle("network", note=_HINT),
+    idle("profile", note="nodes sample by themselves"),
+    Option(
+        "propagate", note="limits are those of the node's daemon", is_optional=True, is_idle=True
+    ),
+    flag("reboot", refused=_NOT_HERE),
+    *(idle(name, note=_HINT, takes=False) for name in ("spread-job", "use-min-nodes")),
+    Option(
+        "no-kill", "k", note="who loses a node ends, and waits again where it may",
+        is_optional=True, is_idle=True,
+    ),
+    idle("gpu-bind", note="tasks see all devices of their node's share, or those of a step"),
+    idle("wait-all-nodes", note="members always start together"),
 )  # fmt: skip
 """What people's scripts may ask for of Slurm that has no like here."""
 
@@ -68,11 +93,15 @@ RESOURCES: Final = (
     Option("account", "A", note="kept as a note, shown by squeue and sacct; no limits hang on it"),
     Option("begin", "b"),
     Option("chdir", "D"),
-    Option("clusters", "M", refused="there is one cluster"),
+    Option("clusters", "M", note="phalanx alone: there is one cluster"),
     Option("comment", note="kept as a note"),
-    Option("constraint", "C", refused=_ALL_OR_NONE),
-    flag("contiguous", refused=_ALL_OR_NONE),
-    Option("cpus-per-gpu", refused="use --cpus-per-task"),
+    Option(
+        "constraint",
+        "C",
+        note="labels of nodes: NAME, NAME=VALUE, A&B, A|B; no counts and no brackets",
+    ),
+    idle("contiguous", note=_HINT, takes=False),
+    Option("cpus-per-gpu"),
     Option("cpus-per-task", "c"),
     Option("deadline"),
     Option(
@@ -80,48 +109,55 @@ RESOURCES: Final = (
         "d",
         note="singleton: one after another of jobs with this name that say so; none of one element",
     ),
-    Option("exclude", "x", refused=_ALL_OR_NONE),
-    flag("exclusive", refused=_SHARED),
+    Option("exclude", "x", note="names or addresses of hosts"),
+    maybe("exclusive", note="all CPUs of its nodes, as many as most nodes have; =user the same"),
     Option("export", note="NONE gives the few variables that all jobs get of their node"),
-    Option("gpus", "G", note="a number that its nodes or tasks share evenly; no types"),
-    Option("gpus-per-node", note="no types"),
-    Option("gpus-per-task", note="no types"),
-    Option("gres", note="gpu:N alone"),
+    maybe("get-user-env", note="the variables of who submits go along, without a login"),
+    Option("gpus", "G", note="a number that its nodes or tasks share evenly"),
+    Option("gpus-per-node"),
+    Option("gpus-per-task"),
+    Option("gres", note="gpu[:TYPE][:N] alone; the type is the label ray.io/accelerator-type"),
     flag("hold", "H"),
     Option("job-name", "J"),
     Option("licenses", "L", note="NAME[:N],...; all of them"),
     Option("mail-type", note="no mail is sent", says=True),
     Option("mail-user", note="no mail is sent", says=True),
-    Option("mem", note="of each node; what uses more is ended. No 0"),
+    Option("mem", note="of each node; what uses more is ended. 0: nothing is set aside"),
     Option("mem-per-cpu"),
     Option("mem-per-gpu"),
-    Option("nice", refused="use --priority"),
-    Option("nodelist", "w", refused=_ALL_OR_NONE),
-    Option("nodes", "N", note="one number"),
+    maybe("nice", note="taken from the priority, 100 where it has no value"),
+    Option("nodelist", "w", note="its nodes are among these names or addresses of hosts"),
+    Option("nodes", "N", note="of MIN-MAX the least"),
     Option("ntasks", "n"),
+    Option("ntasks-per-gpu"),
     Option("ntasks-per-node"),
-    flag("overcommit", "O", refused="use fewer --cpus-per-task"),
-    flag("oversubscribe", "s", refused=_SHARED),
-    Option("partition", "p", note="a queue"),
+    flag("overcommit", "O", note="the tasks of a node share the CPUs of one"),
+    idle("oversubscribe", "s", "what a job holds is its own", takes=False),
+    Option("partition", "p", note="a queue; of several the first"),
     Option("priority"),
-    Option("qos", "q", refused="there are queues (--partition) and priorities"),
+    Option("qos", "q", note="kept as a note, shown by squeue and sacct; no limits hang on it"),
     flag("quiet", "Q"),
     Option("reservation", note="one name"),
     Option("signal", note="[B:]NAME[@SECONDS], within a tick of the head"),
-    Option("time", "t"),
-    Option("time-min", refused="a limit is not stretched or shortened"),
-    flag("verbose", "v", refused="there is nothing more to say; `phalanx explain JOB` says why"),
+    Option("time", "t", note="to the second: Slurm goes up to whole minutes"),
+    idle("time-min", note="the limit stays what --time says"),
+    idle("verbose", "v", "`phalanx explain JOB` says why a job waits", takes=False),
     Option("wckey", note="kept as a note"),
     flag("help", "h"),
+    flag("usage"),
     flag("version", "V"),
     *_ABSENT,
 )
 BATCH: Final = (
     *RESOURCES,
     Option("array", "a", note="elements have one member each, and share SLURM_JOB_ID"),
+    Option("batch", refused="the script runs on the first of the job's nodes"),
+    Option("distribution", "m", note="block alone: tasks go onto nodes in blocks"),
     Option("error", "e"),
+    Option("export-file", refused="use --export"),
+    idle("ignore-pbs", note="#PBS lines are never read", takes=False),
     Option("input", "i"),
-    Option("kill-on-invalid-dep", refused="a job whose dependency cannot come true always ends"),
+    Option("kill-on-invalid-dep", note="yes alone: such a job always ends"),
     flag("no-requeue"),
     Option("open-mode", note="append or truncate; append by default, as after a restart"),
     Option("output", "o", note="%A %a %b %j %J %N %n %s %t %u %x %%, and %4j for zeros"),
@@ -133,60 +169,113 @@ BATCH: Final = (
 )
 STEP: Final = (
     *RESOURCES,
-    flag("disable-status", "X", refused="Ctrl-C ends the tasks"),
-    Option("cpu-bind", note="none and quiet alone: tasks are not bound to CPUs"),
-    Option("distribution", "m", refused="tasks go onto nodes in blocks"),
+    idle("accel-bind", note="tasks see all devices of their node's share"),
+    maybe("bcast", refused="nodes find programs in their own directories"),
+    idle("bcast-exclude", note="nothing is copied"),
+    Option("compress", note="nothing is copied", is_optional=True, is_idle=True),
+    idle("disable-status", "X", "Ctrl-C ends the tasks", takes=False),
+    idle("cpu-bind", note="tasks are not bound to CPUs"),
+    Option("distribution", "m", note="block alone: tasks go onto nodes in blocks"),
+    Option("epilog", refused="let the command end with it"),
     Option("error", "e"),
-    flag("exact", note="steps share what their job has"),
-    Option("gpu-bind", refused="tasks see all devices of their node's share"),
+    idle("exact", note="steps share what their job has", takes=False),
+    Option("het-group", refused="jobs have one group of nodes"),
     Option("input", "i", note="all, none, a task's number or a file"),
     Option("jobid", note="a job that runs, also from outside of it"),
-    Option("kill-on-bad-exit", "K", note="0 or 1"),
+    maybe("kill-on-bad-exit", "K", note="0 or 1, by default 0"),
     flag("label", "l"),
-    Option("mpi", note="none alone; PMI is not spoken"),
+    Option("mpi", note="none, and any for one task; PMI is not spoken"),
+    idle("msg-timeout", note="nothing waits for messages"),
+    flag("multi-prog"),
+    flag("no-allocate", "Z", refused="tasks run in the places of jobs"),
     Option("open-mode"),
     Option("output", "o"),
-    flag("overlap", note="steps always overlap: they share what their job has"),
+    idle("overlap", note="steps always overlap: they share what their job has", takes=False),
+    idle("preserve-env", "E", "the job's variables are always told", takes=False),
+    Option("prolog", refused="let the command begin with it"),
     flag("pty"),
-    flag("unbuffered", "u", note="always so"),
+    idle("quit-on-interrupt", note="Ctrl-C ends the tasks", takes=False),
+    Option("relative", "r"),
+    maybe("resv-ports", refused="a manifest's plugins choose ports"),
+    Option("send-libs", note="nothing is copied", is_optional=True, is_idle=True),
+    idle("slurmd-debug", note="nodes log as they were started"),
+    Option("task-epilog", refused="let the command end with it"),
+    Option("task-prolog", refused="let the command begin with it"),
+    flag("test-only"),
+    idle("threads", "T", "connections are opened one after another"),
+    idle("unbuffered", "u", "always so", takes=False),
+    Option("wait", "W", note="seconds after the first task's end; then the others end"),
+    maybe("x11", refused="no display is forwarded"),
 )
-ALLOCATION: Final = (*RESOURCES, flag("no-shell", refused="use sbatch --wrap 'sleep ...'"))
+ALLOCATION: Final = (
+    *RESOURCES,
+    idle("bell", note="no bell rings", takes=False),
+    Option(
+        "kill-command", "K", note="the command gets SIGHUP when its job ends", is_optional=True,
+        is_idle=True,
+    ),
+    idle("no-bell", note="no bell rings", takes=False),
+    flag("no-shell", refused="use sbatch --wrap 'sleep ...'"),
+    maybe("x11", refused="no display is forwarded"),
+)  # fmt: skip
+
+_NAMED: Final = {
+    "TIMELIMIT": "time",
+    "ARRAY_INX": "array",
+    "MEM_PER_NODE": "mem",
+    "REQ_SWITCH": "switches",
+    "JOB_NUM_NODES": "nodes",
+    "NNODES": "nodes",
+    "NPROCS": "ntasks",
+    "LABELIO": "label",
+    "KILL_BAD_EXIT": "kill-on-bad-exit",
+    "STDOUTMODE": "output",
+    "STDERRMODE": "error",
+    "STDINMODE": "input",
+    "UNBUFFEREDIO": "unbuffered",
+    "MPI_TYPE": "mpi",
+    "REMOTE_CWD": "chdir",
+    "WORKING_DIR": "chdir",
+    "STEP_GRES": "gres",
+    "EXPORT_ENV": "export",
+    "CPU_FREQ_REQ": "cpu-freq",
+    "BURST_BUFFER": "bb",
+    "FORMAT2": "Format",
+    "NAMES": "name",
+    "USERS": "user",
+    "LICENSES": "licenses",
+    "NAME": "jobname",
+}
+"""Variables that are not called as their options are, without what they begin with."""
+_OF_JOBS: Final = ("SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ID", "SLURM_CPUS_PER_TASK")
+"""What reads like an option's variable, and tells a job of itself."""
 
 
-def read_options(
-    command: str, known: Sequence[Option], words: Sequence[str], intermixed: bool = False
-) -> tuple[dict[str, str], list[str]]:
-    """(the options by their long names, the words behind them). An option without a value has "".
-    `intermixed`: words may stand before options.
+_COMMA = re.compile(r",(?![^\[\]]*\])")
 
-    Raises OptionError for one that is unknown or refused, by name.
-    """
-    short = "".join(one.short + (":" if one.takes else "") for one in known if one.short)
-    long = [one.long + ("=" if one.takes else "") for one in known]
-    try:
-        read = getopt.gnu_getopt if intermixed else getopt.getopt
-        pairs, rest = read(list(words), short, long)
-    except getopt.GetoptError as error:
-        near = nearest(error.opt, [one.long for one in known])
-        raise OptionError(f"{command}: {error.msg}{near}") from None
-    names = {f"-{one.short}": one for one in known if one.short}
-    names |= {f"--{one.long}": one for one in known}
-    found = {}
-    for name, value in pairs:
-        option = names[name]
-        if option.refused:
-            raise OptionError(f"{command}: {name} is not there: {option.refused}.")
-        found[option.long] = value
-    return found, rest
+
+def parts(written: str) -> list[str]:
+    """What stands between the commas of a list, without the blanks around it; `12_[1,3]` is one."""
+    return [one for one in map(str.strip, _COMMA.split(written)) if one]
 
 
 def from_environment(
-    prefix: str, known: Sequence[Option], variables: Mapping[str, str]
+    prefix: str, known: tuple[Option, ...], variables: Mapping[str, str]
 ) -> dict[str, str]:
-    """Options that variables like SBATCH_PARTITION set."""
+    """Options that variables like SBATCH_PARTITION set; a flag by being there, unless it is `0` or
+    `no`. Refused options are passed over: a variable may be meant for other commands."""
+    options = {one.long: one for one in known if one.long not in ("help", "usage", "version")}
+    names = {one.upper().replace("-", "_"): one for one in reversed(options)}
     found = {}
-    for one in known:
-        value = variables.get(prefix + one.long.upper().replace("-", "_"))
-        if value is not None and one.takes and not one.refused:
-            found[one.long] = value
+    for variable, value in variables.items():
+        if not variable.startswith(prefix) or variable in _OF_JOBS:
+            continue
+        word = variable.removeprefix(prefix)
+        option = options.get(names.get(word) or _NAMED.get(word, ""))
+        if option is None or option.refused:
+            continue
+        if option.takes:
+            found[option.long] = value
+        elif value.lower() not in ("0", "no", "false"):
+            found[option.long] = ""
     return found

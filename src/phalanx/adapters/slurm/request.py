@@ -6,12 +6,17 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from phalanx.adapters.slurm.arrays import after_of, array_of, array_variables
+from phalanx.adapters.slurm.nodes import choice_of, gres_count, typed_count
 from phalanx.adapters.slurm.options import OptionError
+from phalanx.adapters.slurm.times import slurm_length, slurm_moment
 from phalanx.api.directories import current_directory
 from phalanx.api.job import Job
 from phalanx.model.jobs import states as st
@@ -23,11 +28,21 @@ LEAST_LIMIT_BYTES = 256 << 20
 _COUNT = re.compile(r"[0-9]{1,7}")
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 1 << 10, "": 1 << 20, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_NO_LIMIT = ("unlimited", "infinite", "0")
-NOTES = ("account", "comment", "wckey")
+_RANGE = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
+NOTES = (
+    "account", "comment", "wckey", "qos", "nice", "constraint", "nodelist", "exclude", "mail-user",
+)  # fmt: skip
+"""Options that are kept as they were given, for listings."""
+CLUSTER = "phalanx"
+"""What the one cluster is called."""
+_NICE = 100
 NOTE = "slurm/"
 """Annotations of jobs that were submitted with Slurm's options begin so."""
 BATCH, TASK = "batch", "task"
+_BY_NODE = (
+    "nodes", "ntasks-per-node", "gres", "gpus-per-node", "mem", "gpus", "exclusive", "overcommit",
+)  # fmt: skip
+"""Options by which a member is a node's share."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,13 +64,16 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.memory_bytes is None else max(self.memory_bytes, LEAST_LIMIT_BYTES)
 
 
-def shape_of(asked: Mapping[str, str]) -> Shape:
+def shape_of(asked: Mapping[str, str], node_cpus: int = 0) -> Shape:
     """Where an amount is meant for a node, or nodes are counted, a member is a node's share; else
-    a task. Raises OptionError."""
-    nodes, tasks = _count(asked, "nodes"), _count(asked, "ntasks")
+    a task. `node_cpus`: how many CPUs a whole node has, for `--exclusive`. Raises OptionError."""
+    check_words(asked)
+    nodes, tasks = _nodes(asked), _count(asked, "ntasks")
     on_node, cpus_each = _count(asked, "ntasks-per-node"), _count(asked, "cpus-per-task") or 1
-    by_node = ("nodes", "ntasks-per-node", "gres", "gpus-per-node", "mem", "gpus")
-    if any(name in asked for name in by_node):
+    on_gpu = _count(asked, "ntasks-per-gpu")
+    if on_gpu and tasks is None and on_node is None:
+        tasks = _all_gpus(asked, nodes or 1) * on_gpu or None
+    if any(name in asked for name in _BY_NODE):
         nodes = nodes or (-(-(tasks or 1) // on_node) if on_node else 1)
         tasks = tasks or nodes * (on_node or 1)
         each = on_node or -(-tasks // nodes)
@@ -69,8 +87,11 @@ def shape_of(asked: Mapping[str, str]) -> Shape:
         tasks = members
     if tasks > MAX_TASKS:
         raise OptionError(f"{tasks} tasks are too many; at most {MAX_TASKS} go")
-    cpus = cpus_each * each
     gpus = _gpus(asked, members, each)
+    tasks_at_once = 1 if "overcommit" in asked else each
+    cpus = max(cpus_each * tasks_at_once, int(gpus) * (_count(asked, "cpus-per-gpu") or 0))
+    if "exclusive" in asked:
+        cpus = max(cpus, node_cpus)
     return Shape(
         members=members,
         tasks=tasks,
@@ -83,6 +104,30 @@ def shape_of(asked: Mapping[str, str]) -> Shape:
     )
 
 
+def check_words(asked: Mapping[str, str]) -> None:
+    """Raises OptionError for a value that means something which is not there."""
+    allowed = {
+        "clusters": (CLUSTER, "all"),
+        "kill-on-invalid-dep": ("yes",),
+        "distribution": ("block", "block:block", "block:cyclic", "*", "pack", "nopack"),
+        "exclusive": ("", "user", "mcs"),
+    }
+    for option, values in allowed.items():
+        if asked.get(option, values[0]) not in values:
+            there = " or ".join(value for value in values if value)
+            raise OptionError(f"--{option}={asked[option]} is not there; {there} is")
+
+
+def _nodes(asked: Mapping[str, str]) -> int | None:
+    """Of a range of nodes the least."""
+    match = _RANGE.fullmatch(asked.get("nodes", ""))
+    if match is None:
+        return _count(asked, "nodes")
+    if not 0 < int(match.group(1)) <= int(match.group(2)):
+        raise OptionError(f"--nodes={asked['nodes']}: it is a number of at least 1, or MIN-MAX")
+    return int(match.group(1))
+
+
 def _count(asked: Mapping[str, str], name: str) -> int | None:
     given = asked.get(name)
     if given is None:
@@ -92,6 +137,16 @@ def _count(asked: Mapping[str, str], name: str) -> int | None:
     return int(given)
 
 
+def _all_gpus(asked: Mapping[str, str], nodes: int) -> int:
+    if "gpus" in asked:
+        return typed_count("gpus", asked["gpus"])[1]
+    for name, read in (("gres", gres_count), ("gpus-per-node", None)):
+        if name in asked:
+            given = asked[name]
+            return nodes * (read(given) if read else typed_count(name, given))[1]
+    return 0
+
+
 def _gpus(asked: Mapping[str, str], members: int, each: int) -> float:
     """Of a member."""
     found = []
@@ -99,15 +154,7 @@ def _gpus(asked: Mapping[str, str], members: int, each: int) -> float:
         given = asked.get(name)
         if given is None or given.lower() == "none":
             continue
-        if name == "gres":
-            kind, _, given = given.partition(":")
-            if kind != "gpu" or "," in given:
-                raise OptionError(f"--gres={asked[name]}: only gpu:N is there")
-            given = given or "1"
-        if not _COUNT.fullmatch(given):
-            reason = "it is a number; GPUs are not chosen by type here"
-            raise OptionError(f"--{name}={asked[name]}: {reason}")
-        number = int(given)
+        _, number = gres_count(given) if name == "gres" else typed_count(name, given)
         if name == "gpus":
             if number % members:
                 raise OptionError(f"--gpus={number} are not shared evenly by {members} nodes")
@@ -119,21 +166,21 @@ def _gpus(asked: Mapping[str, str], members: int, each: int) -> float:
 
 
 def _memory(asked: Mapping[str, str], cpus: int, gpus: float) -> float | None:
-    """Bytes of a member."""
+    """Bytes of a member; None where none are set aside, as for `--mem=0`."""
     found = None
     for name, times in (("mem", 1.0), ("mem-per-cpu", cpus), ("mem-per-gpu", gpus)):
         given = asked.get(name)
         if given is None:
             continue
         match = _MEMORY.fullmatch(given)
-        if match is None or float(match.group(1)) == 0:
-            raise OptionError(f"--{name}={given}: it is more than 0, as 4000 (MiB), 4G or 500M")
+        if match is None:
+            raise OptionError(f"--{name}={given}: it is a size as 4000 (MiB), 4G or 500M")
         if found is not None:
             raise OptionError("--mem, --mem-per-cpu and --mem-per-gpu exclude one another")
         if not times:
             raise OptionError(f"--{name}: no GPUs are asked for")
         found = float(match.group(1)) * _UNITS[match.group(2).upper()] * times
-    return found
+    return found or None
 
 
 def exported(asked: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
@@ -150,7 +197,9 @@ def exported(asked: Mapping[str, str], variables: Mapping[str, str]) -> dict[str
         elif name in variables:
             env[name] = variables[name]
     return {
-        name: value for name, value in env.items() if not name.startswith(("SLURM_", "PHALANX_JOB"))
+        name: value
+        for name, value in env.items()
+        if not name.startswith(("SLURM_", "SLURMD_", "PHALANX_JOB", "PHALANX_SLURM_"))
     }
 
 
@@ -162,52 +211,30 @@ def job_spec(
     holder: tuple[str, ...],
     variables: Mapping[str, str],
     plugin: tuple[str, ...] = (),
+    notes: Mapping[str, str] | None = None,
+    hosts: Mapping[str, str] | None = None,
 ) -> JobSpec:
     """A job that is called by its number. Its first member runs `command`, the others `holder`, and
-    it is over when the first is. Raises OptionError."""
-    name = asked.get("job-name", "")
-    limit = asked.get("time")
+    it is over when the first is. `notes`: what listings show beside what was asked for; `hosts`:
+    the hostname of each address of a node. Raises OptionError."""
     directory = os.path.abspath(asked.get("chdir") or current_directory())
-    mine = {
-        "SLURM_JOB_ID": str(number),
-        "SLURM_JOBID": str(number),
-        "SLURM_JOB_NAME": name,
-        "SLURM_JOB_PARTITION": asked.get("partition", "default"),
-        "SLURM_JOB_USER": getpass.getuser(),
-        "SLURM_JOB_UID": str(os.getuid()),
-        "SLURM_CLUSTER_NAME": "phalanx",
-        "SLURM_SUBMIT_DIR": current_directory(),
-        "SLURM_SUBMIT_HOST": socket.gethostname(),
-        "SLURM_JOB_CPUS_PER_NODE": str(shape.cpus),
-        "SLURM_CPUS_ON_NODE": str(shape.cpus),
-        "SLURM_CPUS_PER_TASK": str(shape.cpus_per_task),
-        "PHALANX_SLURM_TASKS_PER_MEMBER": str(shape.tasks_per_member),
-    }
-    mine |= array_variables(asked, number)
-    if "account" in asked:
-        mine["SLURM_JOB_ACCOUNT"] = asked["account"]
-    if "ntasks-per-node" in asked:
-        mine["SLURM_NTASKS_PER_NODE"] = asked["ntasks-per-node"]
-    if shape.memory_bytes is not None:
-        mine["SLURM_MEM_PER_NODE"] = str(int(shape.memory_bytes) >> 20)
-    if shape.gpus:
-        mine["SLURM_GPUS_PER_NODE"] = f"{shape.gpus:g}"
+    queue = asked.get("partition", "default").partition(",")[0]
     try:
         job = Job(
             command,
             name=str(number),
             members=shape.members,
-            queue=asked.get("partition", "default"),
+            queue=queue,
             priority=_priority(asked),
             num_cpus=shape.cpus,
             num_gpus=shape.gpus,
             memory=shape.memory_bytes,
             memory_limit=shape.memory_limit_bytes,
-            env={**variables, **mine},
+            env={**variables, **job_variables(number, asked, shape, queue)},
             working_dir=directory,
-            time=None if limit is None or limit.lower() in _NO_LIMIT else limit,
-            begin=asked.get("begin"),
-            deadline=asked.get("deadline"),
+            time=_limit(asked),
+            begin=_moment(asked, "begin"),
+            deadline=_moment(asked, "deadline"),
             signal=asked.get("signal"),
             requeue={"reasons": []} if "no-requeue" in asked else None,
             hold="hold" in asked,
@@ -219,30 +246,134 @@ def job_spec(
         spec = job.spec()
     except (ValueError, TypeError) as error:
         raise OptionError(str(error)) from None
-    notes = {"name": name, "user": getpass.getuser(), "directory": directory}
-    notes |= {} if command == holder else {"script": "yes"}
-    notes |= {one: asked[one] for one in NOTES if one in asked}
-    notes |= {"tasks": str(shape.tasks), "cpus": str(shape.cpus * shape.members)}
-    arguments = (f"--tasks={shape.tasks}", f"--tasks-per-member={shape.tasks_per_member}", *plugin)
+    arguments = (
+        f"--tasks={shape.tasks}",
+        f"--tasks-per-member={shape.tasks_per_member}",
+        f"--cpus-per-member={shape.cpus}",
+        *(() if counts_tasks(asked) else ("--counts=nodes",)),
+        *plugin,
+    )
+    kept = _notes(asked, shape, directory) | dict(notes or {})
+    kept |= {} if command == holder else {"script": "yes"}
+    choice = choice_of(asked, hosts or {})
     return msgspec.structs.replace(
         spec,
-        groups=_groups(spec.groups[0], shape, str(number), holder),
+        groups=_groups(spec.groups[0], shape, str(number), holder, choice),
         plugins=(("slurm", arguments),),
-        annotations=tuple((NOTE + key, value) for key, value in notes.items()),
+        annotations=tuple((NOTE + key, value) for key, value in kept.items()),
     )
 
 
+def counts_tasks(asked: Mapping[str, str]) -> bool:
+    """Whether the number of tasks was asked for: only then variables tell it."""
+    return any(name.startswith("ntasks") for name in asked)
+
+
+def job_variables(
+    number: int, asked: Mapping[str, str], shape: Shape, queue: str
+) -> dict[str, str]:
+    """The variables of a job that do not depend on where it runs."""
+    mine = {
+        "SLURM_JOB_ID": str(number),
+        "SLURM_JOBID": str(number),
+        "SLURM_JOB_NAME": asked.get("job-name", ""),
+        "SLURM_JOB_PARTITION": queue,
+        "SLURM_JOB_USER": getpass.getuser(),
+        "SLURM_JOB_UID": str(os.getuid()),
+        "SLURM_JOB_GID": str(os.getgid()),
+        "SLURM_CLUSTER_NAME": CLUSTER,
+        "SLURM_SUBMIT_DIR": current_directory(),
+        "SLURM_SUBMIT_HOST": socket.gethostname(),
+        "SLURM_NODE_ALIASES": "(null)",
+        "SLURM_PRIO_PROCESS": "0",
+        "PHALANX_SLURM_TASKS_PER_MEMBER": str(shape.tasks_per_member),
+    }
+    mine |= array_variables(asked, number)
+    told = {
+        "account": "SLURM_JOB_ACCOUNT",
+        "qos": "SLURM_JOB_QOS",
+        "reservation": "SLURM_JOB_RESERVATION",
+        "cpus-per-task": "SLURM_CPUS_PER_TASK",
+        "cpus-per-gpu": "SLURM_CPUS_PER_GPU",
+        "ntasks-per-node": "SLURM_NTASKS_PER_NODE",
+        "ntasks-per-gpu": "SLURM_NTASKS_PER_GPU",
+        "gpus": "SLURM_GPUS",
+        "gpus-per-task": "SLURM_GPUS_PER_TASK",
+        "distribution": "SLURM_DISTRIBUTION",
+        "export": "SLURM_EXPORT_ENV",
+    }
+    mine |= {name: asked[option] for option, name in told.items() if option in asked}
+    if shape.memory_bytes is not None:
+        per = {"mem-per-cpu": ("CPU", shape.cpus), "mem-per-gpu": ("GPU", int(shape.gpus))}
+        name, parts = next((per[one] for one in per if one in asked), ("NODE", 1))
+        mine[f"SLURM_MEM_PER_{name}"] = str(int(shape.memory_bytes / parts) >> 20)
+    if shape.gpus:
+        mine["SLURM_GPUS_PER_NODE"] = asked.get("gpus-per-node", f"{shape.gpus:g}")
+    return mine
+
+
+def _notes(asked: Mapping[str, str], shape: Shape, directory: str) -> dict[str, str]:
+    """What listings show of a job. Names of files stay as they were given, with their letters: jobs
+    that are alike have the same notes."""
+    notes = {
+        "name": asked.get("job-name", ""),
+        "user": getpass.getuser(),
+        "directory": directory,
+        "tasks": str(shape.tasks),
+        "cpus": str(shape.cpus * shape.members),
+    }
+    notes |= {one: asked[one] for one in NOTES if one in asked}
+    if "nice" in asked:
+        notes["nice"] = asked["nice"] or str(_NICE)
+    if shape.memory_bytes is not None:
+        notes["memory"] = str(int(shape.memory_bytes) >> 20)
+    if shape.gpus:
+        notes["gpus"] = f"{shape.gpus:g}"
+    for option in ("cpus-per-task", "ntasks-per-node", "mem-per-cpu"):
+        notes |= {option: asked[option]} if option in asked else {}
+    return notes
+
+
+def _limit(asked: Mapping[str, str]) -> str | None:
+    """In Slurm's forms, or in ours."""
+    if "time" not in asked:
+        return None
+    try:
+        seconds = slurm_length(asked["time"])
+    except ValueError:
+        return asked["time"]
+    return None if seconds is None else f"{seconds:.0f}s"
+
+
+def _moment(asked: Mapping[str, str], option: str) -> datetime | str | None:
+    """In Slurm's forms, or in ours."""
+    if option not in asked:
+        return None
+    try:
+        return datetime.fromtimestamp(slurm_moment(asked[option], time.time()))
+    except ValueError:
+        return asked[option]
+
+
 def _groups(
-    one: TaskGroup, shape: Shape, label: str, holder: tuple[str, ...]
+    one: TaskGroup,
+    shape: Shape,
+    label: str,
+    holder: tuple[str, ...],
+    choice: Sequence[Mapping[str, Any]],
 ) -> tuple[TaskGroup, ...]:
     template = one.template
+    affinity: dict[str, Any] = {}
+    if choice:
+        terms = {"nodeSelectorTerms": list(choice)}
+        affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     if shape.is_apart:
         term = {"labelSelector": {"matchLabels": {"slurm": label}}, "topologyKey": "ray.io/node-id"}
         must = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-        placement = {"affinity": {"podAntiAffinity": must}}
-        template = msgspec.structs.replace(
-            template, labels=(("slurm", label),), placement=placement
-        )
+        affinity["podAntiAffinity"] = must
+        template = msgspec.structs.replace(template, labels=(("slurm", label),))
+    if affinity:
+        template = msgspec.structs.replace(template, placement={"affinity": affinity})
     replace = msgspec.structs.replace
     over = Policy(action=st.COMPLETE_JOB, events=(st.TASK_COMPLETED,))
     first = replace(
@@ -262,7 +393,11 @@ def _groups(
 
 
 def _priority(asked: Mapping[str, str]) -> int:
-    given = asked.get("priority", "0")
-    if not given.lstrip("-").isdecimal():
-        raise OptionError(f"--priority={given}: it is a whole number")
-    return int(given)
+    """Without what `--nice` takes from it: 100 where that has no value."""
+    found = []
+    for option in ("priority", "nice"):
+        given = asked.get(option, "0") or str(_NICE)
+        if not given.lstrip("-").isdecimal():
+            raise OptionError(f"--{option}={given}: it is a whole number")
+        found.append(int(given))
+    return found[0] - found[1]

@@ -26,9 +26,15 @@ def directives(script: str) -> list[str]:
             if rest[:1] not in ("", " ", "\t"):
                 continue  # as #SBATCHX: a comment
             try:
-                words += shlex.split(rest, comments=True)
+                found = shlex.split(rest, comments=True)
             except ValueError as error:
                 raise OptionError(f"line {number} of the script: {error}: {text}") from None
+            if found[:1] in (["hetjob"], ["packjob"]):
+                raise OptionError(
+                    f"line {number} of the script: {found[0]}: jobs have one group of nodes, whose "
+                    f"members are alike"
+                )
+            words += found
         elif text and not text.startswith("#"):
             break
     return words
@@ -62,6 +68,8 @@ def file_name(pattern: str, values: Mapping[str, str]) -> str:
         found = values.get(letter)
         if found is None:
             return match.group(0)
+        if found == f"%{letter}":
+            return match.group(0)  # who opens the file knows it, and its width
         return found.zfill(min(int(width), 10)) if width and found.isdecimal() else found
 
     return _PATTERN.sub(value, pattern)

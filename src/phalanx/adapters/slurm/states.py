@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phalanx.adapters.slurm.options import parts
 from phalanx.model import attempts as at
 from phalanx.model.jobs import states as st
 
@@ -22,7 +23,13 @@ JOB = {
 }
 """By our states."""
 
-_SIGNALLED = 128
+_NEVER = (
+    "BOOT_FAIL", "BF", "CONFIGURING", "CF", "LAUNCH_FAILED", "NODE_FAIL", "NF", "OUT_OF_MEMORY",
+    "OOM", "POWER_UP_NODE", "PREEMPTED", "PR", "RECONFIG_FAIL", "RESIZING", "RS",
+    "RESV_DEL_HOLD", "RD", "REQUEUE_FED", "RF", "REQUEUE_HOLD", "RH", "REVOKED", "RV",
+    "SIGNALING", "SI", "SPECIAL_EXIT", "SE", "STAGE_OUT", "SO", "STOPPED", "ST", "UPDATE_DB",
+)  # fmt: skip
+"""States of Slurm's that no job has here: whoever asks for them finds none."""
 _OF_ATTEMPTS = {
     at.PREEMPTED: "PREEMPTED",
     at.NODE_LOST: "NODE_FAIL",
@@ -35,9 +42,10 @@ def attempt_state(state: str) -> str:
     return _OF_ATTEMPTS.get(state) or JOB.get(state, (state.upper(), ""))[0]
 
 
-def code_of(code: int) -> str:
-    """Slurm's CODE:SIGNAL of an exit code as shells give it."""
-    return f"0:{code - _SIGNALLED}" if code > _SIGNALLED else f"{code}:0"
+def code_of(code: int, signal: int) -> str:
+    """Slurm's CODE:SIGNAL of an exit code as shells give it, and of the signal (0: none) that it
+    stands for."""
+    return f"0:{signal}" if signal else f"{code}:0"
 
 
 def states_named(given: str) -> set[str]:
@@ -45,9 +53,9 @@ def states_named(given: str) -> set[str]:
     if given.lower() == "all":
         return set(JOB)
     found = set()
-    for word in filter(None, given.upper().split(",")):
+    for word in parts(given.upper()):
         ours = {state for state, names in JOB.items() if word in names}
-        if not ours:
+        if not ours and word not in _NEVER:
             there = ", ".join(dict.fromkeys(names[0] for names in JOB.values()))
             raise ValueError(f"{word} is no state of jobs here; there are {there}")
         found |= ours

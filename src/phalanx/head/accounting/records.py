@@ -62,6 +62,7 @@ class AttemptRecords:
         job: JobRecord,
         *,
         code: int,
+        signal: int = 0,
         reason: str,
         used: Used | None,
         now: float,
@@ -77,7 +78,8 @@ class AttemptRecords:
             state = st.TIMED_OUT
         else:
             state = st.FAILED if code else at.MEMBER_COMPLETED
-        self._write(gang, index, job, member, state, reason or member.reason, code, used, now)
+        why = reason or member.reason
+        self._write(gang, index, job, member, state, why, code, used, now, signal)
 
     def lost(self, gang: Gang, index: int, job: JobRecord, reason: str, now: float) -> None:
         """The member loses its place, and its job does not know yet; `reason`: why, where it was
@@ -113,6 +115,7 @@ class AttemptRecords:
         code: int | None,
         used: Used | None,
         now: float,
+        signal: int = 0,
     ) -> None:
         place, spec = gang.members[index], job.spec
         key = _key(gang.group, index, place.attempt)
@@ -133,6 +136,7 @@ class AttemptRecords:
             state=state,
             reason=reason[:MAX_TEXT],
             exit_code=code,
+            signal=signal,
             node=self._host_of(member.node or place.node),
             cpus=needs.get("CPU", 0.0),
             memory=needs.get("memory", 0.0),

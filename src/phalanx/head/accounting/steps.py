@@ -98,7 +98,7 @@ class StepUsage:
         one = self._open.get(_key(message.group, message.step))
         if one is None or message.task not in one.running:
             return
-        one.step = one.step.with_task(message.code, message.used)
+        one.step = one.step.with_task(message.code, message.used, message.signal)
         one.is_cut |= message.is_cut
         self._task_over(one, message.task, now)
 

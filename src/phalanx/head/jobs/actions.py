@@ -56,7 +56,8 @@ class JobActions:
         again = job.state == st.RESTARTING  # what else fails meanwhile belongs to this restart
         if charge and not again:
             if job.retries >= job.spec.max_retry:
-                self.finish(job, st.FAILED, f"{reason}; all {job.retries} retries are used", now)
+                used = f"; all {job.retries} retries are used" if job.retries else ""
+                self.finish(job, st.FAILED, f"{reason}{used}", now)
                 return
             job.retries += 1
             self._effects.count(job, RETRIED)
@@ -152,6 +153,7 @@ class JobActions:
         member.comes_back = False
         member.node = ""
         member.started = member.ended = member.exit_code = None
+        member.signal = 0
 
     def go(self, job: JobRecord, state: str, reason: str, now: float) -> None:
         """Move the job. Raises IllegalTransition."""

@@ -135,10 +135,10 @@ class ArrayTaskRequests:
         self, array: JobRecord, elements: ArrayTasks, spans: Iterator[tuple[int, int]]
     ) -> Iterator[ArrayTaskInfo]:
         for begin, end in spans:
-            first, last = elements.indices.at(begin), elements.indices.at(end - 1)
-            text = str(first) if end - begin == 1 else f"{first}-{last}"
+            text = elements.indices.written(begin, end)
             job = None
             if elements.state(begin) == LIVES:
+                first = elements.indices.at(begin)
                 job = self._jobs.table.get(array_task_uid(array.uid, first))
             yield _row(array, text, end - begin, elements.ended(begin), job)
 

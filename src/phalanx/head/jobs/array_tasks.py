@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from phalanx.model.exit_codes import SIGNALLED
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import ArraySpec, Indices
 from phalanx.model.jobs.records import JobRecord
@@ -34,6 +35,8 @@ COUNTED_AS: Final = {
 }
 """An element's state among the members' states that an array's record counts."""
 NO_CODE: Final = -1
+SIGNALLED_CODES: Final = 256
+"""A signal is kept as a code above this, which no exit code is."""
 PART = 256
 """So many elements are a row of the store."""
 
@@ -61,6 +64,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
     state: str
     exit_code: int | None
+    signal: int
     starts: int
     logs: Logs
 
@@ -111,10 +115,13 @@ class ArrayTasks:
         self._states[position] = 0
         self._first = min(self._first, position)
 
-    def end(self, position: int, state: str, code: int | None, starts: int, logs: Logs) -> None:
+    def end(
+        self, position: int, state: str, code: int | None, signal: int, starts: int, logs: Logs
+    ) -> None:
         """It is over."""
         self._states[position] = _NUMBER[state]
-        self._codes[position] = NO_CODE if code is None else max(0, min(code, 2**15 - 1))
+        kept = None if code is None else SIGNALLED_CODES + signal if signal else code
+        self._codes[position] = NO_CODE if kept is None else max(0, min(kept, 2**15 - 1))
         self._starts[position] = min(starts, 255)
         self._places[position] = self._number(_encode(_without(logs, self.indices.at(position))))
 
@@ -128,9 +135,13 @@ class ArrayTasks:
         """What is known of one that does not live."""
         code, index = self._codes[position], self.indices.at(position)
         known = _decode_logs(self._logs[self._places[position]])
+        signal = max(code - SIGNALLED_CODES, 0)
+        if signal:
+            code = SIGNALLED + signal
         return Ended(
             state=self.state(position),
             exit_code=None if code == NO_CODE else code,
+            signal=signal,
             starts=self._starts[position],
             logs={
                 member: [(node, path.replace(_MARK, f"/e{index}/")) for node, path in files]
@@ -186,8 +197,10 @@ def _without(logs: Logs, index: int) -> Logs:
     }
 
 
-def end_of(job: JobRecord) -> tuple[int | None, int]:
-    """(exit code of the first member that failed, else of any; how often it was started)."""
-    codes = [member.exit_code for member in job.members if member.exit_code is not None]
-    code = next((code for code in codes if code), codes[0] if codes else None)
-    return code, max((member.attempt for member in job.members), default=0)
+def end_of(job: JobRecord) -> tuple[int | None, int, int]:
+    """(exit code of the first member that failed, else of any; its signal; how often it was
+    started)."""
+    ended = [member for member in job.members if member.exit_code is not None]
+    one = next((member for member in ended if member.exit_code), ended[0] if ended else None)
+    starts = max((member.attempt for member in job.members), default=0)
+    return (None, 0, starts) if one is None else (one.exit_code, one.signal, starts)

@@ -122,7 +122,7 @@ class Arrays:
         for position in positions:
             state = elements.state(position)
             if state in (st.WAITING, st.BLOCKED):
-                elements.end(position, st.TERMINATED, None, 0, {})
+                elements.end(position, st.TERMINATED, None, 0, 0, {})
                 job.count_element(state, st.ENDED)
                 waiting.append(position)
             elif state == LIVES:
@@ -217,7 +217,7 @@ class Arrays:
                 self._became(u, elements.indices.at(position)) for u in dependencies.paired(job)
             }
             if NEVER in found:
-                elements.end(position, st.DEPENDENCY_FAILED, None, 0, {})
+                elements.end(position, st.DEPENDENCY_FAILED, None, 0, 0, {})
                 job.count_element(st.BLOCKED, st.ENDED)
             elif found == {MET}:
                 elements.wait(position)

@@ -84,6 +84,8 @@ class MemberExited(MemberEvent, frozen=True, kw_only=True, tag=True):
 
     exit_code: int
     reason: str = ""
+    signal: int = 0
+    """By which they were ended; 0: by none."""
 
 
 class MemberLost(MemberEvent, frozen=True, kw_only=True, tag=True):

@@ -34,10 +34,11 @@ class FlowSubmitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class StepChanged(FlowEvent, frozen=True, kw_only=True, tag=True):
-    """The job of a step is in this state, its members are in these, by group."""
+    """The job of a step is in this state for this reason, its members are in these, by group."""
 
     step: str
     state: str
+    reason: str = ""
     members: dict[str, dict[str, int]] = {}
 
 
@@ -126,15 +127,18 @@ class FlowTable:
         step = flow.steps.get(event.step)
         if step is None:
             return
+        why = ""
         if isinstance(event, StepChanged):
             step.state, step.members = event.state, dict(event.members)
+            why = f"the job of step {event.step} is {event.state}"
+            why += f": {event.reason}" if event.reason else ""
         elif isinstance(event, ProbePassed):
             if event.probe not in step.passed:
                 step.passed.append(event.probe)
         else:
             step.state = st.FAILED
-            flow.reason = f"step {event.step}: {event.reason}"
-        self._go_on(flow, now)
+            why = f"step {event.step}: {event.reason}"
+        self._go_on(flow, now, why)
 
     def _submit(self, spec: FlowSpec, request: bytes, now: float) -> None:
         if spec.uid in self._flows:
@@ -153,9 +157,10 @@ class FlowTable:
                 if probe.kind != "taskStatus" and not known.state and number not in known.passed:
                     self._effects.watch(flow, step, number, probe)
 
-    def _go_on(self, flow: FlowRecord, now: float) -> None:
+    def _go_on(self, flow: FlowRecord, now: float, why: str = "") -> None:
+        """`why`: what has happened to a step just now, in words."""
         if flow.state in (st.PENDING, st.RUNNING):
-            self._judge(flow, now)
+            self._judge(flow, now, why)
         if flow.state in (st.PENDING, st.RUNNING):
             for step in flow.spec.steps:
                 known = flow.steps[step.name]
@@ -164,12 +169,12 @@ class FlowTable:
                     self._effects.make_job(flow, step)
         self._effects.publish(flow)
 
-    def _judge(self, flow: FlowRecord, now: float) -> None:
+    def _judge(self, flow: FlowRecord, now: float, why: str) -> None:
         states = {name: step.state for name, step in flow.steps.items()}
         unwell = st.FINISHED - {st.COMPLETED}
         bad = [name for name, state in states.items() if state in unwell]
         if bad:
-            reason = flow.reason or f"the job of step {bad[0]} is {states[bad[0]]}"
+            reason = why or f"the job of step {bad[0]} is {states[bad[0]]}"
             self._go(flow, st.FAILED, reason, now)
         elif all(state == st.COMPLETED for state in states.values()):
             self._go(flow, st.SUCCEED, "all jobs have completed", now)
@@ -259,7 +264,13 @@ class Flows:
         if found is not None:
             flow, step = found
             self._handle(
-                StepChanged(flow=flow, step=step, state=job.state, members=dict(job.tally))
+                StepChanged(
+                    flow=flow,
+                    step=step,
+                    state=job.state,
+                    reason=job.reason,
+                    members=dict(job.tally),
+                )
             )
 
     def _handle(self, event: Event) -> None:

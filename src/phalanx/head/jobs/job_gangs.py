@@ -499,9 +499,11 @@ class JobGangs:
         if job is not None:
             index, code, reason, used = message.index, message.code, message.reason, message.used
             self.records.ended(
-                gang, index, job, code=code, reason=reason, used=used, now=self.wall()
-            )
-        self.handle(ev.MemberExited(**about, exit_code=message.code, reason=message.reason))
+                gang, index, job, code=code, signal=message.signal, reason=reason, used=used,
+                now=self.wall(),
+            )  # fmt: skip
+        about |= {"reason": message.reason, "signal": message.signal}
+        self.handle(ev.MemberExited(**about, exit_code=message.code))
         if place.state == HELD and place.attempt == message.attempt:  # else it started again
             self._reservations.end(gang, [message.index])
 

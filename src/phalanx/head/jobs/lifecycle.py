@@ -259,7 +259,7 @@ class JobTable:
     def _exited(
         self, job: JobRecord, member: MemberRecord, event: ev.MemberExited, now: float
     ) -> None:
-        member.exit_code = event.exit_code
+        member.exit_code, member.signal = event.exit_code, event.signal
         member.ended = now
         if event.exit_code == 0:
             self._actions.move(job, member, st.SUCCEEDED, event.reason)

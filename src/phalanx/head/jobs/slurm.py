@@ -20,8 +20,11 @@ def member_slurm_variables(gang: PlacedGang, chosen: Options, me: MemberPlace) -
     nodes = [gang.place(*key).node for key in gang.ranks.order if key in gang.places]
     hosts = {one.node: one.address for one in gang.places.values()}
     each = max(_number(chosen["tasks-per-member"]), 1)
-    env = slurm_variables(nodes, hosts, each, _number(chosen["tasks"]))
-    env |= own_slurm_variables(nodes, hosts, me.node, me.devices)
+    cpus = _number(chosen["cpus-per-member"])
+    env = slurm_variables(nodes, hosts, each, _number(chosen["tasks"]), cpus)
+    if chosen["counts"] != "tasks":  # nobody has said how many tasks there are
+        del env["SLURM_NTASKS"], env["SLURM_NPROCS"]
+    env |= own_slurm_variables(nodes, hosts, me.node, me.devices, cpus)
     if gang.restarts:
         env["SLURM_RESTART_COUNT"] = str(gang.restarts)
     if gang.ends is not None:
@@ -34,17 +37,23 @@ def _number(text: str) -> int:
 
 
 def slurm_variables(
-    nodes: Sequence[str], hosts: Mapping[str, str], tasks_per_member: int, tasks: int = 0
+    nodes: Sequence[str],
+    hosts: Mapping[str, str],
+    tasks_per_member: int,
+    tasks: int = 0,
+    cpus: int = 0,
 ) -> dict[str, str]:
     """Variables that are the same for all. `nodes`: each member's, by rank; `hosts`: a node's
-    address; `tasks` 0: as many as there is place for."""
+    address; `tasks` 0: as many as there is place for; `cpus`: of a member, 0: not known."""
     wanted = tasks or len(nodes) * tasks_per_member
     on_node = dict.fromkeys(nodes, 0)
     for rank, node in enumerate(nodes):
         on_node[node] += len(tasks_of_member(rank, len(nodes), tasks_per_member, wanted))
     listed = ",".join(dict.fromkeys(hosts[node] for node in on_node))
     count = str(len(on_node))
-    return {
+    of_nodes = [cpus * nodes.count(node) for node in on_node]
+    held = {"SLURM_JOB_CPUS_PER_NODE": run_lengths(of_nodes)} if cpus else {}
+    return held | {
         "SLURM_JOB_NODELIST": listed,
         "SLURM_NODELIST": listed,
         "SLURM_JOB_NUM_NODES": count,
@@ -55,17 +64,45 @@ def slurm_variables(
     }
 
 
+def own_step_variables(nodes: Sequence[str], hosts: Mapping[str, str]) -> dict[str, str]:
+    """Variables of all tasks of a step, which may be on some of its job's nodes. `nodes`: that of
+    each task."""
+    counts = {node: nodes.count(node) for node in dict.fromkeys(nodes)}
+    listed = ",".join(dict.fromkeys(hosts.get(node, "") for node in counts))
+    on_nodes, tasks = run_lengths(list(counts.values())), str(len(nodes))
+    first = hosts.get(nodes[0], "") if nodes else ""
+    return {
+        "SLURM_STEP_NODELIST": listed,
+        "SLURM_STEP_NUM_NODES": str(len(counts)),
+        "SLURM_STEP_NUM_TASKS": tasks,
+        "SLURM_STEP_TASKS_PER_NODE": on_nodes,
+        "SLURM_NODELIST": listed,
+        "SLURM_NNODES": str(len(counts)),
+        "SLURM_NTASKS": tasks,
+        "SLURM_NPROCS": tasks,
+        "SLURM_TASKS_PER_NODE": on_nodes,
+        "SLURM_LAUNCH_NODE_IPADDR": first,
+        "SLURM_SRUN_COMM_HOST": first,
+        "SLURM_DISTRIBUTION": "block",
+    }
+
+
 def own_slurm_variables(
-    nodes: Sequence[str], hosts: Mapping[str, str], node: str, devices: Sequence[int]
+    nodes: Sequence[str], hosts: Mapping[str, str], node: str, devices: Sequence[int], cpus: int = 0
 ) -> dict[str, str]:
-    """Variables of one member on `node`, of its first task."""
+    """Variables of one member on `node`, of its first task. `cpus`: of a member, 0: not known."""
     rank_of_node = list(dict.fromkeys(nodes)).index(node) if node in nodes else 0
     env = {
         "SLURMD_NODENAME": hosts.get(node, ""),
         "SLURM_NODEID": str(rank_of_node),
         "SLURM_PROCID": "0",
         "SLURM_LOCALID": "0",
+        "SLURM_GTIDS": "0",
+        "SLURM_TOPOLOGY_ADDR": hosts.get(node, ""),
+        "SLURM_TOPOLOGY_ADDR_PATTERN": "node",
     }
+    if cpus:
+        env["SLURM_CPUS_ON_NODE"] = str(cpus * max(nodes.count(node), 1))
     if devices:
         env["SLURM_JOB_GPUS"] = ",".join(map(str, devices))
         env["SLURM_GPUS_ON_NODE"] = str(len(devices))

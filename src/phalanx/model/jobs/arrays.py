@@ -14,6 +14,9 @@ MAX_INDEX = 2**31 - 1
 MAX_RANGES = 10_000
 """Into which the indices of one array fall."""
 
+_LISTED = 10
+"""Of ranges with a step, those that reach no further are written out, as Slurm does."""
+
 Range = tuple[int, int, int]
 """First and last index, both of it, and the step between."""
 
@@ -61,6 +64,20 @@ class Indices:
         """The index at a position."""
         number = bisect.bisect_right(self._begins, position) - 1
         return self._ranges[number][position - self._begins[number]]
+
+    def written(self, begin: int, end: int) -> str:
+        """The indices at these positions, as `1,3,5-7` and `0-20:2`: none but these."""
+        parts: list[str] = []
+        for number, one in enumerate(self._ranges):
+            here = self._begins[number]
+            part = one[max(begin - here, 0) : max(end - here, 0)]
+            if part.step == 1 and len(part) > 1:
+                parts.append(f"{part[0]}-{part[-1]}")
+            elif part and part[-1] - part[0] > _LISTED:
+                parts.append(f"{part[0]}-{part[-1]}:{part.step}")
+            else:
+                parts += map(str, part)
+        return ",".join(parts)
 
     def position(self, index: int) -> int | None:
         """Where an index stands; None where it is none of these."""

@@ -45,6 +45,8 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     """While it is being ended: whether the job has become smaller and forgets it after that."""
     node_deaths: list[float] = []
     """When nodes died under it, in seconds since the epoch, as far as that is held against it."""
+    signal: int = 0
+    """By which it was ended; 0: by none, or nobody knows."""
     asked_s: float = 0.0
     """What the gang's clock showed when it was asked for: it began then, or later."""
 

@@ -180,6 +180,8 @@ class MemberInfo(Row, frozen=True):
     ended: float | None
     logs: list[LogFile]
     """A file for each start, as far as they are kept."""
+    signal: int = 0
+    """By which it was ended; 0: by none, or nobody knows."""
 
 
 class TransitionInfo(Row, frozen=True):

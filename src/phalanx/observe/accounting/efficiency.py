@@ -32,6 +32,7 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     state: str
     exit_code: int | None
+    signal: int
     attempts: int
     unknown: int
     """Of these, those whose use nobody knows."""
@@ -82,6 +83,7 @@ def efficiency(attempts: Sequence[Attempt]) -> Efficiency:
         queue=last.queue,
         state=worst.state,
         exit_code=worst.exit_code,
+        signal=worst.signal,
         attempts=len(attempts),
         unknown=len(attempts) - len(known),
         nodes=len({one.node for one in attempts if one.node}),

@@ -2,8 +2,9 @@
 
 Whoever types and reads connects to the Unix socket that is named by its id, from another node by
 way of the gates. There is one such connection, and the program begins with it. It is over when the
-program ends, or when the connection is lost: then the program gets SIGHUP and SIGTERM, as when a
-terminal is closed, and SIGKILL if that does not end it. All that it prints stands in the log, too.
+program ends, or when the connection is lost: then the program gets SIGTERM, at a terminal SIGHUP,
+too, and SIGKILL after the grace of its job. A program that was asked to end has ended
+once all that it has started has. All that it prints stands in the log, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import select
 import signal
 import socket
@@ -38,12 +40,10 @@ from phalanx.runtime.os.connection import Connection, same_user
 from phalanx.runtime.os.dialled_port import become_dialled_port
 from phalanx.runtime.os.file_modes import mask_of_work
 from phalanx.runtime.os.polling import wait_for
-from phalanx.runtime.os.process_tree import end_with_parent
+from phalanx.runtime.os.process_tree import ask_to_end, end_with_parent, own_children
 
 PATIENCE_S = 60.0
 """So long a program waits for somebody to connect."""
-ENDING_S = 5.0
-"""So long a program may take to end once nobody is connected any more."""
 _CHUNK = 1 << 15
 _UNREAD = 1 << 18
 """So many bytes may wait for a program that does not read, or for a connection that is slow."""
@@ -58,11 +58,21 @@ def stand_for(order: RunCommand, listening: socket.socket, path: str) -> NoRetur
     code = NOT_STARTED
     try:
         os.setsid()
-        code = _Stand(order, listening, path).run()
+        code, number = _Stand(order, listening, path).run()
+        _end_by(number)
     except OSError as error:
         _note(order.log, f"phalanx: {order.argv[0]} could not be started: {error.strerror}\n")
     finally:
         os._exit(code)
+
+
+def _end_by(number: int) -> None:
+    """End by the signal that the program was ended by, and leave no core: it has left one."""
+    if number:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
 
 def _note(log: str, text: str) -> None:
@@ -91,6 +101,7 @@ class _Stand:
         """What it prints into, and whether that is its standard error."""
         self._unread = bytearray()
         self._is_input_over = False
+        self._is_asked_to_end = False
         self._kill_at = float("inf")
         self._wakeup, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
@@ -98,19 +109,22 @@ class _Stand:
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
-    def run(self) -> int:
-        """Until the program has ended; its exit code as shells give it."""
+    def run(self) -> tuple[int, int]:
+        """Until the program has ended; its exit code as shells give it, and the signal or 0."""
         begin = self._wait_for_somebody()
         if begin is None:
-            return NOT_STARTED
+            return NOT_STARTED, 0
         self._start(begin)
+        self._close_input()  # its end may have come with the beginning
         pidfd = os.pidfd_open(self._pid)
-        while not self._round(pidfd):
+        while pidfd not in self._round(pidfd):
             pass
+        while self._is_asked_to_end and self._has_more():
+            self._round(self._wakeup)
         _, status = os.waitpid(self._pid, 0)
-        code, _ = exit_of(os.waitstatus_to_exitcode(status))
+        code, _, number = exit_of(os.waitstatus_to_exitcode(status))
         self._say_goodbye(code)
-        return code
+        return code, number
 
     # ---- beginning ---------------------------------------------------------------------------
 
@@ -201,11 +215,17 @@ class _Stand:
 
     # ---- between the two ---------------------------------------------------------------------
 
-    def _round(self, pidfd: int) -> bool:
-        """Pass on what has come; whether the program has ended."""
+    def _has_more(self) -> bool:
+        """Whether any of what the program has started goes on. A signal tells of each end."""
+        below = [pid for pid in own_children() if pid != self._pid]
+        reaped = {os.waitpid(pid, os.WNOHANG)[0] for pid in below}
+        return not reaped.issuperset(below)
+
+    def _round(self, watched: int) -> dict[int, int]:
+        """Pass on what has come; what was ready, `watched` among it where that is."""
         connection = self._connection
         poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
+        poll.register(watched, select.POLLIN)
         poll.register(self._wakeup, select.POLLIN)
         if connection is not None:
             reads = select.POLLIN if len(self._unread) < _UNREAD else 0
@@ -221,6 +241,7 @@ class _Stand:
         ready = dict(poll.poll(None if left_s == float("inf") else max(left_s, 0) * 1000))
         if time.monotonic() >= self._kill_at:
             self._kill_at = float("inf")
+            self._is_asked_to_end = False  # what is left ends with this process
             self._signal(signal.SIGKILL)
         if self._wakeup in ready and signal.SIGTERM in os.read(self._wakeup, _CHUNK):
             self._ask_to_end()
@@ -232,7 +253,7 @@ class _Stand:
             self._pass_input()
         if self._connection is not None:
             self._connection.flush()
-        return pidfd in ready
+        return ready
 
     def _from_connection(self, connection: Connection, mask: int) -> None:
         if mask & select.POLLOUT:
@@ -246,8 +267,11 @@ class _Stand:
         if messages is None:
             connection.close()
             self._connection = None
+            if not self._is_terminal:
+                self._is_input_over = True
+                self._close_input()
             self._ask_to_end()
-            self._kill_at = time.monotonic() + ENDING_S
+            self._kill_at = time.monotonic() + self._order.grace_s
             return
         for message in messages:
             self._on_message(message)
@@ -265,6 +289,9 @@ class _Stand:
             case Resized():
                 if self._is_terminal and self._input >= 0:
                     _set_size(self._input, message.rows, message.columns)
+            case Signalled(number=signal.SIGTERM):
+                self._ask_to_end()
+                self._kill_at = time.monotonic() + self._order.grace_s
             case Signalled():
                 self._signal(message.number)
 
@@ -308,9 +335,14 @@ class _Stand:
     # ---- ending ------------------------------------------------------------------------------
 
     def _ask_to_end(self) -> None:
-        self._signal(signal.SIGTERM)
-        self._signal(signal.SIGHUP)  # a shell at a terminal heeds no SIGTERM
-        self._signal(signal.SIGCONT)
+        """Once: who writes its last state now is not to be disturbed again."""
+        if self._is_asked_to_end:
+            return
+        self._is_asked_to_end = True
+        ask_to_end(self._pid, own_children())
+        if self._is_terminal:
+            self._signal(signal.SIGHUP)  # a shell at a terminal heeds no SIGTERM
+            self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
         """To the program's process group, and to the one that has the terminal now."""

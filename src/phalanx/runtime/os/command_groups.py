@@ -26,6 +26,10 @@ class CommandGroup(Protocol):
         """A descriptor: who writes "0" to it is in the group from then on. -1: it is gone."""
         ...
 
+    def processes(self) -> list[int]:
+        """All that are in the group."""
+        ...
+
     def end(self) -> str:
         """End all that is in the group, and delete it once it is empty. Why the kernel has ended
         some of it; else ""."""
@@ -85,6 +89,14 @@ class Cgroup:
             return os.open(f"{self._path}/cgroup.procs", os.O_WRONLY)
         except OSError:
             return -1
+
+    def processes(self) -> list[int]:
+        """See CommandGroup."""
+        try:
+            with open(f"{self._path}/cgroup.procs") as file:
+                return [int(pid) for pid in file.read().split()]
+        except OSError:
+            return []
 
     def end(self) -> str:
         """See CommandGroup."""

@@ -75,14 +75,22 @@ def _say(text: str) -> None:
         os.write(2, os.fsencode(text))
 
 
-def exit_of(code: int) -> tuple[int, str]:
-    """(code as shells give it, why where that is known) of how a process ended: `code` is its exit
-    code, or a signal's number with a minus."""
+def exit_of(code: int) -> tuple[int, str, int]:
+    """(code as shells give it, why where that is known, the signal or 0) of how a process ended:
+    `code` is its exit code, or a signal's number with a minus."""
     if code < 0:
-        code = SIGNALLED - code
+        return SIGNALLED - code, f"it was ended by {signal_name(-code)}", -code
     if code == NOT_FOUND:
-        return code, f"exit code {NOT_FOUND}: its command was not found"
-    if code > SIGNALLED:
-        with contextlib.suppress(ValueError):  # there is no such signal
-            return code, f"it was ended by {signal.Signals(code - SIGNALLED).name}"
-    return code, ""
+        return code, f"exit code {NOT_FOUND}: its command was not found", 0
+    with contextlib.suppress(ValueError):  # there is no such signal
+        name = signal.Signals(code - SIGNALLED).name
+        return code, f"exit code {code}, which a shell has whose command was ended by {name}", 0
+    return code, "", 0
+
+
+def signal_name(number: int) -> str:
+    """SIGTERM, or a number where it has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

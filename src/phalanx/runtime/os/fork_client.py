@@ -98,12 +98,14 @@ class CommandClient:
                 int(command.memory_limit),
                 command.streams,
                 command.umask,
+                order.grace_s,
             )
         )
 
 
-def how_it_ended(message: Exited) -> tuple[int, str, float, int, bool]:
+def how_it_ended(message: Exited) -> tuple[int, str, float, int, bool, int]:
     """(exit code, why where the code alone does not say it, CPU seconds, bytes of memory, whether
-    there was no process for it) of a command that has ended."""
-    code, reason = exit_of(message.code)
-    return code, message.reason or reason, message.cpu_s, message.memory, not message.pid
+    there was no process for it, the signal or 0) of a command that has ended."""
+    code, reason, number = exit_of(message.code)
+    is_unstarted = not message.pid
+    return code, message.reason or reason, message.cpu_s, message.memory, is_unstarted, number

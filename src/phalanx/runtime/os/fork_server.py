@@ -2,8 +2,8 @@
 
 It holds no other state, and one thread, as who forks should, beside those that start commands. Once
 a process that it has started ends, it ends all that this has left behind, in whatever session that
-is. When the node's end of the socket closes, it ends everything that it has started, however the
-node ended.
+is; but what a command leaves behind that was asked to end may use the rest of its grace. When the
+node's end of the socket closes, it ends everything that it has started, however the node ended.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ from phalanx.runtime.os.attached import stand_for
 from phalanx.runtime.os.command_groups import CommandGroup, find_command_groups
 from phalanx.runtime.os.command_starters import CommandStarters, Starting
 from phalanx.runtime.os.connection import Connection, listen
+from phalanx.runtime.os.lingering import Lingering
 from phalanx.runtime.os.process_tree import (
     children_of,
     end_orphans,
     end_with_parent,
     keep_descendants,
+    own_children,
     reaped,
     signal_command,
 )
@@ -72,6 +74,9 @@ class Child:
         """Where others connect to its streams; "": nowhere."""
         self.is_command = is_command
         """Whether it runs a program that is not ours, and all its children end with it."""
+        self.lingering: Lingering | None = None
+        """What it has started, once it was asked to end: this may end later than itself."""
+        self.has_ended = False
 
 
 class ForkServer:
@@ -92,6 +97,8 @@ class ForkServer:
         self.read_from(self._starters.fileno, self._commands_begun)
         self._ends_orphans = False
         """Whether some are left to end."""
+        self._lingering: list[Child] = []
+        """Those that have ended, while what they have started goes on."""
 
     def serve(self) -> None:
         """Until the node is gone."""
@@ -108,8 +115,9 @@ class ForkServer:
                         return
                 elif fd in self._readers:
                     self._readers[fd]()
-            if self._ends_orphans:
+            if self._lingering or self._ends_orphans:
                 self._end_orphans()
+                self._bury_ended()
             if self._starters.is_behind:
                 self._starters.look()
             self.after_round()
@@ -117,7 +125,8 @@ class ForkServer:
 
     def patience_s(self) -> float | None:
         """How long to wait for something to happen; None: for ever."""
-        return _AGAIN_S if self._ends_orphans or self._starters.is_behind else None
+        is_soon = self._ends_orphans or self._starters.is_behind or self._lingering
+        return _AGAIN_S if is_soon else None
 
     def after_round(self) -> None:
         """What had happened is seen to, or nothing did for so long."""
@@ -157,7 +166,7 @@ class ForkServer:
             case SendSignal():
                 child = self._children.get(message.process)
                 if child is not None:
-                    _signal(child, message.signal)
+                    self._send(child, message.signal)
             case SignalCommand():
                 child = self._children.get(message.process)
                 if child is not None:
@@ -245,20 +254,45 @@ class ForkServer:
         """Watch a child until it ends."""
         self._children[child.process] = child
         pidfd = os.pidfd_open(child.pid)
-        self.read_from(pidfd, partial(self._reap, pidfd, child))
+        self.read_from(pidfd, partial(self._on_end, pidfd, child))
 
     def report_failure(self, process: bytes, error: OSError) -> None:
         """Say that a process could not be started."""
         reason = f"no process could be started for it: {error.strerror}"
         self.node.post(Exited(process, 0, 1, reason))
 
-    def _reap(self, pidfd: int, child: Child) -> None:
+    def _send(self, child: Child, number: int) -> None:
+        """A signal to a command and what it has started, or to one worker."""
+        if number == signal.SIGKILL:
+            if child.has_ended:
+                self._bury(child)
+                return
+            child.lingering = None
+        elif number == signal.SIGTERM and child.is_command and not child.socket:
+            child.lingering = child.lingering or Lingering(child.pid)
+            child.lingering.ask()
+            return
+        _signal(child, number)
+
+    def _on_end(self, pidfd: int, child: Child) -> None:
+        self.stop_reading(pidfd)
+        child.has_ended = True
+        if child.lingering is None:
+            self._bury(child)
+        else:
+            self._lingering.append(child)
+            self._end_orphans()
+            self._bury_ended()
+
+    def _bury(self, child: Child) -> None:
+        """End all that a child has left behind, and report its end."""
+        if child in self._lingering:
+            self._lingering.remove(child)
         if child.is_command:  # while it is not reaped nobody else has its process group
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
         reason = "" if child.group is None else child.group.end()
         _, status, used = os.wait4(child.pid, 0)
-        self.stop_reading(pidfd)
         if child.socket:
             with contextlib.suppress(OSError):
                 os.unlink(child.socket)
@@ -275,10 +309,21 @@ class ForkServer:
         """A child has ended, and that is about to be reported."""
 
     def _end_orphans(self) -> None:
-        """End what those have left behind that have ended here."""
+        """End what those have left behind that have ended here, but for what has a grace."""
         known = {child.pid for child in self._children.values()}
         known |= {starting.pid.value for starting in self._starting.values()}
+        orphans = [pid for pid in own_children() if pid not in known] if self._lingering else []
+        for child in self._lingering:
+            assert child.lingering is not None
+            in_group = () if child.group is None else child.group.processes()
+            known |= child.lingering.claim(orphans, in_group)
         self._ends_orphans = not end_orphans(known)
+
+    def _bury_ended(self) -> None:
+        """See to those of whose processes none is left."""
+        for child in list(self._lingering):
+            if child.lingering is not None and not child.lingering.left:
+                self._bury(child)
 
     def _end_everything(self) -> None:
         """Commands that are being started end with the threads that do so."""

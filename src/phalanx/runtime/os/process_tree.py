@@ -143,10 +143,59 @@ def _is_shell(pid: int) -> bool:
         return False
 
 
+def ask_to_end(group: int, roots: Iterable[int]) -> None:
+    """Send SIGTERM to a process group, and to those of `roots` and of what is below them that have
+    left it. Those that are stopped go on, as they could not end otherwise."""
+    roots = list(roots)
+    everybody = [*roots, *(below for root in roots for below in descendants_of(root))]
+    others = [pid for pid in everybody if group_of(pid) != group]
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        with contextlib.suppress(OSError):
+            os.killpg(group, number)
+        for pid in others:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+
+
+def descendants_of(pid: int) -> list[int]:
+    """All that are below a process, whichever of its threads has started them."""
+    found: dict[int, None] = {}
+    waiting = [pid]
+    while waiting:
+        for thread in _threads_of(waiting.pop()):
+            below = [one for one in _children_in(thread) if one not in found]
+            found.update(dict.fromkeys(below))
+            waiting += below
+    return list(found)
+
+
+def _threads_of(pid: int) -> list[str]:
+    directory = f"/proc/{pid}/task"
+    with contextlib.suppress(OSError):
+        return [f"{directory}/{thread}" for thread in os.listdir(directory)]
+    return []
+
+
+def group_of(pid: int) -> int:
+    """A process's group; 0 for one that is gone."""
+    fields = _status(str(pid))
+    return int(fields[2]) if fields else 0
+
+
+def session_of(pid: int) -> int:
+    """A process's session, named by the pid of who made it; 0 for one that is gone."""
+    fields = _status(str(pid))
+    return int(fields[3]) if fields else 0
+
+
 def children_of(pid: int) -> list[int]:
     """The children of a process that has one thread, dead ones too."""
+    return _children_in(f"/proc/{pid}/task/{pid}")
+
+
+def _children_in(thread: str) -> list[int]:
     try:
-        with open(f"/proc/{pid}/task/{pid}/children") as file:
+        with open(f"{thread}/children") as file:
             return [int(one) for one in file.read().split()]
     except OSError:  # it has ended, or the kernel has no such file
         return []

@@ -65,6 +65,33 @@ def test_steps_are_asked_to_end_with_their_member(node):
     assert node.signals[2:] == [("KILL", 0), ("KILL", 1)]
 
 
+def test_a_step_that_was_asked_to_end_has_the_grace_of_its_member(node):
+    """Also where the member's own command ends at once."""
+    node.start(grace_s=5.0)
+    node.step()
+    node.end()
+    node.exits(143, process=0)
+    node.later(4.9)
+    assert node.signals == [("TERM", 0), ("TERM", 1)]
+    assert node.told() == [(1, None)]
+    node.later(0.1)
+    assert node.signals[2:] == [("KILL", 1)]
+    node.exits(137, process=1)
+    assert node.told() == [(1, None), (1, 143)]
+
+
+def test_a_step_has_the_grace_of_a_place_that_is_taken_away(node):
+    node.start()
+    node.step()
+    node.evict()
+    node.exits(143, process=0)
+    assert node.signals == [("TERM", 0), ("TERM", 1)]
+    node.members.end_in(list(node.bundles.pools((GROUP, 0))), "it did not end in time")
+    assert node.signals[2:] == [("KILL", 1)]
+    node.exits(137, process=1)
+    assert len(node.members) == 0
+
+
 def test_who_does_not_run_takes_no_step(node):
     assert "does not run any more" in node.step()
     node.start()

@@ -117,6 +117,34 @@ def test_a_flow_fails_with_any_of_its_jobs(state):
     assert flow.state == st.FAILED
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("worker-0: exit code 3", "the job of step a is Failed: worker-0: exit code 3"),
+        ("", "the job of step a is Failed"),
+    ],
+)
+def test_a_flow_that_has_run_says_why_it_failed(reason, said):
+    flow = Flow(DIAMOND)
+    flow.step("a", "Running")
+    record = flow.table.get(F)
+    assert record is not None
+    assert record.state == st.RUNNING
+    flow.table.handle(flows.StepChanged(flow=F, step="a", state="Failed", reason=reason), 1.0)
+    assert (record.state, record.reason) == (st.FAILED, said)
+    assert record.history[-1].reason == said
+
+
+def test_a_flow_says_which_later_job_could_not_be_made():
+    flow = Flow(DIAMOND)
+    flow.step("a", "Running")
+    flow.step("a", "Completed")
+    flow.table.handle(flows.StepRefused(flow=F, step="b", reason="a name is taken"), 1.0)
+    record = flow.table.get(F)
+    assert record is not None
+    assert (record.state, record.reason) == (st.FAILED, "step b: a name is taken")
+
+
 def test_a_flow_whose_job_cannot_be_made():
     flow = Flow(DIAMOND)
     flow.table.handle(flows.StepRefused(flow=F, step="a", reason="there is no template a"), 1.0)

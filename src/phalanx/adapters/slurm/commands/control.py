@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
+import typer
+
 from phalanx.adapters.slurm.commands import reservations
+from phalanx.adapters.slurm.commands.array_rows import with_array_tasks
 from phalanx.adapters.slurm.commands.hostlists import expanded
-from phalanx.adapters.slurm.commands.numbers import array_task_or_job
-from phalanx.adapters.slurm.commands.rows import Shown, jobs_wanted
-from phalanx.adapters.slurm.commands.sinfo import state_of
+from phalanx.adapters.slurm.commands.numbers import array_task_or_job, slurm_id
+from phalanx.adapters.slurm.commands.records import (
+    Record,
+    configuration,
+    job_record,
+    node_record,
+    queue_record,
+    step_record,
+)
+from phalanx.adapters.slurm.commands.rows import Shown, jobs_wanted, user_of
+from phalanx.adapters.slurm.commands.step_rows import by_job, running_steps, step_row, steps_of
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
-from phalanx.adapters.slurm.options import Option, flag
-from phalanx.cli.reach import ask
+from phalanx.adapters.slurm.commands.users import fields_of
+from phalanx.adapters.slurm.options import Option, flag, idle, parts
+from phalanx.adapters.slurm.request import CLUSTER, NOTE, check_words
+from phalanx.adapters.slurm.times import slurm_length
+from phalanx.cli.reach import FAILED, ask
 from phalanx.cli.table import say
 from phalanx.manifests.times import read_length
-from phalanx.model.rows.work import JobInfo
+from phalanx.model.rows.work import JobInfo, QueueInfo
 from phalanx.protocol.requests.cluster import GetStatus
-from phalanx.protocol.requests.jobs import Command, CommandJob, UpdateJob
+from phalanx.protocol.requests.jobs import Command, CommandJob, GetJob, UpdateJob
 from phalanx.protocol.requests.queues import ListQueues
 
 SEFF = (
@@ -28,18 +43,30 @@ SEFF = (
 )
 SCONTROL = (
     flag("all", "a"),
+    Option("cluster", note="phalanx alone: there is one cluster"),
+    Option("clusters", "M", note="phalanx alone: there is one cluster"),
     flag("details", "d"),
+    idle("federation", "F", "there is one cluster", takes=False),
+    idle("future", note="there are no nodes that are to come", takes=False),
     flag("help", "h"),
+    idle("hide", note="no partition is hidden", takes=False),
     flag("json", refused="squeue --json tells of jobs, sinfo --json of nodes"),
+    idle("local", note="there is one cluster", takes=False),
     flag("oneliner", "o"),
     flag("quiet", "Q"),
+    idle("sibling", note="there is one cluster", takes=False),
+    Option("uid", "u", refused="jobs run as who started the cluster"),
+    flag("usage"),
+    idle("verbose", "v", "it says what is wrong without", takes=False),
     flag("version", "V"),
 )
-_SHOWN = ("hostnames", "hostlist", "job", "node", "partition", "reservation")
+_SHOWN = (
+    "config", "daemons", "hostnames", "hostlist", "hostlistsorted", "job", "licenses", "node",
+    "partition", "reservation", "step", "topology",
+)  # fmt: skip
 _REFUSED = {
     "requeuehold": "use requeue, then hold",
     "reconfigure": "`phalanx queue` changes queues",
-    "ping": "`phalanx status` says how the head is",
     "reboot": "nodes are not rebooted",
     "shutdown": "`phalanx stop` ends the daemons of a machine",
     "top": "use update JobId=N Priority=M",
@@ -47,8 +74,8 @@ _REFUSED = {
     "write": "`phalanx submit` takes files",
 }
 _COMMANDS: dict[str, Command] = {
-    "hold": "hold", "release": "release", "suspend": "suspend", "resume": "resume",
-    "requeue": "requeue",
+    "hold": "hold", "uhold": "hold", "release": "release", "suspend": "suspend",
+    "resume": "resume", "requeue": "requeue",
 }  # fmt: skip
 
 
@@ -59,6 +86,10 @@ def scontrol(words: Sequence[str]) -> None:
     """Show jobs, nodes, partitions and reservations; hold, release, suspend, resume, requeue and
     update jobs; create, update and delete reservations."""
     asked, rest = read("scontrol", SCONTROL, words, intermixed=True)
+    try:
+        check_words({"clusters": asked.get("clusters", asked.get("cluster", CLUSTER))})
+    except ValueError as error:
+        refuse("scontrol", str(error))
     if not rest:
         refuse(
             "scontrol",
@@ -68,7 +99,7 @@ def scontrol(words: Sequence[str]) -> None:
     if what == "show":
         _show(operands, "oneliner" in asked)
     elif what in _COMMANDS:
-        for name in [one for word in operands for one in word.split(",")] or [_missing(what)]:
+        for name in [one for word in operands for one in parts(word)] or [_missing(what)]:
             ask(address(), CommandJob(array_task_or_job(name), _COMMANDS[what]))
     elif what == "update" and any(w.lower().startswith("reservation") for w in operands):
         reservations.update(operands)
@@ -76,6 +107,9 @@ def scontrol(words: Sequence[str]) -> None:
         _update(operands)
     elif what in _OF_RESERVATIONS:
         _OF_RESERVATIONS[what](operands)
+    elif what == "ping":
+        host = next((n.hostname for n in ask(address(), GetStatus()).nodes), "localhost")
+        say(f"Slurmctld(primary) at {host} is UP")
     elif what == "version":
         read("scontrol", SCONTROL, ["--version"])
     else:
@@ -88,74 +122,117 @@ def _missing(what: str) -> NoReturn:
 
 def _show(operands: Sequence[str], on_one_line: bool) -> None:
     what, *names = operands or [""]
-    kind = next((one for one in _SHOWN if what and (one.startswith(what) or one == what[:-1])), "")
-    if kind == "hostnames":
-        for word in names or [os.environ.get("SLURM_JOB_NODELIST", "")]:
-            for host in filter(None, expanded(word)):
-                say(host)
-    elif kind == "hostlist":
-        say(",".join(filter(None, ",".join(names).split(","))))
-    elif kind == "job":
-        jobs = jobs_wanted(names, None)
-        if names and not jobs:
-            refuse("scontrol", "Invalid job id specified")
-        shown = Shown()
-        _say_records([_job(job, shown) for job in jobs], on_one_line)
-    elif kind == "node":
-        rows = ask(address(), GetStatus()).nodes
-        _say_records(
-            [
-                [
-                    f"NodeName={row.host} NodeHostName={row.hostname} NodeId={row.node_id[:12]}",
-                    f"CPUAlloc={row.total.get('CPU', 0) - row.available.get('CPU', 0):g} "
-                    f"CPUTot={row.total.get('CPU', 0):g}",
-                    f"Gres=gpu:{row.total.get('GPU', 0):g}",
-                    f"RealMemory={int(row.total.get('memory', 0)) >> 20}",
-                    f"State={state_of(row).upper()} Reason={row.reason or 'none'}",
-                ]
-                for row in rows
-                if not names or row.host in names or row.hostname in names
-            ],
-            on_one_line,
-        )
-    elif kind == "reservation":
-        _say_records(reservations.records(names), on_one_line)
-    elif kind == "partition":
-        queues = [q for q in ask(address(), ListQueues()) if not names or q.name in names]
-        _say_records(
-            [
-                [f"PartitionName={q.name}", f"State={'UP' if q.state == 'Open' else 'DOWN'}"]
-                for q in queues
-            ],
-            on_one_line,
-        )
-    else:
-        refuse("scontrol", f"show {what}: there are {', '.join(_SHOWN)}")
-
-
-def _job(job: JobInfo, shown: Shown) -> list[str]:
-    row = shown.row(job, needs_places=True)
-    return [
-        f"JobId={row['id']} JobName={row['name']}",
-        f"UserId={row['user']} Account={row['account'] or '(null)'} WCKey={row['wckey']}",
-        f"Priority={row['priority']} Nice=0",
-        f"JobState={row['state']} Reason={row['reason']} Dependency=(null)",
-        f"Requeue=1 Restarts={row['restarts']} BatchFlag=1 ExitCode={row['code']}",
-        f"RunTime={row['elapsed']} TimeLimit={row['timelimit']} TimeMin=N/A",
-        f"SubmitTime={row['submit']} EligibleTime={row['submit']}",
-        f"StartTime={row['start']} EndTime={row['end']} Deadline=N/A",
-        f"Partition={row['partition']} NodeList={row['nodelist'] or '(null)'}",
-        f"NumNodes={row['nodes']} NumCPUs={row['cpus']} NumTasks={row['tasks']}",
-        f"WorkDir={row['directory']} Comment={row['comment']}",
+    names = [
+        one.partition("=")[2] if one.lower().startswith(f"{what}id=") else one
+        for name in names
+        for one in parts(name)
     ]
+    plural = what.lower().removesuffix("s")
+    kind = next((one for one in _SHOWN if what and one.startswith((what.lower(), plural))), "")
+    if kind not in _KINDS:
+        refuse("scontrol", f"show {what}: there are {', '.join(_SHOWN)}")
+    found = _KINDS[kind](names)
+    for record in found:
+        if len(record) == 1 or kind == "config":
+            say("\n".join(record))
+        elif on_one_line:
+            say(" ".join(record) + " ")
+        else:
+            say("\n   ".join(record) + "\n")
 
 
-def _say_records(records: Sequence[Sequence[str]], on_one_line: bool) -> None:
-    for record in records:
-        say((" " if on_one_line else "\n   ").join(record) + ("" if on_one_line else "\n"))
+def _hostnames(names: Sequence[str]) -> list[Record]:
+    words = names or [os.environ.get("SLURM_JOB_NODELIST", "")]
+    return [[host] for word in words for host in expanded(word) if host]
 
 
-_UPDATES = ("jobid", "partition", "priority", "timelimit")
+def _hostlist(names: Sequence[str]) -> list[Record]:
+    return [[",".join(filter(None, ",".join(names).split(",")))]]
+
+
+def _hostlist_sorted(names: Sequence[str]) -> list[Record]:
+    return [[",".join(sorted(dict.fromkeys(expanded(",".join(names)))))]]
+
+
+def _jobs(names: Sequence[str]) -> list[Record]:
+    jobs = with_array_tasks(jobs_wanted(names, None), names, one_each=False)
+    jobs = [job for job in jobs if not names or _is_named(job, names)]
+    if names and not jobs:
+        _unknown("slurm_load_jobs error: Invalid job id specified")
+    shown = Shown()
+    return [job_record(job, shown.row(job)) for job in jobs] or [["No jobs in the system"]]
+
+
+def _is_named(job: JobInfo, names: Sequence[str]) -> bool:
+    own = slurm_id(job.name)
+    return own in names or own.partition("_")[0] in names
+
+
+def _nodes(names: Sequence[str]) -> list[Record]:
+    rows = ask(address(), GetStatus()).nodes
+    wanted = [one for word in names for one in expanded(word)]
+    found = [row for row in rows if not wanted or {row.host, row.hostname, row.name} & set(wanted)]
+    if wanted and not found:
+        _unknown(f"Node {wanted[0]} not found")
+    queues = [queue.name for queue in _queues()]
+    return [node_record(row, queues) for row in found]
+
+
+def _partitions(names: Sequence[str]) -> list[Record]:
+    found = [queue for queue in _queues() if not names or queue.name in names]
+    if names and not found:
+        _unknown(f"Partition {names[0]} not found")
+    nodes = [node for node in ask(address(), GetStatus()).nodes if node.state != "DEAD"]
+    return [queue_record(queue, nodes) for queue in found]
+
+
+def _queues() -> list[QueueInfo]:
+    return [queue for queue in ask(address(), ListQueues()) if queue.name != "root"]
+
+
+def _steps(names: Sequence[str]) -> list[Record]:
+    found, now = by_job(running_steps()), time.time()
+    records = []
+    for job in jobs_wanted(names, None):
+        uid = fields_of(user_of(job)).get("uid", "")
+        for step in steps_of(found, (job.namespace, job.name, job.submitted), ()):
+            row = step_row(step, now)
+            if not any("." in name for name in names) or row["id"] in names:
+                records.append(step_record(row, job, uid))
+    return records or [["No job steps in the system"]]
+
+
+def _config(_: Sequence[str]) -> list[Record]:
+    host = next((node.hostname for node in ask(address(), GetStatus()).nodes), "localhost")
+    return [configuration(_queues(), host, os.environ.get("PHALANX_ADDRESS", "(null)"))]
+
+
+def _licenses(_: Sequence[str]) -> list[Record]:
+    return [["No licenses configured in Slurm: `phalanx licenses` lists those of the cluster."]]
+
+
+_KINDS: dict[str, Callable[[Sequence[str]], list[Record]]] = {
+    "config": _config,
+    "daemons": lambda _: [["slurmctld slurmd"]],
+    "hostnames": _hostnames,
+    "hostlist": _hostlist,
+    "hostlistsorted": _hostlist_sorted,
+    "job": _jobs,
+    "licenses": _licenses,
+    "node": _nodes,
+    "partition": _partitions,
+    "reservation": reservations.records,
+    "step": _steps,
+    "topology": lambda _: [["No topology information available"]],
+}
+
+
+def _unknown(text: str) -> NoReturn:
+    say(text, err=True)
+    raise typer.Exit(FAILED)
+
+
+_UPDATES = ("jobid", "job", "nice", "partition", "priority", "timelimit")
 
 
 def _update(operands: Sequence[str]) -> None:
@@ -163,16 +240,44 @@ def _update(operands: Sequence[str]) -> None:
     for word in operands:
         name, is_set, value = word.partition("=")
         if not is_set or name.lower() not in _UPDATES:
-            refuse("scontrol", f"update {word}: of a job JobId, Partition, Priority, TimeLimit")
-        pairs[name.lower()] = value
+            refuse(
+                "scontrol", f"update {word}: of a job JobId, Partition, Priority, TimeLimit, Nice"
+            )
+        pairs["jobid" if name.lower() == "job" else name.lower()] = value
     if "jobid" not in pairs:
         refuse("scontrol", "update: give JobId=N; nodes are changed by `phalanx drain`")
+    for name in pairs["jobid"].split(","):
+        found = ask(address(), GetJob(array_task_or_job(name)))
+        try:
+            limit, priority = _limit(pairs, found.time_limit_s), _priority(pairs, found)
+        except ValueError as error:
+            refuse("scontrol", f"update: {error}")
+        ask(address(), UpdateJob(array_task_or_job(name), pairs.get("partition"), priority, limit))
+
+
+def _limit(pairs: Mapping[str, str], now_s: float | None) -> float | None:
+    """The new limit; `+10` and `-10` change the one that there is. Raises ValueError."""
+    given = pairs.get("timelimit")
+    if given is None:
+        return None
+    if given[:1] in ("+", "-") and given[1:]:
+        change = slurm_length(given[1:]) or 0.0
+        if now_s is None:
+            raise ValueError(f"TimeLimit={given}: the job has no limit")
+        return now_s + (change if given[0] == "+" else -change)
     try:
-        limit = read_length(pairs["timelimit"]) if "timelimit" in pairs else None
-        priority = int(pairs["priority"]) if "priority" in pairs else None
-    except ValueError as error:
-        refuse("scontrol", f"update: {error}")
-    ask(address(), UpdateJob(pairs["jobid"], pairs.get("partition"), priority, limit))
+        return slurm_length(given) or 0.0
+    except ValueError:
+        return read_length(given)
+
+
+def _priority(pairs: Mapping[str, str], job: JobInfo) -> int | None:
+    if "priority" in pairs:
+        return int(pairs["priority"])
+    if "nice" not in pairs:
+        return None
+    before = int(job.annotations.get(f"{NOTE}nice") or 0)
+    return job.priority + before - int(pairs["nice"])
 
 
 def seff(words: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ import typer
 import phalanx
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.registry import RUN
-from phalanx.cli.table import say
+from phalanx.cli.table import open_input, say
 from phalanx.errors import CurrentDirectoryError
 
 COMMANDS = {
@@ -23,6 +23,7 @@ COMMANDS = {
     "salloc": "phalanx.adapters.slurm.commands.srun:salloc",
     "squeue": "phalanx.adapters.slurm.commands.squeue:squeue",
     "sacct": "phalanx.adapters.slurm.commands.sacct:sacct",
+    "sacctmgr": "phalanx.adapters.slurm.commands.accounts:sacctmgr",
     "sinfo": "phalanx.adapters.slurm.commands.sinfo:sinfo",
     "scancel": "phalanx.adapters.slurm.commands.scancel:scancel",
     "scontrol": "phalanx.adapters.slurm.commands.control:scontrol",
@@ -91,6 +92,7 @@ def register(app: typer.Typer) -> None:
 
 def main(name: str) -> None:
     """Run one of Slurm's commands with this process's arguments."""
+    open_input()
     try:
         _function(name)(sys.argv[1:])
     except typer.Exit as ended:

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from phalanx.adapters.slurm.commands.numbers import slurm_id
 from phalanx.adapters.slurm.commands.step_rows import Name, by_job
 from phalanx.adapters.slurm.commands.usage import address
-from phalanx.adapters.slurm.states import attempt_state, code_of
+from phalanx.adapters.slurm.commands.users import fields_of
+from phalanx.adapters.slurm.options import parts
+from phalanx.adapters.slurm.states import attempt_state, clock, code_of
 from phalanx.cli.accounting_view import length
 from phalanx.cli.allocation import HOLDER
 from phalanx.cli.history import ANSWER_S, uid_of
@@ -24,6 +26,8 @@ from phalanx.observe.accounting.efficiency import Efficiency, efficiency
 from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts
 
+NO_OWN_LIMIT = "Partition_Limit"
+"""Slurm's word where a job said nothing of a limit: the history does not know what it said."""
 _HOLDING = shlex.join(HOLDER)
 """What members run that hold places for steps alone."""
 _OTHER_STATES = {at.PREEMPTED: st.FAILED, at.NODE_LOST: st.FAILED, at.RESTARTED: st.FAILED}
@@ -45,7 +49,7 @@ class PastJob:
         wanted = {one.partition(".")[0] for one in ids}
         own = self._id()
         is_it = not ids or own in wanted or own.partition("_")[0] in wanted
-        return is_it and (not name or self._name in name.split(","))
+        return is_it and (not name or self._name in parts(name))
 
     def row(self) -> dict[str, str]:
         """Its fields; of several attempts the time from the first start to the last end."""
@@ -58,10 +62,12 @@ class PastJob:
             "partition": last.queue,
             "name": self._name,
             "user": last.user,
+            **fields_of(last.user),
             "state": attempt_state(whole.state),
             "elapsed": length(whole.elapsed_s),
             "seconds": str(int(whole.elapsed_s)),
-            "timelimit": "Unknown",
+            "timelimit": NO_OWN_LIMIT,
+            "timelimit_raw": NO_OWN_LIMIT,
             "nodes": str(len(nodes)),
             "nodelist": ",".join(nodes),
             "cpus": f"{whole.cpus:g}",
@@ -70,7 +76,7 @@ class PastJob:
             "submit": clock(last.submitted),
             "start": clock(started),
             "end": clock(last.ended),
-            "code": code_of(whole.exit_code or 0),
+            "code": code_of(whole.exit_code or 0, whole.signal),
             "restarts": str(max(one.attempt for one in self._attempts) - 1),
             "cputime": cputime,
             "cpuseconds": cpuseconds,
@@ -80,11 +86,13 @@ class PastJob:
     def used(self) -> dict[str, str]:
         """The fields that tell what was asked for and used."""
         whole = self._sum
-        asked = [f"cpu={whole.cpus:g}", f"mem={_mib(whole.memory)}"]
+        asked = [f"billing={whole.cpus:g}", f"cpu={whole.cpus:g}"]
         asked += [f"gres/gpu={whole.gpus:g}"] if whole.gpus else []
+        asked += [f"mem={_mib(whole.memory)}"] if whole.memory else []
         return {
             "totalcpu": length(whole.cpu_s),
             "reqmem": _mib(whole.memory),
+            "usercpu": length(whole.cpu_s),
             "tres": ",".join([*asked, f"node={max(whole.nodes, 1)}"]),
         }
 
@@ -108,25 +116,6 @@ class PastJob:
             "totalcpu": length(max(self._sum.cpu_s - sum(one.cpu_s for one in steps), 0.0)),
             "maxrss": "" if most is None else f"{most / 1024:.0f}K",
             "averss": f"{sum(means) / len(means) / 1024:.0f}K" if means else "",
-        }
-
-    def json(self, row: dict[str, str]) -> dict[str, object]:
-        """The fields of Slurm's JSON that are known of it."""
-        code, _, signal = row["code"].partition(":")
-        return {
-            "job_id": int(row["id"]) if row["id"].isdecimal() else row["id"],
-            "name": row["name"],
-            "partition": row["partition"],
-            "user_name": row["user"],
-            "job_state": [row["state"]],
-            "nodes": row["nodelist"],
-            "exit_code": {
-                "return_code": _number(int(code)),
-                "signal": {"id": _number(int(signal))},
-            },
-            "submit_time": _number(int(self._last.submitted)),
-            "start_time": _number(int(min(one.started for one in self._attempts))),
-            "end_time": _number(int(self._last.ended)),
         }
 
     @property
@@ -166,8 +155,4 @@ def cpu_time(cpus: float, seconds: float) -> tuple[str, str]:
 
 
 def _mib(size: float) -> str:
-    return f"{size / 2**20:.0f}M"
-
-
-def _number(value: int) -> dict[str, object]:
-    return {"set": True, "infinite": False, "number": value}
+    return f"{size / 2**20:.0f}M" if size else "0"

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import getpass
 import json
+import math
+import os
+import pwd
+import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from phalanx.adapters.slurm.commands.usage import address
-from phalanx.adapters.slurm.request import NOTE
+from phalanx.adapters.slurm.commands.users import account_of, group_name
+from phalanx.adapters.slurm.options import OptionError, parts
+from phalanx.adapters.slurm.reasons import (
+    NEVER_KNOWN,
+    dependency_text,
+    ended_reason,
+    waiting_reason,
+)
+from phalanx.adapters.slurm.request import CLUSTER, NOTE
+from phalanx.adapters.slurm.script import file_name
 from phalanx.adapters.slurm.states import JOB, code_of, elapsed
 from phalanx.cli.accounting_view import length
 from phalanx.cli.reach import ask
@@ -19,8 +33,12 @@ from phalanx.model.rows.work import JobDescription, JobInfo
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import GetJob, ListJobs
 
-PLACES = frozenset({"where", "nodelist", "nodes"})
+PLACES = frozenset({"where", "nodelist", "nodes", "batchhost", "tres"})
 """Fields that need to know where a job runs."""
+_WITH_REASON = (st.FAILED, st.TIMED_OUT, st.DEADLINE)
+"""States of jobs that are over, whose reason stands where the nodes of others do."""
+_BY_TERM = (st.TERMINATED, st.TIMED_OUT)
+"""States of jobs whose members got SIGTERM."""
 
 
 def jobs_wanted(ids: Sequence[str], name: str | None) -> list[JobInfo]:
@@ -28,8 +46,17 @@ def jobs_wanted(ids: Sequence[str], name: str | None) -> list[JobInfo]:
     wanted = {one.partition("_")[0].partition(".")[0] for one in ids}
     rows = ask(address(), ListJobs())
     rows = [row for row in rows if not ids or row.name in wanted]
-    names = set(name.split(",")) if name else set()
+    names = set(parts(name or ""))
     return [row for row in rows if not names or job_name(row) in names]
+
+
+def ids_in(asked: Mapping[str, str]) -> list[str]:
+    """The ids that --jobs names; none where it is not given. Raises OptionError for a list without
+    any."""
+    ids = parts(asked.get("jobs", ""))
+    if "jobs" in asked and not ids:
+        raise OptionError(f"--jobs={asked['jobs']}: Invalid job id specified")
+    return ids
 
 
 def job_name(row: JobInfo) -> str:
@@ -42,76 +69,266 @@ def user_of(row: JobInfo) -> str:
     return row.annotations.get(f"{NOTE}user") or getpass.getuser()
 
 
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """An attribute that is found out when it is first asked for. functools.cached_property takes a
+    lock each time (before Python 3.12), and queues are long."""
+
+    def __init__(self, find: Callable[[Any], T]) -> None:
+        self._find = find
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, one: Any, owner: type) -> T:
+        found = one.__dict__[self._name] = self._find(one)
+        return found
+
+
+class _One:
+    """A job that is being shown: what several of its fields rest on is found out once."""
+
+    def __init__(self, job: JobInfo, shown: Shown, now: float) -> None:
+        self.job = job
+        self.shown = shown
+        self.now = now
+
+    @Once
+    def notes(self) -> dict[str, str]:
+        return {key.removeprefix(NOTE): v for key, v in self.job.annotations.items()}
+
+    @Once
+    def element(self) -> tuple[str, str]:
+        return split_element(self.job.name) or (self.job.name, "N/A")
+
+    @Once
+    def is_waiting(self) -> bool:
+        return self.job.state == st.PENDING
+
+    @Once
+    def places(self) -> tuple[str, str]:
+        """(the hosts, how many nodes), as far as anybody has asked."""
+        if not self.shown.needs_places or self.is_waiting:
+            return "", str(self.job.replicas)
+        return self.shown.places(self.job)
+
+    @Once
+    def code(self) -> str:
+        return self.shown.exit_code(self.job)
+
+    @Once
+    def reason(self) -> str:
+        if self.is_waiting:
+            return waiting_reason(self.job, self.now)
+        if self.job.state not in st.FINISHED or self.job.state == st.COMPLETED:
+            return NEVER_KNOWN
+        return ended_reason(self.job.state, not self.code.endswith(":0"))
+
+    @Once
+    def where(self) -> str:
+        has_reason = self.is_waiting or self.job.state in _WITH_REASON
+        return f"({self.reason})" if has_reason else self.places[0]
+
+    @Once
+    def start(self) -> float | None:
+        job = self.job
+        if self.is_waiting:  # it may have run before
+            expected = job.expected_start
+            begins = job.begins if job.begins is not None and job.begins > self.now else None
+            return begins if expected is None else expected.at_s
+        if job.restarts and job.finished is None:
+            return self.now - job.ran_s
+        return job.started
+
+    @Once
+    def eligible(self) -> float | None:
+        job = self.job
+        if job.is_held or self.reason == "Dependency":
+            return None
+        return max(job.submitted, job.begins or 0.0)
+
+    @Once
+    def end(self) -> float | None:
+        return self.job.finished if self.job.finished is not None else self.job.ends
+
+    @Once
+    def account(self) -> pwd.struct_passwd | None:
+        return account_of(user_of(self.job))
+
+    def file(self, option: str, otherwise: str) -> str:
+        """The path of a file of a batch script; "" of what has none."""
+        if "script" not in self.notes:
+            return ""
+        array, index = self.element
+        values = {
+            "A": array, "j": array, "J": array, "a": index if index.isdecimal() else "4294967294",
+            "x": job_name(self.job), "u": user_of(self.job), "b": "4294967294", "n": "0", "t": "0",
+            "s": "batch", "N": self.places[0].partition(",")[0],
+        }  # fmt: skip
+        if index.isdecimal():
+            values["j"] = values["J"] = f"{array}_{index}"
+        name = file_name(self.notes.get(option, otherwise), values)
+        return os.path.join(self.notes.get("directory", ""), name)
+
+    @Once
+    def stdout(self) -> str:
+        is_array = self.job.array or self.element[1] != "N/A"
+        return self.file("output", "slurm-%A_%a.out" if is_array else "slurm-%j.out")
+
+    @Once
+    def memory(self) -> str:
+        each = self.notes.get("mem-per-cpu", "")
+        if each.isdecimal():
+            return f"{each}M"
+        return each or (f"{self.notes['memory']}M" if "memory" in self.notes else "")
+
+    @Once
+    def tres(self) -> str:
+        cpus, members = self.cpus, self.job.replicas
+        memory, gpus = self.notes.get("memory", ""), self.notes.get("gpus", "")
+        parts = [f"cpu={cpus}"]
+        parts += [f"mem={int(memory) * members}M"] if memory.isdecimal() else []
+        parts += [f"node={self.places[1]}", f"billing={cpus}"]
+        parts += [f"gres/gpu={float(gpus) * members:g}"] if gpus else []
+        return ",".join(parts)
+
+    @Once
+    def cpus(self) -> str:
+        return self.notes.get("cpus", str(self.job.replicas))
+
+    @Once
+    def nodes(self) -> str:
+        return self.places[1]
+
+
+_FIELDS: dict[str, Callable[[_One], str]] = {
+    "id": lambda one: _row_id(one.job.name),
+    "array": lambda one: one.element[0],
+    "index": lambda one: one.element[1],
+    "partition": lambda one: one.job.queue,
+    "name": lambda one: job_name(one.job),
+    "user": lambda one: user_of(one.job),
+    "uid": lambda one: str(one.account.pw_uid) if one.account else "",
+    "gid": lambda one: str(one.account.pw_gid) if one.account else "",
+    "group": lambda one: group_name(one.account.pw_gid) if one.account else "",
+    "account": lambda one: one.notes.get("account", ""),
+    "comment": lambda one: one.notes.get("comment", ""),
+    "wckey": lambda one: one.notes.get("wckey", ""),
+    "qos": lambda one: one.notes.get("qos", ""),
+    "nice": lambda one: one.notes.get("nice", ""),
+    "features": lambda one: one.notes.get("constraint", ""),
+    "wanted_nodes": lambda one: one.notes.get("nodelist", ""),
+    "unwanted_nodes": lambda one: one.notes.get("exclude", ""),
+    "command": lambda one: one.notes.get("command", ""),
+    "submit_line": lambda one: one.notes.get("line", ""),
+    "directory": lambda one: one.notes.get("directory", ""),
+    "mail": lambda one: one.notes.get("mail-user", ""),
+    "cluster": lambda _: CLUSTER,
+    "state": lambda one: JOB[one.job.state][0],
+    "short": lambda one: JOB[one.job.state][1],
+    "time": lambda one: elapsed(one.job.ran_s),
+    "elapsed": lambda one: length(one.job.ran_s),
+    "seconds": lambda one: str(int(one.job.ran_s)),
+    "limit": lambda one: elapsed(one.job.time_limit_s),
+    "timelimit": lambda one: length(one.job.time_limit_s) if one.job.time_limit_s else "UNLIMITED",
+    "timelimit_raw": lambda one: (
+        str(math.ceil(one.job.time_limit_s / 60)) if one.job.time_limit_s else "UNLIMITED"
+    ),
+    "left": lambda one: elapsed(
+        None if one.job.time_limit_s is None else one.job.time_limit_s - one.job.ran_s
+    ),
+    "nodes": lambda one: one.nodes,
+    "nodelist": lambda one: one.places[0],
+    "batchhost": lambda one: one.places[0].partition(",")[0],
+    "batchflag": lambda one: str(int("script" in one.notes)),
+    "cpus": lambda one: one.cpus,
+    "mincpus": lambda one: str(int(one.cpus) // max(one.job.replicas, 1)),
+    "cpus_task": lambda one: one.notes.get("cpus-per-task", ""),
+    "tasks": lambda one: one.notes.get("tasks", str(one.job.replicas)),
+    "tasks_node": lambda one: one.notes.get("ntasks-per-node", ""),
+    "memory": lambda one: one.memory,
+    "tres": lambda one: one.tres,
+    "tres_node": lambda one: f"gres:gpu:{one.notes['gpus']}" if "gpus" in one.notes else "",
+    "reservation": lambda one: one.job.reservation,
+    "licenses": lambda one: ",".join(f"{name}:{n}" for name, n in one.job.licenses.items()),
+    "reason": lambda one: one.reason,
+    "dependency": lambda one: dependency_text(one.job, one.reason),
+    "where": lambda one: one.where,
+    "priority": lambda one: str(one.job.priority),
+    "fraction": lambda one: f"{one.job.priority / 2**32:.14f}",
+    "submit": lambda one: clock(one.job.submitted),
+    "eligible": lambda one: clock(one.eligible, ""),
+    "start": lambda one: clock(one.start, "N/A" if one.is_waiting else "Unknown"),
+    "end": lambda one: clock(one.end, "NONE" if one.job.state == st.RUNNING else ""),
+    "deadline": lambda one: clock(one.job.deadline, ""),
+    "waited": lambda one: str(int((one.job.started or one.now) - one.job.submitted)),
+    "code": lambda one: one.code,
+    "returned": lambda one: one.code.partition(":")[0],
+    "restarts": lambda one: str(one.job.restarts),
+    "stdout": lambda one: one.stdout,
+    "stderr": lambda one: (
+        one.file("error", "") if "error" in one.notes else one.stdout
+    ),
+    "stdin": lambda one: one.file("input", "/dev/null"),
+}  # fmt: skip
+"""How each field of a row is found: only those that are listed are, as queues are long."""
+
+
 class Shown:
     """Jobs as rows of text; asks for places of jobs only where a row needs them."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, fields: Collection[str] | None = None, needs_places: bool | None = None
+    ) -> None:
+        """`fields`: the ones that are shown; None: all. `needs_places`: whether the head is asked
+        where each job runs; None: where a field needs it."""
+        self._fields = list(_FIELDS) if fields is None else [f for f in fields if f in _FIELDS]
+        found = fields is None or not PLACES.isdisjoint(fields)
+        self.needs_places = found if needs_places is None else needs_places
         self._hosts: dict[str, str] | None = None
+        self._now = time.time()
 
-    def row(self, job: JobInfo, needs_places: bool) -> dict[str, str]:
+    def row(self, job: JobInfo) -> dict[str, str]:
         """The fields of a job."""
-        long, short = JOB[job.state]
-        notes = {key.removeprefix(NOTE): v for key, v in job.annotations.items()}
-        where = self._places(job.name, job.namespace) if needs_places else None
-        expected = job.expected_start
-        start = job.started
-        if job.state == st.PENDING:  # it may have run before
-            start = None if expected is None else expected.at_s
-        elif job.restarts and job.finished is None:
-            start = time.time() - job.ran_s
-        array, index = split_element(job.name) or (job.name, "N/A")
-        reason = job.reason if job.state == st.PENDING else "None"
-        if job.is_held:
-            reason = "JobHeldUser"
-        nodes = where["list"] if where else ""
-        code = self.exit_code(job)
-        return {
-            "id": _row_id(job.name),
-            "array": array,
-            "index": index,
-            "partition": job.queue,
-            "name": job_name(job),
-            "user": user_of(job),
-            "account": notes.get("account", ""),
-            "comment": notes.get("comment", ""),
-            "wckey": notes.get("wckey", ""),
-            "directory": notes.get("directory", ""),
-            "state": long,
-            "short": short,
-            "time": elapsed(job.ran_s),
-            "elapsed": length(job.ran_s),
-            "seconds": str(int(job.ran_s)),
-            "limit": elapsed(job.time_limit_s),
-            "timelimit": length(job.time_limit_s) if job.time_limit_s else "UNLIMITED",
-            "left": elapsed(None if job.time_limit_s is None else job.time_limit_s - job.ran_s),
-            "nodes": where["count"] if where else str(job.replicas),
-            "nodelist": nodes,
-            "cpus": notes.get("cpus", str(job.replicas)),
-            "tasks": notes.get("tasks", str(job.replicas)),
-            "reason": reason or "None",
-            "where": nodes if job.state != st.PENDING else f"({reason or 'None'})",
-            "priority": str(job.priority),
-            "submit": clock(job.submitted),
-            "start": clock(start, "N/A" if job.state == st.PENDING else "Unknown"),
-            "end": clock(job.finished if job.finished is not None else job.ends),
-            "code": code,
-            "restarts": str(job.restarts),
-        }
+        one = _One(job, self, self._now)
+        return {name: _FIELDS[name](one) for name in self._fields}
 
-    def _places(self, name: str, namespace: str) -> dict[str, str]:
+    def places(self, job: JobInfo) -> tuple[str, str]:
+        """The hosts of a job, and how many nodes it has."""
         if self._hosts is None:
             self._hosts = {row.node_id: row.host for row in ask(address(), GetStatus()).nodes}
-        found = ask(address(), GetJob(f"{namespace}/{name}"))
+        found = ask(address(), GetJob(f"{job.namespace}/{job.name}"))
         nodes = dict.fromkeys(member.node for member in found.members if member.node)
         hosts = dict.fromkeys(self._hosts.get(node, node[:8]) for node in nodes)
-        return {"list": ",".join(hosts), "count": str(len(nodes) or found.replicas)}
+        return ",".join(hosts), str(len(nodes) or found.replicas)
 
     def exit_code(self, job: JobInfo) -> str:
         """Slurm's CODE:SIGNAL; of a job that is over badly, from its first member that failed."""
-        if job.state == st.COMPLETED or job.finished is None:
+        if job.state in _BY_TERM and job.started is not None:
+            return f"0:{int(signal.SIGTERM)}"
+        if job.state != st.FAILED:
             return "0:0"
         found = ask(address(), GetJob(f"{job.namespace}/{job.name}"))
         return code_text(found)
+
+
+def planned(job: JobInfo, now: float) -> dict[str, str]:
+    """How long a job waited, as sacct tells it."""
+    begun = job.started or job.finished or now
+    waited = max(begun - max(job.submitted, job.begins or 0.0), 0.0)
+    cpus = float(job.annotations.get(f"{NOTE}cpus", job.replicas))
+    return {
+        "planned": length(waited),
+        "planned_cpu": length(cpus * waited),
+        "planned_cpu_raw": str(int(cpus * waited)),
+    }
+
+
+def accounted_tres(tres: str) -> str:
+    """TRES in the order in which sacct has them."""
+    return ",".join(sorted(tres.split(",")))
 
 
 def _row_id(name: str) -> str:
@@ -124,8 +341,8 @@ def _row_id(name: str) -> str:
 
 def code_text(job: JobDescription) -> str:
     """Slurm's CODE:SIGNAL of a job's first member that failed."""
-    code = next((m.exit_code for m in job.members if m.exit_code), 0)
-    return code_of(code)
+    failed = ((m.exit_code, m.signal) for m in job.members if m.exit_code)
+    return code_of(*next(failed, (0, 0)))
 
 
 def json_of(jobs: list[dict[str, object]]) -> str:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Mapping, Sequence
 
 from phalanx.adapters.slurm import formats
 from phalanx.adapters.slurm.columns import SACCT_FIELDS
+from phalanx.adapters.slurm.commands.accounting_json import job_entry
+from phalanx.adapters.slurm.commands.chosen_rows import CHOICES, is_chosen
 from phalanx.adapters.slurm.commands.past import PastJob, cpu_time, past_jobs
 from phalanx.adapters.slurm.commands.rows import (
     PLACES,
     Shown,
-    job_json,
+    accounted_tres,
+    ids_in,
     jobs_wanted,
     json_of,
-    user_of,
+    planned,
 )
-from phalanx.adapters.slurm.commands.step_rows import step_json, step_row, steps_of
+from phalanx.adapters.slurm.commands.step_rows import step_row, steps_of
 from phalanx.adapters.slurm.commands.usage import read, refuse
-from phalanx.adapters.slurm.options import Option, OptionError, flag
-from phalanx.adapters.slurm.request import NOTE
+from phalanx.adapters.slurm.options import Option, OptionError, flag, idle
+from phalanx.adapters.slurm.request import CLUSTER, NOTE, check_words
+from phalanx.adapters.slurm.sizes import in_units
 from phalanx.adapters.slurm.states import states_named
+from phalanx.adapters.slurm.times import slurm_moment
 from phalanx.cli.periods import past_moment
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
@@ -36,43 +43,84 @@ SACCT = (
         note="else JOB.batch and JOB.0 ... are below their job",
     ),
     flag("allusers", "a"),
-    Option("cluster", refused="there is one cluster"),
-    Option("clusters", "M", note="all alone: there is one cluster"),
+    Option("associations", "x", refused="use --user and --accounts"),
+    flag("batch-script", "B", refused="scripts are not listed"),
+    Option("cluster", note="phalanx alone: there is one cluster"),
+    Option("clusters", "M", note="phalanx or all: there is one cluster"),
+    flag("completion", "c", refused="there is one account of jobs"),
+    Option("constraints", "C"),
     Option("delimiter"),
     flag("duplicates", "D", note="one row a job, of all its attempts"),
     Option("endtime", "E"),
+    flag("env-vars", refused="use `phalanx job`"),
+    idle("federation", note="there is one cluster", takes=False),
+    Option("file", "f", refused="the head keeps the account"),
+    Option("flags", "F", refused="which scheduler chose a place is not told"),
     Option("format", "o"),
+    Option("gid", "g", refused="use --user"),
     flag("help", "h"),
     Option("jobs", "j"),
     flag("json"),
+    idle("local", note="there is one cluster", takes=False),
     Option("name"),
+    Option("ncpus", "I"),
+    Option("nnodes", "i"),
+    flag("noconvert"),
+    Option("nodelist", "N"),
     flag("noheader", "n"),
     flag("parsable", "p"),
     flag("parsable2", "P"),
     Option("partition", "r"),
+    Option("qos", "q"),
+    Option("reason", "R"),
     Option(
         "starttime",
         "S",
-        note="ISO times, 2d, now-2days, today; today without it and --jobs",
+        note="Slurm's times of day, and 2d; today without it and --jobs",
     ),
     Option("state", "s"),
+    Option("timelimit-max", "K", refused="use --format=TimelimitRaw"),
+    Option("timelimit-min", "k", refused="use --format=TimelimitRaw"),
+    flag("truncate", "T"),
+    Option("units", note="of ReqMem, MaxRSS, AveRSS and the memory of TRES"),
+    flag("usage"),
+    idle("use-local-uid", note="users are those of this machine", takes=False),
     Option("user", "u"),
-    Option("uid", refused="use --user"),
+    Option("uid", note="as --user"),
+    idle("verbose", "v", "it says what is wrong without", takes=False),
     flag("version", "V"),
+    Option("wckeys", "W"),
+    Option(
+        "whole-hetjob", note="jobs have one group of nodes", is_optional=True, is_idle=True
+    ),
     flag("yaml", refused="use --json"),
-    flag("long", "l", refused="use --format"),
+    flag("long", "l"),
     flag("brief", "b"),
     flag("helpformat", "e"),
-)
+)  # fmt: skip
 _SACCT = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
-_WIDTH = 12
-_OF_JOBS = dict.fromkeys(("user", "partition", "timelimit", "priority", "directory", "comment"), "")
+_LONG = (
+    "JobID,JobIDRaw,JobName,Partition,MaxVMSize,MaxVMSizeNode,MaxVMSizeTask,AveVMSize,MaxRSS,"
+    "MaxRSSNode,MaxRSSTask,AveRSS,MaxPages,MaxPagesNode,MaxPagesTask,AvePages,MinCPU,MinCPUNode,"
+    "MinCPUTask,AveCPU,NTasks,AllocCPUS,Elapsed,State,ExitCode,AveCPUFreq,ReqCPUFreqMin,"
+    "ReqCPUFreqMax,ReqCPUFreqGov,ReqMem,ConsumedEnergy,MaxDiskRead,MaxDiskReadNode,"
+    "MaxDiskReadTask,AveDiskRead,MaxDiskWrite,MaxDiskWriteNode,MaxDiskWriteTask,AveDiskWrite,"
+    "ReqTRES,AllocTRES,TRESUsageInAve,TRESUsageInMax"
+)
+_OF_JOBS = dict.fromkeys(
+    ("user", "uid", "group", "gid", "partition", "timelimit", "timelimit_raw", "priority",
+     "directory", "comment", "reqmem", "submit_line", "qos", "features", "wckey", "licenses",
+     "reservation", "stdin", "stdout", "stderr", "eligible", "planned", "planned_cpu",
+     "planned_cpu_raw"), ""
+)  # fmt: skip
 """Fields that steps have not."""
 
 
 def sacct(words: Sequence[str]) -> None:
     """List jobs that the head still knows, those that are over too."""
-    asked, _ = read("sacct", SACCT, words)
+    asked, rest = read("sacct", SACCT, words)
+    if rest:
+        refuse("sacct", f"{rest[0]}: options alone are taken; --jobs names jobs")
     if "helpformat" in asked:
         say(" ".join(SACCT_FIELDS))
         return
@@ -83,70 +131,87 @@ def sacct(words: Sequence[str]) -> None:
 
 
 def _sacct(asked: Mapping[str, str]) -> None:
-    usual = "JobID,State,ExitCode" if "brief" in asked else _SACCT
-    columns = formats.names(asked.get("format", usual), SACCT_FIELDS, "sacct", _WIDTH)
-    if asked.get("clusters", "all") not in ("all", "phalanx"):
-        raise OptionError("--clusters: there is one cluster, phalanx")
+    check_words({"clusters": asked.get("clusters", asked.get("cluster", CLUSTER))})
+    usual = "JobID,State,ExitCode" if "brief" in asked else _LONG if "long" in asked else _SACCT
+    columns = formats.sacct_names(asked.get("format", usual), SACCT_FIELDS, "sacct")
     begin, end = _moment(asked, "starttime"), _moment(asked, "endtime")
     wanted = states_named(asked["state"]) if "state" in asked else set(st.JOB)
-    ids = [one for one in asked.get("jobs", "").split(",") if one]
-    users = set(filter(None, asked.get("user", "").split(",")))
-    queues = set(filter(None, asked.get("partition", "").split(",")))
-    accounts = set(filter(None, asked.get("accounts", "").split(",")))
-    known_jobs = jobs_wanted(ids, asked.get("name"))
+    ids = ids_in(asked)
     jobs = [
         job
-        for job in known_jobs
+        for job in jobs_wanted(ids, asked.get("name"))
         if job.state in wanted
-        and (not users or user_of(job) in users)
-        and (not queues or job.queue in queues)
-        and (not accounts or job.annotations.get("slurm/account", "") in accounts)
         and (begin is None or job.finished is None or job.finished >= begin)
         and (end is None or job.submitted <= end)
     ]
-    needs = "json" in asked or any(column.field in PLACES for column in columns)
-    shown = Shown()
+    fields = {column.field for column in columns}
+    fields |= {CHOICES[one] for one in asked if one in CHOICES}
+    is_whole = "json" in asked
+    needs_places = is_whole or not PLACES.isdisjoint(fields)
+    shown = Shown(None if is_whole else fields | _ALWAYS, needs_places)
     past, steps = past_jobs(begin, end, ids)
-    rows: list[dict[str, str]] = []
-    listed: list[dict[str, object]] = []
+    found: list[tuple[dict[str, str], list[dict[str, str]]]] = []
     for job in jobs:
-        row = shown.row(job, needs) | _so_far(job)
+        row = shown.row(job) | _so_far(job) | planned(job, time.time())
         row["cputime"], row["cpuseconds"] = cpu_time(float(row["cpus"]), job.ran_s)
+        row["reqmem"], row["tres"] = row["memory"], accounted_tres(row["tres"])
         known = past.pop((job.namespace, job.name, job.submitted), None)
         row |= {} if known is None else known.used()
         mine = steps_of(steps, (job.namespace, job.name, job.submitted), past)
-        below = _below(row, known, mine, f"{NOTE}script" in job.annotations)
-        listed.append(job_json(job, row) | {"steps": [step_json(one) for one in below]})
-        rows += [row] if "allocations" in asked else [row, *below]
+        found.append((row, _below(row, known, mine, f"{NOTE}script" in job.annotations)))
     for name, known in past.items():
-        row = known.row()
-        if (
-            (known.state in wanted)
-            and known.is_named(ids, asked.get("name"))
-            and (not users or row["user"] in users)
-            and (not queues or row["partition"] in queues)
-            and not accounts
-        ):
-            below = _below(row, known, steps.get(name, []), False)
-            rows += [row] if "allocations" in asked else [row, *below]
-            listed.append(known.json(row) | {"steps": [step_json(one) for one in below]})
-    rows = [row for row in rows if _is_meant(row["id"], ids)]
+        if known.state in wanted and known.is_named(ids, asked.get("name")):
+            row = known.row()
+            found.append((row, _below(row, known, steps.get(name, []), False)))
+    found = [pair for pair in found if is_chosen(pair[0], asked)]
+    for row, below in found:
+        _tell_ends(row, below)
     if "json" in asked:
-        say(json_of(listed))
+        meant = [pair for pair in found if _is_meant(pair[0]["id"], ids)]
+        say(json_of([job_entry(row, below) for row, below in meant]))
         return
-    separator = ""
-    if "parsable" in asked or "parsable2" in asked:
-        separator = asked.get("delimiter", "|")
+    rows = [one for row, below in found for one in [row, *below] if _is_meant(one["id"], ids)]
+    if "allocations" in asked:
+        rows = [row for row in rows if "." not in row["id"]]
+    if "units" in asked:
+        rows = [row | {name: in_units(row.get(name, ""), asked["units"]) for name in _SIZES}
+                for row in rows]  # fmt: skip
+    _say(asked, columns, rows)
+
+
+def _say(
+    asked: Mapping[str, str],
+    columns: Sequence[formats.Column],
+    rows: Sequence[Mapping[str, str]],
+) -> None:
+    separator = asked.get("delimiter", "|") if asked.keys() & {"parsable", "parsable2"} else ""
     has_head = "noheader" not in asked
     lines = formats.listed(columns, rows, has_head, separator)
-    if not separator:
-        spaced = [formats.Column(c.field, c.title, c.width, True, " ") for c in columns]
-        lines = [line[1:] for line in formats.listed(spaced, rows, has_head)]
-        if has_head:
-            lines.insert(1, " ".join("-" * column.width for column in columns))
+    if has_head and not separator:
+        lines.insert(1, "".join("-" * column.width + " " for column in columns))
     ends = separator if "parsable" in asked else ""
     for line in lines:
         say(line + ends)
+
+
+_ALWAYS = frozenset(
+    {"id", "name", "user", "uid", "partition", "account", "state", "code", "cpus", "memory", "tres",
+     "seconds", "elapsed", "nodes", "nodelist", "tasks", "submit", "start", "end", "timelimit"}
+)  # fmt: skip
+"""Fields that rows of steps, and those who choose among rows, read."""
+_SIZES = ("reqmem", "maxrss", "averss", "tres", "usage_max", "usage_ave", "usage_tot")
+
+
+def _tell_ends(row: dict[str, str], below: Sequence[dict[str, str]]) -> None:
+    """As Slurm has it, a job was cancelled by somebody, and its script by SIGTERM: the code of a
+    job that was cancelled, or whose time was over, is 0."""
+    if row["state"] in ("CANCELLED", "TIMEOUT"):
+        row["code"] = "0:0"
+        for one in below:
+            if one["id"].endswith(".batch"):
+                one["state"], one["code"] = "CANCELLED", f"0:{int(signal.SIGTERM)}"
+    if row["state"] == "CANCELLED":
+        row["state"] = f"CANCELLED by {row.get('uid') or os.getuid()}"
 
 
 def _so_far(job: JobInfo) -> dict[str, str]:
@@ -178,8 +243,15 @@ def _is_meant(id: str, ids: Sequence[str]) -> bool:
 
 
 def _moment(asked: Mapping[str, str], name: str) -> float | None:
+    """In Slurm's forms, or in ours."""
     given = asked.get(name)
+    if given is None:
+        return None
     try:
-        return None if given is None else past_moment(given, time.time())
+        return slurm_moment(given, time.time(), is_past=True)
+    except ValueError:
+        pass
+    try:
+        return past_moment(given, time.time())
     except ValueError as error:
         raise OptionError(f"--{name}: {error}") from None

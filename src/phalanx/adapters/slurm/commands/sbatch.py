@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import typer
 
+from phalanx.adapters.slurm.commands.asked_nodes import AskedNodes
 from phalanx.adapters.slurm.commands.main import COMMANDS, OURS
 from phalanx.adapters.slurm.commands.numbers import with_number
+from phalanx.adapters.slurm.commands.rows import code_text
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
 from phalanx.adapters.slurm.options import BATCH, OptionError, from_environment
 from phalanx.adapters.slurm.request import Shape, exported, job_spec, shape_of
 from phalanx.adapters.slurm.script import WRAPPED, checked, directives, file_name
 from phalanx.api.directories import current_directory
 from phalanx.cli.allocation import LOOK_EVERY_S, OVER
-from phalanx.cli.jobs import TIMED_OUT
 from phalanx.cli.reach import FAILED, ask
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
@@ -25,23 +29,27 @@ from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.requests.jobs import GetJob
 
 _PUT_UP = f"""\
-if ! command -v srun >/dev/null; then
+if ! grep -qs '{OURS}' "$(command -v srun)"; then
   b="$PHALANX_FILES/slurm_commands"; mkdir -p "$b" || exit 1
   for c in {" ".join(COMMANDS)}; do
-    printf '#!%s\\n{OURS}\\nmain("%s")\\n' \\
-      "$PHALANX_PYTHON" "$c" >"$b/$c" && chmod 700 "$b/$c" || exit 1
+    printf '#!%s\\n{OURS}\\nmain("%s")\\n' "$PHALANX_PYTHON" "$c" >"$b/$c" || exit 1
   done
-  export PATH="$PATH:$b"
+  chmod 700 "$b"/* || exit 1
+  export PATH="$b:$PATH"
 fi
 """
-"""Where its node has none, a script finds Slurm's commands, as `phalanx compat slurm install` has
-them."""
+"""A script finds these commands before all others, as `phalanx compat slurm install` has them: of a
+machine that has Slurm's own, those would ask another cluster."""
 _STARTER = """\
 f="$PHALANX_FILES/slurm_script"; chmod 700 "$f" || exit 1
 h=$(hostname -s 2>/dev/null || hostname)
 a=${PHALANX_ARRAY_INDEX-}
 name() {
-  case $1 in *%[Na]*) printf %s "$1" | sed "s/%N/$h/g;s/%a/$a/g";; *) printf %s "$1";; esac
+  p="s/%N/$h/g;s/%a/$a/g"
+  case $1 in *%[0-9]*a*)
+    for w in 1 2 3 4 5 6 7 8 9 10; do p="$p;s/%0*${w}a/$(printf "%0${w}d" "$a")/g"; done
+  esac
+  case $1 in *%[Na0-9]*) printf %s "$1" | sed "$p";; *) printf %s "$1";; esac
 }
 if [ -n "$a" ]; then
   export SLURM_ARRAY_TASK_ID="$a" SLURM_ARRAY_TASK_COUNT="$PHALANX_ARRAY_COUNT"
@@ -57,29 +65,40 @@ if [ "$mode" = truncate ] && [ -z "$SLURM_RESTART_COUNT" ]; then : >"$out"; : >"
 exec >>"$out" || exit 1
 if [ "$err" = "$out" ]; then exec 2>&1; else exec 2>>"$err" || exit 1; fi
 exec <"$in" || exit 1
+export SLURM_TASK_PID=$$
 exec "$f" "$@"
 """
 """Opens the script's files on the node, then becomes the script."""
 HOLDER = ("sleep", "infinity")
+_MAX_LINE = 1_000
 
 
 def sbatch(words: Sequence[str]) -> None:
     """Submit a batch script, and say its number."""
     asked, rest = read("sbatch", BATCH, words)
     try:
+        if ":" in rest:
+            raise OptionError("`:`: jobs have one group of nodes, whose members are alike")
         script, arguments, name = _script(asked, rest)
-        inside, _ = read("sbatch", BATCH, directives(script))
+        inside, stray = read("sbatch", BATCH, directives(script), intermixed=True)
+        if stray:
+            raise OptionError(f"Invalid directive found in batch script: {stray[0]}")
         asked = inside | from_environment("SBATCH_", BATCH, os.environ) | asked
         asked.setdefault("job-name", name)
-        shape = shape_of(asked)
+        nodes = AskedNodes(asked)
+        asked = nodes.asked
+        wanted = _Wanted(asked, shape_of(asked, nodes.node_cpus), script, arguments, nodes.hosts,
+                         _notes(asked, words, rest))  # fmt: skip
         if "test-only" in asked:
-            job = _spec(0, asked, shape, script, arguments)
-            say(f"sbatch: {job.replicas} members of {shape.cpus} CPUs each in queue {job.queue}")
+            job = wanted.spec(0)
+            say(f"sbatch: {job.replicas} members of {wanted.shape.cpus} CPUs each in queue"
+                f" {job.queue}")  # fmt: skip
             return
-        spec = with_number(address(), lambda n: _submit(_spec(n, asked, shape, script, arguments)))
+        spec = with_number(address(), lambda number: _submit(wanted.spec(number)))
     except OptionError as error:
         refuse("sbatch", str(error))
-    say(spec.name if "parsable" in asked else f"Submitted batch job {spec.name}")
+    if "quiet" not in asked:
+        say(spec.name if "parsable" in asked else f"Submitted batch job {spec.name}")
     if "wait" in asked:
         raise typer.Exit(_wait(spec.uid))
 
@@ -101,18 +120,37 @@ def _script(asked: Mapping[str, str], rest: Sequence[str]) -> tuple[str, list[st
         raise OptionError(f"{rest[0]}: {error.strerror}") from None
 
 
-def _spec(
-    number: int, asked: Mapping[str, str], shape: Shape, script: str, arguments: Sequence[str]
-) -> JobSpec:
-    return job_spec(
-        number,
-        asked,
-        shape,
-        ("sh", "-c", _PUT_UP + _STARTER, "sbatch", *output_files(number, asked), *arguments),
-        HOLDER,
-        exported(asked, os.environ),
-        (f"--script={script}",),
-    )
+class _Wanted(NamedTuple):
+    """What is submitted, but for its number."""
+
+    asked: dict[str, str]
+    shape: Shape
+    script: str
+    arguments: list[str]
+    hosts: dict[str, str]
+    notes: dict[str, str]
+
+    def spec(self, number: int) -> JobSpec:
+        files = output_files(number, self.asked)
+        return job_spec(
+            number,
+            self.asked,
+            self.shape,
+            ("sh", "-c", _PUT_UP + _STARTER, "sbatch", *files, *self.arguments),
+            HOLDER,
+            exported(self.asked, os.environ),
+            (f"--script={self.script}",),
+            self.notes,
+            self.hosts,
+        )
+
+
+def _notes(asked: Mapping[str, str], words: Sequence[str], rest: Sequence[str]) -> dict[str, str]:
+    """What listings show of where it came from, and of its files."""
+    notes = {"line": shlex.join(["sbatch", *words])[:_MAX_LINE]}
+    if rest:
+        notes["command"] = os.path.abspath(rest[0])
+    return notes | {one: asked[one] for one in ("output", "error", "input") if one in asked}
 
 
 def output_files(number: int, asked: Mapping[str, str]) -> tuple[str, str, str, str]:
@@ -131,7 +169,7 @@ def output_files(number: int, asked: Mapping[str, str]) -> tuple[str, str, str, 
         "t": "0",
         "s": "batch",
         "x": asked.get("job-name", ""),
-        "u": os.environ.get("USER", ""),
+        "u": getpass.getuser(),
     }
     directory = os.path.abspath(asked.get("chdir") or current_directory())
 
@@ -151,11 +189,10 @@ def _submit(spec: JobSpec) -> JobSpec:
 
 
 def _wait(uid: str) -> int:
-    """Until it is over; its exit code."""
+    """Until it is over; its exit code, and 1 where a signal ended it, as Slurm has it."""
     while (found := ask(address(), GetJob(uid))).state not in OVER:
         time.sleep(LOOK_EVERY_S)
     if found.state == st.COMPLETED:
         return 0
-    if found.state in st.OUT_OF_TIME:
-        return TIMED_OUT
-    return next((m.exit_code for m in found.members if m.exit_code), FAILED)
+    code, _, by_signal = code_text(found).partition(":")
+    return FAILED if by_signal != "0" else int(code) or FAILED

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import getpass
+import os
+import re
 import signal
 from collections.abc import Collection, Mapping, Sequence
 
 import typer
 
-from phalanx.adapters.slurm.commands.numbers import array_task_or_job
-from phalanx.adapters.slurm.commands.rows import jobs_wanted, user_of
-from phalanx.adapters.slurm.commands.usage import address, read, refuse
-from phalanx.adapters.slurm.options import Option, flag
-from phalanx.adapters.slurm.request import BATCH, NOTE
+from phalanx.adapters.slurm.commands.asked_nodes import hosts_named
+from phalanx.adapters.slurm.commands.numbers import array_task_or_job, slurm_id
+from phalanx.adapters.slurm.commands.rows import Shown, jobs_wanted, user_of
+from phalanx.adapters.slurm.commands.usage import address, read, refuse, words_of
+from phalanx.adapters.slurm.commands.users import account_of, user_names
+from phalanx.adapters.slurm.options import Option, flag, from_environment, idle, parts
+from phalanx.adapters.slurm.request import BATCH, NOTE, check_words
 from phalanx.adapters.slurm.states import states_named
 from phalanx.api.signals import signal_number
 from phalanx.cli.reach import FAILED, ask
@@ -25,22 +29,37 @@ from phalanx.protocol.requests.steps import SignalJob
 SCANCEL = (
     Option("account", "A"),
     flag("batch", "b", note="with --signal"),
+    Option("clusters", "M", note="phalanx alone: there is one cluster"),
+    idle("ctld", note="the head always sends", takes=False),
     flag(
         "full", "f", note="the script and the steps; what else it has started where there are none"
     ),
-    flag("help", "h"),
+    flag("help"),
+    idle("hurry", "H", "nothing is copied out", takes=False),
     flag("interactive", "i", refused="it asks nothing"),
     Option("jobname", "n"),
     Option("name", note="as --jobname"),
     flag("me"),
+    Option("nodelist", "w"),
     Option("partition", "p"),
+    Option("qos", "q"),
     flag("quiet", "Q"),
+    Option("reservation", "R"),
+    idle("sibling", note="there is one cluster"),
     Option("signal", "s", note="of a job without steps also to what its script has started"),
     Option("state", "t"),
+    flag("usage"),
     Option("user", "u"),
-    flag("verbose", "v", refused="it says what is wrong without"),
+    flag("verbose", "v"),
     flag("version", "V"),
+    Option("wckey"),
 )
+_CHOOSING = frozenset(
+    {"account", "jobname", "name", "me", "nodelist", "partition", "qos", "reservation", "state",
+     "user", "wckey"}
+)  # fmt: skip
+_ID = re.compile(r"[0-9]+(_[0-9]+|_\[[0-9,:%-]+\]|\+[0-9]+)?")
+_UNKNOWN = "Invalid job id specified"
 _SCRIPT = f"{BATCH}-0"
 """The member that runs a batch script."""
 
@@ -48,39 +67,95 @@ _SCRIPT = f"{BATCH}-0"
 def scancel(words: Sequence[str]) -> None:
     """End jobs, or with --signal send those that run a signal."""
     asked, ids = read("scancel", SCANCEL, words, intermixed=True)
+    asked = from_environment("SCANCEL_", SCANCEL, os.environ) | asked
     number = _signal(asked)
-    chooses = asked.keys() & {"account", "jobname", "name", "me", "partition", "state", "user"}
-    if not ids and not chooses:
-        refuse("scancel", "give numbers of jobs, or --user, --name, --partition, --state, --me")
-    flat = [one for word in ids for one in word.split(",") if one]
+    if not ids and not asked.keys() & _CHOOSING:
+        refuse("scancel", "No job identification provided")
+    flat = [one for word in ids for one in parts(word)]
     if step := next((one for one in flat if "." in one), ""):
         refuse(
             "scancel", f"{step}: a step ends with its srun; give its job, {step.partition('.')[0]}"
         )
     try:
+        check_words({name: asked[name] for name in ("clusters",) if name in asked})
         states = states_named(asked["state"]) if "state" in asked else set(st.JOB)
     except ValueError as error:
         refuse("scancel", str(error))
     jobs = jobs_wanted(flat, asked.get("jobname", asked.get("name")))
-    known = {job.name for job in jobs}
-    missing = [one for one in flat if one.partition("_")[0] not in known]
-    if missing and "quiet" not in asked and not chooses:
-        say(f"scancel: error: Invalid job id {missing[0]}", err=True)
-    code = FAILED if missing and not chooses else 0
+    code = _tell_unknown(flat, {job.name for job in jobs}, "verbose" in asked)
+    _check_users(asked, jobs)
+    if "nodelist" in asked:
+        jobs = _on_nodes(jobs, asked["nodelist"])
     for job in jobs:
         waits_unnamed = number is not None and job.state == st.PENDING and not flat
-        if waits_unnamed or not _is_meant(job, asked, states):
-            continue
-        for name in _names(job, flat):
-            try:
-                if number is None:
-                    ask(address(), CommandJob(name, "cancel"))
-                else:
-                    _send(job, name, number, asked)
-            except typer.Exit as refused:  # the reason is printed
-                code = code or refused.exit_code
+        if not waits_unnamed and _is_meant(job, asked, states):
+            code = _end(job, asked, flat, number) or code
     if code:
         raise typer.Exit(code)
+
+
+def _tell_unknown(named: Sequence[str], known: Collection[str], is_wordy: bool) -> int:
+    """What was named and is no job: a number may be of one that is forgotten, and nothing is wrong;
+    another word is a mistake. The exit code."""
+    unknown = [one for one in named if one.partition("_")[0] not in known]
+    for one in unknown if is_wordy else ():
+        say(f"scancel: Terminating job {one}", err=True)
+        say(f"scancel: error: Kill job error on job id {one}: {_UNKNOWN}", err=True)
+    missing = [one for one in unknown if not _ID.fullmatch(one)]
+    if missing:
+        say(f"scancel: error: Invalid job id {missing[0]}", err=True)
+    return FAILED if missing else 0
+
+
+def _end(job: JobInfo, asked: Mapping[str, str], named: Sequence[str], number: int | None) -> int:
+    """End a job, or what was named of it, or send the signal; the exit code."""
+    is_wordy = "verbose" in asked
+    if job.state in st.FINISHED:
+        return _on_ended(job, named, number, is_wordy)
+    code = 0
+    for name in _names(job, named):
+        if is_wordy:
+            what = "Terminating" if number is None else f"Signal {number} to"
+            say(f"scancel: {what} job {slurm_id(name.partition('/')[2])}", err=True)
+        try:
+            if number is None:
+                ask(address(), CommandJob(name, "cancel"))
+            else:
+                _send(job, name, number, asked)
+        except typer.Exit as refused:  # the reason is printed
+            code = code or refused.exit_code
+    return code
+
+
+def _on_ended(job: JobInfo, named: Sequence[str], number: int | None, is_wordy: bool) -> int:
+    """A job that was named and is over: nothing is wrong, unless it was to get a signal."""
+    if not any(one.partition("_")[0] == job.name for one in named):
+        return 0
+    if number is None and not is_wordy:
+        return 0
+    if number is None:
+        say(f"scancel: Terminating job {job.name}", err=True)
+    reason = _UNKNOWN if number is not None else "Job/step already completing or completed"
+    say(f"scancel: error: Kill job error on job id {job.name}: {reason}", err=True)
+    return 0 if number is None else FAILED
+
+
+def _check_users(asked: Mapping[str, str], jobs: Sequence[JobInfo]) -> None:
+    known = {user_of(job) for job in jobs}
+    for user in sorted(words_of(asked, "user")):
+        if user not in known and account_of(user) is None and not user.isdecimal():
+            refuse("scancel", f"Invalid user name: {user}")
+
+
+def _on_nodes(jobs: Sequence[JobInfo], written: str) -> list[JobInfo]:
+    wanted = hosts_named("scancel", written)
+    shown = Shown({"nodelist"})
+    return [
+        job
+        for job in jobs
+        if job.state not in st.FINISHED
+        and not wanted.isdisjoint(shown.row(job)["nodelist"].split(","))
+    ]
 
 
 def _signal(asked: Mapping[str, str]) -> int | None:
@@ -99,14 +174,15 @@ def _signal(asked: Mapping[str, str]) -> int | None:
 
 
 def _is_meant(job: JobInfo, asked: Mapping[str, str], states: Collection[str]) -> bool:
-    users = set(filter(None, asked.get("user", "").split(",")))
-    users |= {getpass.getuser()} if "me" in asked else set()
+    users = user_names(words_of(asked, "user")) | ({getpass.getuser()} if "me" in asked else set())
+    kept = ("account", "qos", "wckey")
+    notes = {option: job.annotations.get(f"{NOTE}{option}") for option in kept}
     return (
         job.state in states
-        and job.state not in st.FINISHED
         and (not users or user_of(job) in users)
         and asked.get("partition") in (None, job.queue)
-        and asked.get("account") in (None, job.annotations.get(f"{NOTE}account"))
+        and asked.get("reservation") in (None, job.reservation)
+        and all(asked.get(option) in (None, has) for option, has in notes.items())
     )
 
 

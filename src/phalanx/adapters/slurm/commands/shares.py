@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from phalanx.adapters.slurm import formats
 from phalanx.adapters.slurm.columns import SPRIO_LETTERS, SSHARE_NAMES
-from phalanx.adapters.slurm.commands.usage import address, read, refuse
-from phalanx.adapters.slurm.options import Option, OptionError, flag
+from phalanx.adapters.slurm.commands.usage import address, complain, read, refuse
+from phalanx.adapters.slurm.options import Option, OptionError, flag, parts
 from phalanx.cli.reach import ask
 from phalanx.cli.snapshots import one_snapshot
 from phalanx.cli.table import say
 from phalanx.model.rows.shares import ShareInfo
+from phalanx.protocol.requests.queues import ListQueues
 from phalanx.protocol.requests.shares import GetShares
 from phalanx.scheduler.cycle.waiting import WaitingGroup, waiting_groups
 
 SSHARE = (
     Option("accounts", "A", note="queues"),
     flag("all", "a", note="always so, unless --users names some"),
+    flag("Users", "U", note="of who asks: a row of each queue"),
     Option("clusters", "M", refused="there is one cluster"),
     Option("format", "o"),
     flag("help", "h"),
@@ -61,7 +63,7 @@ def sshare(words: Sequence[str]) -> None:
     if rest:
         refuse("sshare", f"{rest[0]}: options alone are taken")
     try:
-        columns = formats.names(asked.get("format", _SSHARE), SSHARE_NAMES, "sshare", _WIDTH)
+        columns = formats.sacct_names(asked.get("format", _SSHARE), SSHARE_NAMES, "sshare", _WIDTH)
     except OptionError as error:
         refuse("sshare", str(error))
     queues, users = _words(asked, "accounts"), _words(asked, "users")
@@ -74,6 +76,9 @@ def sshare(words: Sequence[str]) -> None:
     for row in found:
         ranks[row.queue] = max(ranks.get(row.queue, 0), row.rank)
     rows = [_share(row, ranks[row.queue]) for row in found]
+    if "Users" in asked:  # every queue is an account of everybody
+        mine = [row for row in rows if row["user"] == getpass.getuser()]
+        rows = mine or [_no_use(queue) for queue in open_queues(queues)]
     if "json" in asked:
         say(json.dumps({"shares": rows, "errors": []}, indent=1))
         return
@@ -88,10 +93,8 @@ def sprio(words: Sequence[str]) -> None:
     if rest:
         refuse("sprio", f"{rest[0]}: options alone are taken")
     usual = _SPRIO_LONG if "long" in asked else _SPRIO
-    try:
-        columns = formats.letters(asked.get("format", usual), SPRIO_LETTERS, "sprio")
-    except OptionError as error:
-        refuse("sprio", str(error))
+    columns, complaints = formats.letters(asked.get("format", usual), SPRIO_LETTERS)
+    complain("sprio", complaints)
     jobs, queues, users = (_words(asked, name) for name in ("jobs", "partition", "user"))
     found = [
         one
@@ -115,7 +118,7 @@ def _with_no_header(words: Sequence[str]) -> list[str]:
 
 
 def _words(asked: Mapping[str, str], option: str) -> set[str]:
-    return set(filter(None, asked.get(option, "").split(",")))
+    return set(parts(asked.get(option, "")))
 
 
 def _share(row: ShareInfo, most: int) -> dict[str, str]:
@@ -130,6 +133,17 @@ def _share(row: ShareInfo, most: int) -> dict[str, str]:
         "fairshare": f"{row.rank / most:.6f}",
         "level": "inf" if level is None else f"{level:.6f}",
     }
+
+
+def open_queues(wanted: Collection[str] = ()) -> list[str]:
+    """The names of queues that people can use, the usual one first."""
+    names = sorted(row.name for row in ask(address(), ListQueues()) if row.name != "root")
+    names.sort(key=lambda name: name != "default")
+    return [name for name in names if not wanted or name in wanted]
+
+
+def _no_use(queue: str) -> dict[str, str]:
+    return {"account": queue, "user": getpass.getuser(), "shares": "1", "use": "0"}
 
 
 def _factors(one: WaitingGroup) -> dict[str, str]:

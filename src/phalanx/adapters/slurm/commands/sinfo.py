@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from phalanx.adapters.slurm import formats
-from phalanx.adapters.slurm.commands.usage import address, read, refuse
-from phalanx.adapters.slurm.options import Option, OptionError, flag
-from phalanx.adapters.slurm.states import elapsed
+from phalanx.adapters.slurm.columns import SINFO_LETTERS, SINFO_NAMES
+from phalanx.adapters.slurm.commands.asked_nodes import hosts_named
+from phalanx.adapters.slurm.commands.usage import (
+    SLURM_VERSION,
+    address,
+    complain,
+    read,
+    refuse,
+    words_of,
+)
+from phalanx.adapters.slurm.options import Option, OptionError, flag, from_environment, idle
+from phalanx.adapters.slurm.request import check_words
+from phalanx.adapters.slurm.sorting import sorted_rows
+from phalanx.adapters.slurm.states import clock, elapsed
 from phalanx.cli.reach import ask
 from phalanx.cli.table import say
 from phalanx.model.rows.cluster import NodeInfo
@@ -18,51 +33,69 @@ from phalanx.protocol.requests.queues import ListQueues
 
 SINFO = (
     flag("all", "a"),
+    Option("clusters", "M", note="phalanx alone: there is one cluster"),
     flag("dead", "d"),
     flag("exact", "e", note="nodes are put together by what they have, exactly"),
+    idle("federation", note="there is one cluster", takes=False),
     Option("format", "o"),
-    Option("Format", "O", refused="use --format with letters"),
-    flag("help", "h"),
+    Option("Format", "O"),
+    flag("help"),
+    idle("hide", note="no partition is hidden", takes=False),
+    Option("iterate", "i"),
     flag("json"),
     flag("long", "l"),
     flag("list-reasons", "R"),
+    idle("local", note="there is one cluster", takes=False),
+    idle("noconvert", note="sizes are MiB", takes=False),
     flag("Node", "N"),
-    flag("noheader", note="-h, too"),
-    Option("nodes", "n", refused="nodes have no names to choose by"),
+    flag("noheader", "h"),
+    Option("nodes", "n"),
     Option("partition", "p"),
+    flag("reservation", "T", refused="use `scontrol show reservation`"),
     flag("responding", "r"),
+    Option("sort", "S", note="by letters of --format; #P,-t and the like"),
     flag("summarize", "s"),
     Option("states", "t"),
+    flag("usage"),
+    idle("verbose", "v", "it says what is wrong without", takes=False),
     flag("version", "V"),
     flag("yaml", refused="use --json"),
 )
-_LETTERS = {
-    "P": ("partition", "PARTITION"), "R": ("queue", "PARTITION"), "a": ("open", "AVAIL"),
-    "l": ("limit", "TIMELIMIT"), "D": ("count", "NODES"), "t": ("short", "STATE"),
-    "T": ("state", "STATE"), "N": ("list", "NODELIST"), "c": ("cpus", "CPUS"),
-    "C": ("used", "CPUS(A/I/O/T)"), "m": ("memory", "MEMORY"), "e": ("free", "FREE_MEM"),
-    "G": ("gres", "GRES"), "E": ("reason", "REASON"), "n": ("hosts", "HOSTNAMES"),
-    "F": ("counts", "NODES(A/I/O/T)"), "o": ("list", "NODE_ADDR"),
-}  # fmt: skip
-_USUAL = "%.9P %.5a %.10l %.6D %.6t %N"
-_BY_NODE = "%N %.6D %.9P %.6t"
-_LONG = "%.9P %.5a %.10l %.6D %.11T %.6c %.8m %N"
-_BY_NODE_LONG = "%N %.6D %.9P %.11T %.6c %.8m %E"
-_SUMMED = "%.9P %.5a %.10l %.16F %N"
-_REASONS = "%.40E %.6t %N"
+_USUAL = "%9P %.5a %.10l %.6D %.6t %N"
+_BY_NODE = "%9N %.6D %.9P %6t"
+_LONG = "%9P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N"
+_BY_NODE_LONG = "%9N %.6D %.9P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E"
+_SUMMED = "%9P %.5a %.10l %.16F %N"
+_REASONS = "%20E %9u %19H %N"
 _STATES = {"idle": "idle", "mixed": "mix", "allocated": "alloc", "down": "down", "draining": "drng",
            "drained": "drain"}  # fmt: skip
+_BOTH = {"drain": ("draining", "drained")}
+"""Words for several states."""
+_NEVER = (
+    "blocked", "cloud", "comp", "completing", "fail", "failing", "fail*", "futr", "future",
+    "inval", "maint", "no_respond", "npc", "perfctrs", "planned", "plnd", "power_down",
+    "power_up", "powered_down", "powering_down", "powering_up", "reboot", "reserved", "resv",
+    "unk", "unknown",
+)  # fmt: skip
+"""States of Slurm's that no node has here: whoever asks for them finds none."""
+_ALIKE = frozenset({"short", "state", "cpus", "memory", "gres", "reason", "features", "sct"})
+"""Fields by which nodes stand in rows of their own, where they are shown."""
 _MIB = 1 << 20
 
 
 def sinfo(words: Sequence[str]) -> None:
     """List queues and nodes."""
-    asked, rest = read("sinfo", SINFO, ["--noheader" if word == "-h" else word for word in words])
+    asked, rest = read("sinfo", SINFO, words, intermixed=True)
     if rest:
         refuse("sinfo", f"{rest[0]}: options alone are taken")
+    asked = from_environment("SINFO_", SINFO, os.environ) | asked
     try:
-        _sinfo(asked)
-    except OptionError as error:
+        while True:
+            _sinfo(asked)
+            if "iterate" not in asked:
+                return
+            time.sleep(max(float(asked["iterate"]), 1.0))
+    except ValueError as error:
         refuse("sinfo", str(error))
 
 
@@ -78,24 +111,57 @@ def state_of(node: NodeInfo) -> str:
     return "mixed" if free > 0 else "allocated"
 
 
-def _sinfo(asked: Mapping[str, str]) -> None:
-    usual = _USUAL
-    usual = _LONG if "long" in asked else usual
+def _columns(asked: Mapping[str, str]) -> list[formats.Column]:
+    usual = _LONG if "long" in asked else _USUAL
     by_node = _BY_NODE_LONG if "long" in asked else _BY_NODE
     for option, format in (("Node", by_node), ("summarize", _SUMMED), ("list-reasons", _REASONS)):
         usual = format if option in asked else usual
-    columns = formats.letters(asked.get("format", usual), _LETTERS, "sinfo")
+    if "Format" in asked and asked["Format"].lower() != "all":
+        columns, complaints = formats.names(asked["Format"], SINFO_NAMES)
+    else:
+        format = "%all" if "Format" in asked else asked.get("format", usual)
+        columns, complaints = formats.letters(format, SINFO_LETTERS, "node")
+    complain("sinfo", complaints)
+    return columns
+
+
+def _sinfo(asked: Mapping[str, str]) -> None:
+    check_words({name: asked[name] for name in ("clusters",) if name in asked})
+    columns = _columns(asked)
     queues = [row for row in ask(address(), ListQueues()) if row.name != "root"]
-    wanted = set(filter(None, asked.get("partition", "").split(",")))
+    wanted = words_of(asked, "partition")
     queues = [row for row in queues if not wanted or row.name in wanted]
     nodes = [node for node in ask(address(), GetStatus()).nodes if _is_wanted(asked, node)]
+    if "nodes" in asked:
+        named = hosts_named("sinfo", asked["nodes"])
+        nodes = [node for node in nodes if node.host in named]
     if "json" in asked:
         say(json.dumps({"sinfo": [_json(q, n) for q in queues for n in nodes], "errors": []}))
         return
     found = {column.field for column in columns}
     rows = [row for queue in queues for row in _rows(queue, nodes, found, "Node" in asked)]
+    if "list-reasons" in asked and not nodes:
+        rows = []
+    if "sort" in asked:
+        rows = sorted_rows(rows, asked["sort"].replace("#", ""), SINFO_LETTERS)
+    if asked.keys() & {"long", "iterate"} and "noheader" not in asked:
+        say(time.strftime("%a %b %d %H:%M:%S %Y"))
+    if "Node" in asked and not asked.keys() & {"format", "Format"}:
+        columns = _wide_enough(columns, rows)
     for line in formats.listed(columns, rows, "noheader" not in asked):
         say(line)
+
+
+def _wide_enough(
+    columns: Sequence[formats.Column], rows: Sequence[Mapping[str, str]]
+) -> list[formats.Column]:
+    """Of usual columns the nodes and partitions, which programs read, are not cut."""
+    return [
+        msgspec.structs.replace(one, width=max([one.width, *(len(row[one.field]) for row in rows)]))
+        if one.field in ("list", "partition")
+        else one
+        for one in columns
+    ]
 
 
 def _is_wanted(asked: Mapping[str, str], node: NodeInfo) -> bool:
@@ -106,11 +172,12 @@ def _is_wanted(asked: Mapping[str, str], node: NodeInfo) -> bool:
         return False
     if "list-reasons" in asked and not node.reason:
         return False
-    states = [one.lower() for one in asked.get("states", "").split(",") if one]
-    for one in states:
-        if one not in _STATES and one not in _STATES.values():
+    words = [one.lower() for one in asked.get("states", "").split(",") if one]
+    for one in words:
+        if one not in {*_STATES, *_STATES.values(), *_BOTH, *_NEVER, "all"}:
             raise OptionError(f"--states={one}: there are {', '.join(_STATES)}")
-    return not states or state in states or _STATES[state] in states
+    wanted = {state for one in words for state in _BOTH.get(one, (one,))}
+    return not words or bool({state, _STATES[state], "all"} & wanted)
 
 
 def _rows(
@@ -120,7 +187,7 @@ def _rows(
     groups: dict[tuple[str, ...], list[NodeInfo]] = {}
     for node in nodes:
         row = _row(queue, [node])
-        apart = fields & {"short", "state", "cpus", "memory", "gres", "reason"}
+        apart = fields & _ALIKE
         key = (node.node_id,) if by_node else tuple(row[field] for field in sorted(apart))
         groups.setdefault(key, []).append(node)
     return [_row(queue, group) for group in groups.values()] or [_row(queue, [])]
@@ -149,11 +216,31 @@ def _row(queue: QueueInfo, nodes: Sequence[NodeInfo]) -> dict[str, str]:
         "cpus": f"{first.total.get('CPU', 0):g}" if first else "0",
         "used": f"{total - idle:g}/{idle:g}/0/{total:g}",
         "counts": f"{busy}/{states.count('idle')}/{other}/{len(nodes)}",
+        "counts_short": f"{busy}/{states.count('idle')}",
         "memory": str(int(first.total.get("memory", 0)) // _MIB) if first else "0",
+        "allocated": str(_held(first, "memory") // _MIB) if first else "0",
+        "features": _features(first) if first else "",
+        "sct": f"{first.total.get('CPU', 0):g}:1:1" if first else "",
+        "version": SLURM_VERSION,
+        "port": str(first.port) if first else "0",
+        "default_limit": elapsed(queue.default_time_s, "n/a"),
+        "gres_used": f"gpu:{_held(first, 'GPU')}" if first and gpus else "",
+        "reason_user": first.holds[0][2] if first and first.holds else "",
+        "reason_time": clock(first.holds[0][3]) if first and first.holds else "",
         "free": str(int(first.available.get("memory", 0)) // _MIB) if first else "0",
         "gres": f"gpu:{gpus:g}" if gpus else "(null)",
         "reason": (first.reason if first else "") or "none",
     }
+
+
+def _held(node: NodeInfo, resource: str) -> int:
+    return int(node.total.get(resource, 0.0) - node.available.get(resource, 0.0))
+
+
+def _features(node: NodeInfo) -> str:
+    """Its labels but for those that every node has, as `--constraint` takes them."""
+    own = sorted((name, value) for name, value in node.labels.items() if "/" not in name)
+    return ",".join(f"{name}={value}" if value else name for name, value in own)
 
 
 def _json(queue: QueueInfo, node: NodeInfo) -> dict[str, object]:

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import getpass
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+import typer
 
 from phalanx.adapters.slurm import formats
-from phalanx.adapters.slurm.columns import SQUEUE_LETTERS, SQUEUE_NAMES
+from phalanx.adapters.slurm.columns import (
+    SQUEUE_LETTERS,
+    SQUEUE_NAMES,
+    SQUEUE_STEP_LETTERS,
+    SQUEUE_STEP_NAMES,
+)
 from phalanx.adapters.slurm.commands.array_rows import with_array_tasks
+from phalanx.adapters.slurm.commands.asked_nodes import hosts_named
 from phalanx.adapters.slurm.commands.rows import (
-    PLACES,
     Shown,
+    ids_in,
     job_json,
     jobs_wanted,
     json_of,
     user_of,
 )
 from phalanx.adapters.slurm.commands.step_rows import by_job, running_steps, step_row, steps_of
-from phalanx.adapters.slurm.commands.usage import read, refuse
-from phalanx.adapters.slurm.options import Option, flag
+from phalanx.adapters.slurm.commands.usage import complain, read, refuse, words_of
+from phalanx.adapters.slurm.commands.users import user_names
+from phalanx.adapters.slurm.options import Option, flag, from_environment, idle, maybe, parts
+from phalanx.adapters.slurm.request import NOTE, check_words
+from phalanx.adapters.slurm.sorting import sorted_rows
 from phalanx.adapters.slurm.states import elapsed, states_named
+from phalanx.cli.reach import FAILED
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
@@ -29,80 +42,125 @@ SQUEUE = (
     Option("account", "A"),
     flag("all", "a", note="always so"),
     flag("array", "r"),
+    idle("array-unique", note="--array", takes=False),
+    Option("clusters", "M", note="phalanx alone: there is one cluster"),
+    idle("federation", note="there is one cluster", takes=False),
     Option("format", "o"),
     Option("Format", "O"),
-    flag("help", "h"),
+    flag("help"),
+    idle("hide", note="no partition is hidden", takes=False),
     Option("iterate", "i"),
     Option("jobs", "j"),
     flag("json"),
+    Option("licenses", "L"),
+    idle("local", note="there is one cluster", takes=False),
     flag("long", "l"),
     flag("me"),
     Option("name", "n"),
-    flag("noheader", note="-h, too"),
+    idle("noconvert", note="sizes are MiB", takes=False),
+    flag("noheader", "h"),
     Option("partition", "p"),
-    Option("nodelist", "w", refused="nodes have no names to choose by"),
-    Option("qos", "q", refused="there are queues and priorities"),
-    Option("sort", "S", refused="rows come oldest first"),
+    idle("priority", "P", "each job has one partition", takes=False),
+    Option("nodelist", "w"),
+    Option("qos", "q"),
+    Option("reservation", "R"),
+    idle("sibling", note="there is one cluster", takes=False),
+    Option("sort", "S", note="P,t,-p by default; by letters of --format"),
     flag("start"),
     Option("states", "t"),
-    flag("steps", "s", note="those that run, of the jobs chosen; no list"),
+    maybe("steps", "s", note="those that run, of the jobs chosen; a list chooses jobs"),
+    flag("usage"),
     Option("user", "u"),
+    idle("verbose", "v", "it says what is wrong without", takes=False),
     flag("version", "V"),
     flag("yaml", refused="use --json"),
 )
 _USUAL = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 _LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
-_START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R"
+_START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 _STEPS = "%.15i %.8j %.9P %.8u %.9M %N"
+_SORT, _SORT_STARTS, _SORT_STEPS = "P,t,-p", "S", "i"
 _LIVE = {state for state in st.JOB if state not in st.FINISHED}
 
 
 def squeue(words: Sequence[str]) -> None:
     """List jobs that are not over."""
-    asked, rest = read("squeue", SQUEUE, _with_no_header(words))
+    asked, rest = read("squeue", SQUEUE, words, intermixed=True)
     if rest:
-        refuse("squeue", f"{rest[0]}: options alone are taken")
+        refuse("squeue", f"Unrecognized option: {rest[0]}: options alone are taken")
+    asked = from_environment("SQUEUE_", SQUEUE, os.environ) | asked
+    if "format" in asked and "Format" in asked:
+        del asked["format" if "SQUEUE_FORMAT" in os.environ else "Format"]
     try:
+        every_s = float(asked["iterate"]) if "iterate" in asked else None
+        if every_s is not None and every_s <= 0:
+            refuse("squeue", f"--iterate={asked['iterate']}")
         while True:
             _squeue(asked)
-            if "iterate" not in asked:
+            if every_s is None:
                 return
-            time.sleep(max(float(asked["iterate"]), 1.0))
+            time.sleep(max(every_s, 1.0))
     except ValueError as error:
         refuse("squeue", str(error))
 
 
-def _with_no_header(words: Sequence[str]) -> list[str]:
-    """squeue's -h is --noheader; --help has no letter."""
-    return ["--noheader" if word == "-h" else word for word in words]
-
-
-def _squeue(asked: Mapping[str, str]) -> None:
+def _columns(asked: Mapping[str, str]) -> list[formats.Column]:
     usual = _START if "start" in asked else _LONG if "long" in asked else _USUAL
     usual = _STEPS if "steps" in asked else usual
     if "Format" in asked:
-        columns = formats.names(asked["Format"], SQUEUE_NAMES, "squeue", 20)
+        known = SQUEUE_STEP_NAMES if "steps" in asked else SQUEUE_NAMES
+        columns, complaints = formats.names(asked["Format"], known)
     else:
-        columns = formats.letters(asked.get("format", usual), SQUEUE_LETTERS, "squeue")
+        known = SQUEUE_STEP_LETTERS if "steps" in asked else SQUEUE_LETTERS
+        columns, complaints = formats.letters(asked.get("format", usual), known)
+    complain("squeue", complaints)
+    return columns
+
+
+def _squeue(asked: Mapping[str, str]) -> None:
+    check_words({name: asked[name] for name in ("clusters",) if name in asked})
+    columns = _columns(asked)
     wanted = states_named(asked["states"]) if "states" in asked else _LIVE
     if "start" in asked:
         wanted = {st.PENDING}
     jobs = _chosen(asked)
+    fields = {column.field for column in columns}
     if "steps" in asked:
         jobs = [job for job in jobs if job.state in wanted]
-        for line in formats.listed(columns, _steps(jobs), "noheader" not in asked):
-            say(line)
+        rows = sorted_rows(_steps(jobs), asked.get("sort", _SORT_STEPS), SQUEUE_STEP_LETTERS)
+        _say(asked, columns, _on_nodes(asked, rows))
         return
-    jobs = with_array_tasks(jobs, _ids(asked), "array" in asked)
+    order = asked.get("sort", _SORT_STARTS if "start" in asked else _SORT)
+    jobs = with_array_tasks(jobs, _ids(asked), bool({"array", "array-unique"} & asked.keys()))
     jobs = [job for job in jobs if job.state in wanted]
-    shown = Shown()
-    needs = "json" in asked or any(column.field in PLACES for column in columns)
-    rows = [shown.row(job, needs and job.state != st.PENDING) for job in jobs]
     if "json" in asked:
-        say(json_of([job_json(job, row) for job, row in zip(jobs, rows, strict=True)]))
+        shown = Shown()
+        say(json_of([job_json(job, shown.row(job)) for job in jobs]))
         return
-    for line in formats.listed(columns, rows, "noheader" not in asked):
-        say(line)
+    fields |= {SQUEUE_LETTERS[one].field for one in order if one in SQUEUE_LETTERS}
+    shown = Shown(fields | ({"nodelist"} if "nodelist" in asked else set()))
+    _say(asked, columns, _on_nodes(asked, _sorted(jobs, shown, order)))
+
+
+def _sorted(jobs: Sequence[JobInfo], shown: Shown, order: str) -> list[dict[str, str]]:
+    return sorted_rows([shown.row(job) for job in jobs], order, SQUEUE_LETTERS)
+
+
+def _say(
+    asked: Mapping[str, str], columns: list[formats.Column], rows: Sequence[Mapping[str, str]]
+) -> None:
+    if asked.keys() & {"long", "iterate"} and "noheader" not in asked:
+        say(time.strftime("%a %b %d %H:%M:%S %Y"))
+    lines = formats.listed(columns, rows, "noheader" not in asked)
+    if lines:
+        say("\n".join(lines))
+
+
+def _on_nodes(asked: Mapping[str, str], rows: Sequence[dict[str, str]]) -> Sequence[dict[str, str]]:
+    if "nodelist" not in asked:
+        return rows
+    wanted = hosts_named("squeue", asked["nodelist"])
+    return [row for row in rows if not wanted.isdisjoint(row["nodelist"].split(","))]
 
 
 def _steps(jobs: Sequence[JobInfo]) -> list[dict[str, str]]:
@@ -119,22 +177,31 @@ def _steps(jobs: Sequence[JobInfo]) -> list[dict[str, str]]:
 
 
 def _ids(asked: Mapping[str, str]) -> list[str]:
-    return [one for one in asked.get("jobs", "").split(",") if one]
+    """The jobs that were named, those of steps too; blanks in the word do not count."""
+    steps = [one.partition(".")[0] for one in parts(asked.get("steps", ""))]
+    return [*ids_in(asked), *steps]
 
 
 def _chosen(asked: Mapping[str, str]) -> list[JobInfo]:
     ids = _ids(asked)
     jobs = jobs_wanted(ids, asked.get("name"))
     if ids and not jobs:
-        refuse("squeue", "Invalid job id specified")
-    users = set(filter(None, asked.get("user", "").split(",")))
-    users |= {getpass.getuser()} if "me" in asked else set()
-    queues = set(filter(None, asked.get("partition", "").split(",")))
-    accounts = set(filter(None, asked.get("account", "").split(",")))
-    return [
-        job
-        for job in jobs
-        if (not users or user_of(job) in users)
-        and (not queues or job.queue in queues)
-        and (not accounts or job.annotations.get("slurm/account", "") in accounts)
-    ]
+        say("slurm_load_jobs error: Invalid job id specified", err=True)
+        raise typer.Exit(FAILED)
+    users = user_names(words_of(asked, "user")) | ({getpass.getuser()} if "me" in asked else set())
+    chosen = {option: words_of(asked, option) for option in ("partition", "account", "qos")}
+    chosen |= {option: words_of(asked, option) for option in ("reservation", "licenses")}
+    return [job for job in jobs if _is_meant(job, users, chosen)]
+
+
+def _is_meant(job: JobInfo, users: Collection[str], chosen: Mapping[str, Collection[str]]) -> bool:
+    has = {
+        "partition": {job.queue},
+        "account": {job.annotations.get(f"{NOTE}account", "")},
+        "qos": {job.annotations.get(f"{NOTE}qos", "")},
+        "reservation": {job.reservation},
+        "licenses": set(job.licenses),
+    }
+    return (not users or user_of(job) in users) and all(
+        not wanted or not has[option].isdisjoint(wanted) for option, wanted in chosen.items()
+    )

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from types import TracebackType
 
-import msgspec
 import typer
+from typing_extensions import Self
 
+from phalanx.adapters.slurm.commands.asked_nodes import AskedNodes
 from phalanx.adapters.slurm.commands.numbers import array_task_or_job, with_number
+from phalanx.adapters.slurm.commands.step_limits import limits_of
+from phalanx.adapters.slurm.commands.step_places import (
+    NO_INDEX,
+    Places,
+    chosen_members,
+    nodes_of_tasks,
+    places_of,
+    whole_number,
+)
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
 from phalanx.adapters.slurm.options import (
     ALLOCATION,
@@ -18,79 +31,97 @@ from phalanx.adapters.slurm.options import (
     OptionError,
     from_environment,
 )
-from phalanx.adapters.slurm.request import exported, job_spec, shape_of
+from phalanx.adapters.slurm.request import (
+    CLUSTER,
+    MAX_TASKS,
+    check_words,
+    counts_tasks,
+    exported,
+    job_spec,
+    job_variables,
+    shape_of,
+)
 from phalanx.adapters.slurm.script import file_name
+from phalanx.adapters.slurm.steps import (
+    commands_of,
+    device_variables,
+    devices_of_task,
+    end_texts,
+    task_numbers,
+    told_by_jobs,
+)
 from phalanx.api.directories import current_directory
-from phalanx.cli.allocation import HOLDER, Allocation, reach
-from phalanx.cli.attached import Program, follow
+from phalanx.cli.allocation import HOLDER, Allocation, reach, submit_with_streams
+from phalanx.cli.attached import Input, Program, follow
 from phalanx.cli.reach import ask
-from phalanx.head.jobs.slurm import own_slurm_variables, slurm_variables, tasks_of_member
-from phalanx.model.jobs.arrays import split_element
+from phalanx.cli.table import say
+from phalanx.head.jobs.slurm import (
+    own_slurm_variables,
+    own_step_variables,
+    slurm_variables,
+    tasks_of_member,
+)
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.model.rows.work import JobDescription
-from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import GetJob
 from phalanx.protocol.requests.steps import BeginStep, RunStep
 from phalanx.runtime.os.accounts import current_umask
 
-_NOT_IN_A_JOB = frozenset(
-    {"gres", "gpus", "gpus-per-node", "gpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"}
-    | {"partition", "time", "begin", "deadline", "hold", "signal", "priority"}
-)
-"""What a step asks for that is inside of a job: it has what the job has."""
 WARNINGS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
 """Signals that would end this command, and that say something to tasks."""
 
 
-_NO_INDEX = "4294967294"
+_OF_STEPS = frozenset(
+    {"label", "kill-on-bad-exit", "output", "error", "input", "open-mode", "wait", "mpi",
+     "unbuffered"}
+)  # fmt: skip
+"""Options that variables set inside of a job; what others say there tells of the job."""
 
 
-class Places(msgspec.Struct, frozen=True):
-    """A job that runs, and what Slurm's variables say of it."""
+class _Held(Allocation):
+    """An allocation whose words are salloc's and srun's."""
 
-    job: JobDescription
-    tasks_per_member: int
-    nodes: list[str]
-    hosts: dict[str, str]
+    def __init__(self, command: str, spec: JobSpec, is_quiet: bool) -> None:
+        super().__init__(address(), spec, is_quiet)
+        self._command = command
+        self._number = spec.name
 
-    @property
-    def number(self) -> str:
-        """The job's, which the elements of an array have in common."""
-        element = split_element(self.job.name)
-        return self.job.name if element is None else element[0]
+    def submit(self) -> None:
+        submit_with_streams(self._address, self._spec, "pipes", is_quiet=True)
 
-    @property
-    def index(self) -> str:
-        """Of an element among those of its array; else what Slurm says of none."""
-        element = split_element(self.job.name)
-        return _NO_INDEX if element is None else element[1]
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._tell(f"Granted job allocation {self._number}")
+        return self
 
-    @property
-    def tasks(self) -> int:
-        """As many as it was made for."""
-        return int(self.job.annotations.get("slurm/tasks", 0)) or len(self.nodes)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._tell(f"Relinquishing job allocation {self._number}")
+        self._is_quiet = True
+        super().__exit__(kind, error, at)
 
-
-def places_of(job: JobDescription, tasks_per_member: int) -> Places:
-    """Where its members are, by rank."""
-    rows = ask(address(), GetStatus()).nodes
-    hosts = {row.node_id: row.host for row in rows}
-    return Places(job, tasks_per_member, [member.node for member in job.members], hosts)
+    def _tell(self, text: str) -> None:
+        if self._command == "salloc" and not self._is_quiet:
+            say(f"salloc: {text}", err=True)
 
 
 @contextmanager
 def allocation(command: str, asked: dict[str, str]) -> Iterator[tuple[Allocation, Places]]:
     """Places that are held for these options, and given back in the end."""
     try:
-        shape = shape_of(asked)
-        asked.setdefault("job-name", command)
+        nodes = AskedNodes(asked)
+        asked = nodes.asked
+        shape = shape_of(asked, nodes.node_cpus)
         env = exported({"export": "NONE"}, {})
-        made: list[Allocation] = []
+        made: list[_Held] = []
         with ExitStack() as stack:
 
             def submit(number: int) -> JobSpec:
-                spec = job_spec(number, asked, shape, HOLDER, HOLDER, env)
-                held = Allocation(address(), spec, is_quiet="quiet" in asked)
+                spec = job_spec(number, asked, shape, HOLDER, HOLDER, env, hosts=nodes.hosts)
+                held = _Held(command, spec, is_quiet="quiet" in asked)
                 held.submit()
                 made.append(held)
                 return spec
@@ -106,49 +137,87 @@ def salloc(words: Sequence[str]) -> None:
     """Hold an allocation while a command runs here, a shell by default."""
     asked, rest = read("salloc", ALLOCATION, words)
     asked = from_environment("SALLOC_", ALLOCATION, os.environ) | asked
+    asked.setdefault("job-name", "interactive")
     argv = rest or [os.environ.get("SHELL") or "/bin/sh"]
     with allocation("salloc", asked) as (held, places):
-        code = held.run_here(argv, job_variables(places))
+        told = allocation_variables(places, asked) | {"PATH": own_path(os.environ)}
+        code = held.run_here(argv, told)
     raise typer.Exit(code)
 
 
-def job_variables(places: Places) -> dict[str, str]:
-    """What a command finds that is in an allocation."""
+def own_path(variables: Mapping[str, str]) -> str:
+    """PATH with the directory of these commands before all others: a machine may have Slurm's."""
+    path = variables.get("PATH", os.defpath)
+    own = os.path.dirname(os.path.abspath(sys.argv[0]))
+    is_there = all(os.path.exists(os.path.join(own, name)) for name in ("srun", "scontrol"))
+    return f"{own}:{path}" if is_there and path.partition(":")[0] != own else path
+
+
+def allocation_variables(places: Places, asked: Mapping[str, str]) -> dict[str, str]:
+    """What a command finds that is in an allocation made for these options."""
+    own = job_variables(int(places.number), asked, shape_of(asked), places.job.queue)
+    told = own | step_variables(places)
+    if not counts_tasks(asked):
+        del told["SLURM_NTASKS"], told["SLURM_NPROCS"]
+    return told
+
+
+def step_variables(places: Places) -> dict[str, str]:
+    """What a command finds that is in a job's places."""
     job, each = places.job, places.tasks_per_member
     return {
         "SLURM_JOB_ID": places.number,
         "SLURM_JOBID": places.number,
         "SLURM_JOB_NAME": job.annotations.get("slurm/name", job.name),
         "SLURM_JOB_PARTITION": job.queue,
-        "SLURM_SUBMIT_DIR": current_directory(),
-        "SLURM_CLUSTER_NAME": "phalanx",
+        "SLURM_SUBMIT_DIR": os.environ.get("SLURM_SUBMIT_DIR") or current_directory(),
+        "SLURM_CLUSTER_NAME": CLUSTER,
         "PHALANX_SLURM_TASKS_PER_MEMBER": str(each),
-        **slurm_variables(places.nodes, places.hosts, each, places.tasks),
+        **slurm_variables(places.nodes, places.hosts, each, places.tasks, places.cpus),
     }
 
 
 def srun(words: Sequence[str]) -> None:
     """Run tasks: in the job that this is inside of, else in one that is made for them."""
     asked, argv = read("srun", STEP, words)
+    if asked.get("mpi") == "list":
+        say("MPI plugin types are...\n\tnone", err=True)
+        return
     if not argv:
-        refuse("srun", "give a command to run")
+        refuse("srun", "fatal: No command given to execute.")
     within = array_task_or_job(asked["jobid"]) if "jobid" in asked else _job_around(os.environ)
+    told = from_environment("SLURM_", STEP, os.environ)
+    own = from_environment("SRUN_", STEP, os.environ)
     if within:
+        told = {name: value for name, value in told.items() if name in _OF_STEPS}
+        asked = told | own | asked
         _leave_warnings_to_tasks()
-        for name in sorted(_NOT_IN_A_JOB & asked.keys()):
-            refuse("srun", f"--{name}: inside of a job a step has what the job has")
         found = ask(address(), GetJob(within))
         if not found.members:
             refuse("srun", f"job {within} has no place to run in: {found.state}")
         each = int(os.environ.get("PHALANX_SLURM_TASKS_PER_MEMBER") or 1)
-        raise typer.Exit(_run(asked, places_of(found, each), argv))
+        raise typer.Exit(_run(asked, places_of(found, each), argv, is_within=True))
     if "pty" in asked:
         asked.setdefault("ntasks", "1")
-    asked = from_environment("SLURM_", STEP, os.environ) | asked
+    asked = told | own | asked
     asked.setdefault("job-name", os.path.basename(argv[0]))
+    if "test-only" in asked:
+        try:
+            shape = shape_of(asked)
+        except OptionError as error:
+            refuse("srun", str(error))
+        queue = asked.get("partition", "default")
+        say(f"srun: {shape.members} members of {shape.cpus} CPUs each in queue {queue}", err=True)
+        return
     with allocation("srun", asked) as (held, places):
-        held.code = _run(asked, places, argv)
+        held.code = _run(_without_amounts(asked), places, argv, is_within=False)
     raise typer.Exit(held.code)
+
+
+def _without_amounts(asked: Mapping[str, str]) -> dict[str, str]:
+    """What chose the job's places does not narrow those of its only step."""
+    of_jobs = ("nodelist", "exclude", "gres", "gpus", "gpus-per-node", "time", "nodes")
+    return {name: value for name, value in asked.items() if name not in of_jobs}
 
 
 def _job_around(environ: Mapping[str, str]) -> str:
@@ -165,78 +234,117 @@ def _leave_warnings_to_tasks() -> None:
         signal.signal(name, signal.SIG_IGN)
 
 
-def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str]) -> int:
-    """Run a step; its exit code, the largest of its tasks'."""
+def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str], *, is_within: bool) -> int:
+    """Run a step; its exit code, the largest of its tasks'. `is_within`: its job goes on after it,
+    so it ends its tasks itself where it is asked to end."""
     try:
-        count = _tasks(asked, places)
+        members = chosen_members(asked, places)
+        count = _tasks(asked, places, members)
         bad = asked.get("kill-on-bad-exit", "0")
-        if bad not in ("0", "1"):
+        if bad not in ("", "0", "1"):
             raise OptionError(f"--kill-on-bad-exit={bad}: it is 0 or 1")
-        for word in asked.get("cpu-bind", "none").split(","):
-            if word not in ("none", "no", "q", "quiet"):
-                raise OptionError(f"--cpu-bind={word}: tasks are not bound to CPUs here")
-        if asked.get("mpi", "none") != "none":
-            raise OptionError("--mpi: PMI is not spoken here; only none is there")
+        if asked.get("mpi", "none") != "none" and count > 1:
+            raise OptionError("--mpi: PMI is not spoken here; only none is there for several tasks")
+        check_words({one: asked[one] for one in ("distribution", "clusters") if one in asked})
         if "pty" in asked and count != 1:
             raise OptionError("--pty is for one task: add --ntasks=1")
-        programs = _programs(asked, places, argv, count)
+        given = _input(asked, count)
+        with limits_of(asked) as limits:
+            programs = _programs(asked, places, argv, count, members)
+            limits.watch(programs)
+            is_bad = bad in ("", "1")
+            codes = follow(programs, "pty" in asked, given, ends_all=is_bad, asks_to_end=is_within)
     except OptionError as error:
         refuse("srun", str(error))
-    takes_input = asked.get("input", "all") not in ("none", "/dev/null")
-    codes = follow(programs, "pty" in asked, takes_input, ends_all=bad == "1")
     for program in programs:
         for fd in {program.out, program.err} - {1, 2}:
             os.close(fd)
+    hosts = [places.hosts.get(one, "") for one in nodes_of_tasks(places, members, count)]
+    for text in end_texts(codes, hosts):
+        say(f"srun: error: {text}", err=True)
     return max(codes)
 
 
-def _tasks(asked: Mapping[str, str], places: Places) -> int:
-    most = len(places.nodes) * places.tasks_per_member
+def _input(asked: Mapping[str, str], count: int) -> Input:
+    """Where the tasks' input comes from: this command, for all of them or for one, or a file."""
+    wanted = asked.get("input", "all")
+    if wanted == "all":
+        return Input(to=None)
+    if wanted == "none":
+        return Input(fd=-1)
+    if wanted.isdecimal():
+        if int(wanted) >= count:
+            raise OptionError(f"--input={wanted}: there are tasks 0 to {count - 1}")
+        return Input(to=frozenset({int(wanted)}))
+    try:
+        return Input(os.open(wanted, os.O_RDONLY | os.O_CLOEXEC), to=None)
+    except OSError as error:
+        raise OptionError(f"--input={wanted}: {error.strerror}") from None
+
+
+def _tasks(asked: Mapping[str, str], places: Places, members: Sequence[int]) -> int:
+    most = len(members) * places.tasks_per_member
     given = asked.get("ntasks")
-    if given is None and "nodes" in asked:
-        given = asked["nodes"]
+    nodes = len({places.nodes[rank] for rank in members})
+    if given is None and "ntasks-per-node" in asked:
+        given = str(nodes * whole_number(asked, "ntasks-per-node", 1, MAX_TASKS))
+    if given is None and asked.keys() & {"nodes", "nodelist", "exclude", "relative"}:
+        given = str(nodes) if "nodes" in asked else str(min(places.tasks, most))
     if given is None:
         return 1 if "pty" in asked else min(places.tasks, most)
+    if "overcommit" in asked:
+        most = MAX_TASKS
     if not given.isdecimal() or not 1 <= int(given) <= most:
         raise OptionError(f"--ntasks={given}: job {places.job.name} has places for 1 to {most}")
     return int(given)
 
 
 def _programs(
-    asked: Mapping[str, str], places: Places, argv: Sequence[str], count: int
+    asked: Mapping[str, str],
+    places: Places,
+    argv: Sequence[str],
+    count: int,
+    members: Sequence[int],
 ) -> list[Program]:
-    job, members = places.job, places.job.members
+    job = places.job
     uid = f"{job.namespace}/{job.name}"
     directory = os.path.abspath(asked.get("chdir") or current_directory())
     chosen = min(len(members), count)
     each = max(places.tasks_per_member, -(-count // chosen))
+    commands = commands_of(argv, count, "multi-prog" in asked)
     shared = exported(asked, os.environ)
-    if places.index != _NO_INDEX:
+    if places.index != NO_INDEX:
         shared |= {k: v for k, v in os.environ.items() if k.startswith("SLURM_ARRAY_")}
-    shared |= job_variables(places) | slurm_variables(
-        places.nodes[:chosen], places.hosts, each, count
-    )
+    shared |= told_by_jobs(os.environ) | step_variables(places)
+    nodes = nodes_of_tasks(places, members, count)
+    shared |= own_step_variables(nodes, places.hosts)
+    if "PATH" in shared:
+        shared["PATH"] = own_path(shared)
     begin = BeginStep(uid, list(argv), count, asked.get("job-name", ""))
     step = ask(address(), begin)
     shared |= {"SLURM_STEP_ID": str(step), "SLURM_STEPID": str(step)}
-    shared |= {"SLURM_STEP_NUM_TASKS": str(count)}
     if "cpus-per-task" in asked:
         shared["SLURM_CPUS_PER_TASK"] = asked["cpus-per-task"]
     local: dict[str, int] = {}
     programs = []
-    for rank, member in enumerate(members[:chosen]):
-        for task in tasks_of_member(rank, chosen, each, count):
-            number = local[member.node] = local.get(member.node, -1) + 1
-            devices = member.devices.get("GPU", [])
-            own = own_slurm_variables(places.nodes, places.hosts, member.node, devices)
-            own |= {"SLURM_PROCID": str(task), "SLURM_LOCALID": str(number)}
-            own |= {"PHALANX_RANK": str(task)}
+    for number, rank in enumerate(members[:chosen]):
+        member = job.members[rank]
+        tasks = tasks_of_member(number, chosen, each, count)
+        devices = member.devices.get("GPU", [])
+        for place, task in enumerate(tasks):
+            local_id = local[member.node] = local.get(member.node, -1) + 1
+            seen = devices_of_task(asked, devices, place, len(tasks))
+            own = own_slurm_variables(places.nodes, places.hosts, member.node, devices, places.cpus)
+            own |= device_variables(seen, devices)
+            own |= {"SLURM_PROCID": str(task), "SLURM_LOCALID": str(local_id)}
+            own |= {"SLURM_NODEID": str(list(dict.fromkeys(nodes)).index(member.node))}
+            own |= {"SLURM_GTIDS": task_numbers(nodes, member.node), "PHALANX_RANK": str(task)}
             request = RunStep(
-                uid, member.name, list(argv), "pty" in asked, {**shared, **own}, directory,
-                step=step, umask=current_umask(),
+                uid, member.name, list(commands[task]), "pty" in asked, {**shared, **own},
+                directory, step=step, umask=current_umask(),
             )  # fmt: skip
             process = ask(address(), request)
-            label = f"{task}: ".encode() if "label" in asked else b""
+            label = f"{task:>{len(str(count - 1))}}: ".encode() if "label" in asked else b""
             out, err = _files(asked, places, str(step), own)
             programs.append(Program(reach(address(), process), label, out=out, err=err))
     return programs
@@ -258,7 +366,7 @@ def _files(
         "t": own["SLURM_PROCID"],
         "x": name,
         "b": "4294967294",
-        "u": os.environ.get("USER", ""),
+        "u": getpass.getuser(),
     }
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
     flags |= os.O_TRUNC if asked.get("open-mode") == "truncate" else os.O_APPEND

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from phalanx.adapters.slurm.commands.numbers import slurm_id
 from phalanx.adapters.slurm.commands.usage import address
@@ -61,26 +61,15 @@ def step_row(step: Step, now: float) -> dict[str, str]:
         "submit": clock(step.started),
         "start": clock(step.started),
         "end": clock(step.ended),
-        "code": code_of(step.exit_code or 0),
+        "code": code_of(step.exit_code or 0, step.signal),
         "cputime": length(step.cpus * seconds),
         "cpuseconds": str(int(step.cpus * seconds)),
         "totalcpu": length(step.cpu_s),
+        "usercpu": length(step.cpu_s),
+        "avecpu": length(step.cpu_s / max(step.tasks, 1)),
         "tres": f"cpu={step.cpus:g},node={max(len(step.nodes), 1)}",
         "maxrss": f"{most / 1024:.0f}K" if most else "",
         "averss": "" if mean is None else f"{mean / 1024:.0f}K",
-    }
-
-
-def step_json(row: Mapping[str, str]) -> dict[str, object]:
-    """The fields of Slurm's JSON that are known of a step."""
-    code, _, signal = row["code"].partition(":")
-    return {
-        "step": {"id": row["id"], "name": row["name"]},
-        "state": [row["state"]],
-        "exit_code": {"return_code": int(code), "signal": int(signal)},
-        "tasks": {"count": int(row["tasks"] or 0)},
-        "nodes": {"range": row["nodelist"]},
-        "time": {"elapsed": int(row["seconds"])},
     }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import typer
 
-from phalanx.adapters.slurm.options import Option, OptionError, read_options
+from phalanx.adapters.slurm.options import Option, OptionError, parts
+from phalanx.adapters.slurm.words import read_options
 from phalanx.cli.reach import FAILED
 from phalanx.cli.table import say
 
@@ -31,7 +32,7 @@ def read(
 
         say(f"slurm {SLURM_VERSION} (Phalanx {__version__})")
         raise typer.Exit
-    if "help" in asked:
+    if "help" in asked or "usage" in asked:
         say(_help(command, known))
         raise typer.Exit
     return asked, rest
@@ -44,6 +45,17 @@ def refuse(command: str, text: str) -> NoReturn:
     raise typer.Exit(FAILED)
 
 
+def words_of(asked: Mapping[str, str], option: str) -> set[str]:
+    """The words of a list that an option was given; none where it was not."""
+    return set(parts(asked.get(option, "")))
+
+
+def complain(command: str, texts: Sequence[str]) -> None:
+    """Say what is wrong of what goes on without it, as Slurm does."""
+    for text in texts:
+        say(f"{command}: error: {text}", err=True)
+
+
 def address() -> str | None:
     """Of the cluster: these commands have no option for it."""
     return os.environ.get("PHALANX_ADDRESS") or None
@@ -54,7 +66,7 @@ def _help(command: str, known: Sequence[Option]) -> str:
     for one in known:
         if not one.refused:
             short = f"-{one.short}, " if one.short else "    "
-            value = "=VALUE" if one.takes else ""
+            value = ("[=VALUE]" if one.is_optional else "=VALUE") if one.takes else ""
             lines.append(f"  {short}--{one.long}{value}" + (f"  ({one.note})" if one.note else ""))
     lines.append("Refused: " + ", ".join(f"--{one.long}" for one in known if one.refused))
     return "\n".join(lines)

@@ -1,0 +1,72 @@
+"""The nodes that Slurm's options name: hosts by name or address, and how large a whole node is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from phalanx.adapters.slurm.commands.hostlists import expanded
+from phalanx.adapters.slurm.commands.usage import address, refuse
+from phalanx.adapters.slurm.options import OptionError
+from phalanx.cli.reach import ask
+from phalanx.model.rows.cluster import NodeInfo
+from phalanx.protocol.requests.cluster import GetStatus
+
+_CHOICES = ("nodelist", "exclude", "exclusive")
+
+
+class AskedNodes:
+    """What options about nodes mean on this cluster, which is asked only where some are given."""
+
+    def __init__(self, asked: Mapping[str, str]) -> None:
+        """Raises OptionError for a host that there is not."""
+        is_needed = any(option in asked for option in _CHOICES)
+        nodes = [n for n in ask(address(), GetStatus()).nodes if n.state != "DEAD"] if (
+            is_needed
+        ) else []  # fmt: skip
+        self.hosts = {node.host: node.labels.get(_HOSTNAME, node.hostname) for node in nodes}
+        """The hostname of each address."""
+        self.node_cpus = _usual_cpus(nodes)
+        """How many CPUs most nodes have."""
+        self.asked = dict(asked)
+        """The options, with lists of hosts written out."""
+        for option in ("nodelist", "exclude"):
+            if option in asked:
+                names = expanded(asked[option])
+                _check(option, names, nodes)
+                self.asked[option] = ",".join(names)
+
+
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+def _check(option: str, names: Sequence[str], nodes: Sequence[NodeInfo]) -> None:
+    there = _names(nodes)
+    for name in names:
+        if name not in there:
+            raise OptionError(f"--{option}: Invalid node name specified: {name}")
+
+
+def _names(nodes: Sequence[NodeInfo]) -> set[str]:
+    """All that nodes are called."""
+    return {name for n in nodes for name in (n.host, n.hostname, n.name, n.labels.get(_HOSTNAME))
+            if name}  # fmt: skip
+
+
+def _usual_cpus(nodes: Sequence[NodeInfo]) -> int:
+    counts = Counter(int(node.total.get("CPU", 0.0)) for node in nodes)
+    del counts[0]
+    return max(counts, key=lambda cpus: (counts[cpus], cpus), default=0)
+
+
+def hosts_named(command: str, written: str) -> set[str]:
+    """The addresses, as listings show them, of the hosts of a list. Ends the command for a host
+    that there is not."""
+    nodes = ask(address(), GetStatus()).nodes
+    found: set[str] = set()
+    for name in expanded(written):
+        mine = {node.host for node in nodes if name in _names([node])}
+        if not mine:
+            refuse(command, f"Invalid node name {name}")
+        found |= mine
+    return found

@@ -1,0 +1,46 @@
+"""Users of this machine by name and by number, as Slurm's commands take both."""
+
+from __future__ import annotations
+
+import grp
+import pwd
+from functools import lru_cache
+
+
+@lru_cache(maxsize=1_000)
+def account_of(user: str) -> pwd.struct_passwd | None:
+    """The account of a name; None where this machine has none."""
+    try:
+        return pwd.getpwnam(user)
+    except KeyError:
+        return None
+
+
+@lru_cache(maxsize=1_000)
+def group_name(number: int) -> str:
+    """A group's name, or its number where it has none."""
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
+def user_names(words: set[str]) -> set[str]:
+    """The names of users that were given by name or number."""
+    found = set(words)
+    for word in words:
+        if word.isdecimal():
+            try:
+                found.add(pwd.getpwuid(int(word)).pw_name)
+            except (KeyError, OverflowError):
+                continue
+    return found
+
+
+def fields_of(user: str) -> dict[str, str]:
+    """A user's number and group, as far as this machine knows them."""
+    account = account_of(user)
+    if account is None:
+        return {}
+    group = group_name(account.pw_gid)
+    return {"uid": str(account.pw_uid), "gid": str(account.pw_gid), "group": group}

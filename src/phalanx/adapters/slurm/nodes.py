@@ -1,0 +1,82 @@
+"""Which nodes Slurm's options choose, as what a member's place has to fit: `--constraint`,
+`--nodelist`, `--exclude`, and the type of `--gres=gpu:TYPE`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from phalanx.adapters.slurm.options import OptionError
+
+HOSTNAME = "kubernetes.io/hostname"
+GPU_TYPE = "ray.io/accelerator-type"
+_FEATURE = re.compile(r"([A-Za-z0-9_./-]{1,100})(?:=([A-Za-z0-9_.-]{1,63}))?")
+_TYPED = re.compile(r"(?:([A-Za-z][A-Za-z0-9_.-]*):)?([0-9]{1,7})")
+
+
+def typed_count(option: str, given: str) -> tuple[str, int]:
+    """The type ("": any) and number of `--gpus=TYPE:N`. Raises OptionError."""
+    match = _TYPED.fullmatch(given)
+    if match is None:
+        raise OptionError(f"--{option}={given}: it is a number, perhaps behind a type, as a100:2")
+    return match.group(1) or "", int(match.group(2))
+
+
+def gres_count(given: str) -> tuple[str, int]:
+    """The type and number of `--gres=gpu[:TYPE][:N]`. Raises OptionError for other resources."""
+    kind, *rest = given.removeprefix("gres/").replace("=", ":").split(":")
+    if kind != "gpu" or "," in given or len(rest) > 2:
+        raise OptionError(f"--gres={given}: only gpu[:TYPE][:N] is there")
+    if rest and not rest[-1].isdecimal():
+        rest.append("1")
+    return typed_count("gres", ":".join(rest) or "1")
+
+
+def gpu_type_of(asked: Mapping[str, str]) -> str:
+    """The type of GPU that options name; "" for any. Raises OptionError where they name several."""
+    found = set()
+    for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"):
+        given = asked.get(name, "none")
+        if given.lower() != "none":
+            found.add(gres_count(given)[0] if name == "gres" else typed_count(name, given)[0])
+    found.discard("")
+    if len(found) > 1:
+        raise OptionError(f"GPUs of one type, not of {' and '.join(sorted(found))}")
+    return next(iter(found), "")
+
+
+def choice_of(asked: Mapping[str, str], hosts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The terms of a nodeAffinity, one of which a node has to fit; none where every node does.
+    `hosts`: the hostname of each address; names of hosts stand
+    one by one. Raises OptionError for what cannot be read."""
+    shared: list[dict[str, Any]] = []
+    for option, operator in (("nodelist", "In"), ("exclude", "NotIn")):
+        if option in asked:
+            names = [hosts.get(one, one) for one in asked[option].split(",") if one]
+            shared.append(_term(HOSTNAME, operator, names))
+    if kind := gpu_type_of(asked):
+        shared.append(_term(GPU_TYPE, "In", sorted({kind, kind.upper(), kind.lower()})))
+    groups = [_features(part) for part in asked["constraint"].split("|")] if (
+        "constraint" in asked
+    ) else [[]]  # fmt: skip
+    terms = [[*shared, *group] for group in groups]
+    return [{"matchExpressions": term} for term in terms] if any(terms) else []
+
+
+def _features(written: str) -> list[dict[str, Any]]:
+    found = []
+    for word in re.split(r"[&,]", written):
+        match = _FEATURE.fullmatch(word.strip())
+        if match is None:
+            raise OptionError(
+                f"--constraint={written}: labels of nodes, NAME or NAME=VALUE, with & or | "
+                f"between them"
+            )
+        name, value = match.groups()
+        found.append(_term(name, "In", [value]) if value else _term(name, "Exists", []))
+    return found
+
+
+def _term(key: str, operator: str, values: Sequence[str]) -> dict[str, Any]:
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}

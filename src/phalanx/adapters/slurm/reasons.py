@@ -1,0 +1,58 @@
+"""Slurm's one word for why a job waits, or why it is over."""
+
+from __future__ import annotations
+
+import re
+
+from phalanx.model.jobs import states as st
+from phalanx.model.rows.work import JobInfo
+
+_WORD = re.compile(r"[A-Za-z_]+")
+_ENDED = {
+    st.TIMED_OUT: "TimeLimit",
+    st.DEADLINE: "DeadLine",
+    st.DEPENDENCY_FAILED: "DependencyNeverSatisfied",
+}
+NEVER_KNOWN = "None"
+_USUAL = "default/"
+"""The namespace of jobs that Slurm's commands make."""
+
+
+def waiting_reason(job: JobInfo, now: float) -> str:
+    """Of a job that waits. Our sentences about it are `phalanx explain`'s: programs read words."""
+    if job.is_held:
+        return "JobHeldUser"
+    if _WORD.fullmatch(job.reason):
+        return job.reason  # it is one of Slurm's already
+    if job.after and job.reason.startswith("it waits "):
+        return "Dependency"
+    if job.begins is not None and job.begins > now:
+        return "BeginTime"
+    if job.reservation and "reservation" in job.reason:
+        return "Reservation"
+    if job.licenses and "licen" in job.reason:
+        return "Licenses"
+    return "Priority" if job.position is not None and job.position > 1 else "Resources"
+
+
+def ended_reason(state: str, by_signal: bool) -> str:
+    """Of one that is over. `by_signal`: whether a signal ended its first member that failed."""
+    if state == st.FAILED:
+        return "JobLaunchFailure" if by_signal else "NonZeroExitCode"
+    return _ENDED.get(state, NEVER_KNOWN)
+
+
+def dependency_text(job: JobInfo, reason: str) -> str:
+    """What a job still waits for, as squeue's %E has it: `afterok:7(unfulfilled)`; "" for one that
+    waits for none."""
+    if reason != "Dependency":
+        return ""
+    separator = "?" if "?" in job.after else ","
+    found = []
+    for need in job.after.split(separator):
+        kind, *jobs = need.split(":")
+        if kind == "singleton" or not jobs:
+            found.append(f"{kind}(unfulfilled)")
+        else:
+            found += [f"{kind}:{one.removeprefix(_USUAL)}(unfulfilled)" for one in jobs]
+    return separator.join(found)

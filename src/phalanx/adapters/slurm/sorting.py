@@ -1,0 +1,42 @@
+"""Slurm's `--sort`: the order of rows by letters of `--format`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from phalanx.adapters.slurm.columns import Field
+
+_NUMBERS = re.compile(r"([0-9]+)")
+_STATES = ("PD", "R", "S", "CD", "CA", "F", "TO", "NF", "PR", "BF", "DL", "OOM", "CG", "RQ")
+"""By Slurm's numbers for them."""
+_AS_NUMBERS = frozenset({"priority", "fraction"})
+
+
+def sorted_rows(
+    rows: Sequence[dict[str, str]], order: str, letters: Mapping[str, Field]
+) -> list[dict[str, str]]:
+    """The rows by `P,t,-p`: letters, with `-` before those that go down. Rows that are alike stay
+    as they came. Raises ValueError for a letter that is none."""
+    found = list(rows)
+    for word in reversed([one for one in order.split(",") if one]):
+        letter = word.lstrip("+-")
+        if letter not in letters:
+            raise ValueError(f"--sort={order}: there is no letter {letter!r}")
+        name = letters[letter].field
+        if len({row.get(name, "") for row in found}) > 1:
+            keys = {text: _key(name, text) for text in {row.get(name, "") for row in found}}
+            found.sort(key=lambda row, n=name, k=keys: k[row.get(n, "")],  # type: ignore[misc]
+                       reverse=word.startswith("-"))  # fmt: skip
+    return found
+
+
+def _key(name: str, text: str) -> list[tuple[float, str]]:
+    """Numbers in a text by their size, states by Slurm's numbers for them."""
+    if name in ("short", "state"):
+        short = text if name == "short" else {"PENDING": "PD", "RUNNING": "R"}.get(text, text)
+        return [(float(_STATES.index(short)) if short in _STATES else len(_STATES), "")]
+    if name in _AS_NUMBERS:
+        return [(float(text or 0), "")]
+    parts = _NUMBERS.split(text)
+    return [(float(part), "") if part.isdecimal() else (0.0, part) for part in parts]
