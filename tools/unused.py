@@ -237,12 +237,7 @@ class Walk:
         """Begin at the entry points, and go on while there is something new."""
         self._publish(PACKAGE)
         for module, name in entry_points():
-            if not self._module(module):
-                continue
-            if not name:
-                self._publish(module)
-            else:
-                self._name(module, name)
+            self._enter(module, name)
         for found in self._program.all():
             if found.qualified.removeprefix(f"{PACKAGE}.") in RETURNED:
                 self._publish_methods(found)
@@ -258,6 +253,15 @@ class Walk:
             for part in found.code:
                 for node in ast.walk(part):
                     self._follow(found.module, node)
+
+    def _enter(self, module: str, name: str) -> None:
+        """An entry point is reached; without a name, all that its module offers."""
+        if not self._module(module):
+            return
+        if name:
+            self._name(module, name)
+        else:
+            self._publish(module)
 
     def _publish(self, name: str) -> None:
         """A module of which programs may use every name without an underscore."""
@@ -332,16 +336,18 @@ class Walk:
             case ast.Import():
                 for alias in node.names:
                     self._module(alias.name)
-            case ast.Constant(value=str(text)):  # a module by its name, or an annotation
-                if self._module(text):
-                    self._own(self._program.modules[text])
-                elif text.isidentifier():
-                    self._name(module, text)
-                    self._dot(text)
-                elif text.count(":") == 1:  # module:name
-                    named, _, word = text.partition(":")
-                    if self._module(named):
-                        self._name(named, word)
+            case ast.Constant(value=str(text)):
+                self._follow_text(module, text)
+
+    def _follow_text(self, module: str, text: str) -> None:
+        """A text may be a module's name, `module:name`, or an annotation."""
+        if self._module(text):
+            self._own(self._program.modules[text])
+        elif text.isidentifier():
+            self._name(module, text)
+            self._dot(text)
+        elif text.count(":") == 1:
+            self._enter(*text.split(":"))
 
     def _name(self, module: str, name: str) -> None:
         if (module, name) in self._named:

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from phalanx.errors import StaleNodeError
 from phalanx.head.actors.control import ActorControl
-from phalanx.head.clock import Clock
+from phalanx.head.clock import WatchedClock
 from phalanx.head.devices import Devices
 from phalanx.head.draining import Draining
 from phalanx.head.drivers import Drivers
@@ -30,7 +30,7 @@ class Parts(Protocol):
     """The parts of a head that a node's joining concerns."""
 
     outbox: Outbox
-    clock: Clock
+    clock: WatchedClock
     nodes: NodeDirectory
     events: EventGathering
     drivers: Drivers

@@ -28,7 +28,7 @@ from phalanx.protocol.node_messages import (
     WorkerDied,
 )
 from phalanx.runtime.os.connection import Connection
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 
 _NODE_ONLY = frozenset(
     {

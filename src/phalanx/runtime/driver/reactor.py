@@ -22,7 +22,7 @@ from phalanx.protocol.frames import Unsendable
 from phalanx.runtime.driver.interrupts import interruptible
 from phalanx.runtime.os.adaptive_spin import AdaptiveSpin
 from phalanx.runtime.os.connection import Connection, listen_again
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 
 if TYPE_CHECKING:
     import asyncio

@@ -10,7 +10,7 @@ from phalanx.owner.requests import Requests
 from phalanx.protocol.requests.request import Request
 from phalanx.runtime.driver.reactor import Reactor, Waiter
 from phalanx.runtime.driver.transport import NodeConnection
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 
 R = TypeVar("R")
 

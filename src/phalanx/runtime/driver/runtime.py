@@ -36,10 +36,10 @@ from phalanx.runtime.driver.waiting import Waiting, WaitingTask
 from phalanx.runtime.engine.program_metrics import PROGRAM
 from phalanx.runtime.os.accounts import user_name
 from phalanx.runtime.os.connection import Connection, listen, same_user
+from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.shared_memory import SharedStore
 from phalanx.runtime.os.stacks import thread_stacks
-from phalanx.runtime.own_time import own_time
 
 IGNORE_UNHANDLED = "RAY_IGNORE_UNHANDLED_ERRORS"
 

@@ -23,8 +23,8 @@ from phalanx.protocol.requests.node import PullObject
 from phalanx.runtime.driver.alignment import aligned
 from phalanx.runtime.driver.requests import NodeRequests
 from phalanx.runtime.driver.transport import NodeConnection
+from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.shared_memory import SharedStore
-from phalanx.runtime.own_time import own_time
 
 Packed = tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]
 """(payload, hold on its file, references inside)."""

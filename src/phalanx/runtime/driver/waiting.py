@@ -20,7 +20,7 @@ from phalanx.protocol.messages import FAILED, Value
 from phalanx.runtime.driver import interrupts
 from phalanx.runtime.driver.reactor import Reactor, Waiter
 from phalanx.runtime.driver.values import Values
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 
 _PATIENCE_S = 0.002
 """A task that waits longer than this lends its CPUs to others."""

@@ -47,9 +47,9 @@ from phalanx.runtime.gateway.transfers import Transfers
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.connection import listen as listen_unix
 from phalanx.runtime.os.daemon_log import LOG
+from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.system import say
-from phalanx.runtime.own_time import own_time
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15

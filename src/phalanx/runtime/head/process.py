@@ -37,10 +37,10 @@ from phalanx.runtime.os.connection import Connection, listen
 from phalanx.runtime.os.connection_loop import ConnectionLoop
 from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.file_modes import keep_private
+from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.probing import ThreadProber
 from phalanx.runtime.os.session_keeper import SessionKeeper
 from phalanx.runtime.os.system import SystemClock, boot_id, log_defect, say, unforeseeable
-from phalanx.runtime.own_time import own_time
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 from phalanx.storage.errors import StorageCorruptError, StorageError, StorageFullError
 from phalanx.storage.journal import Journal

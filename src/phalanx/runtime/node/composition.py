@@ -52,12 +52,12 @@ from phalanx.runtime.os.environment import python_version
 from phalanx.runtime.os.fork_client import CommandClient, ForkClient, how_it_ended
 from phalanx.runtime.os.job_files import JobDirectories
 from phalanx.runtime.os.memory_use import SessionMemory
+from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.ports import is_port_free
 from phalanx.runtime.os.session_keeper import SessionKeeper
 from phalanx.runtime.os.system import log_defect, say
 from phalanx.runtime.os.usage_meter import ThreadUsageMeter
 from phalanx.runtime.os.visible_devices import device_limits
-from phalanx.runtime.own_time import own_time
 from phalanx.scheduler.devices.instances import NodeResources
 
 if TYPE_CHECKING:

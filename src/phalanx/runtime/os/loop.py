@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 
 from phalanx.runtime.os.adaptive_spin import AdaptiveSpin
+from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.system import log_defect, say
-from phalanx.runtime.own_time import own_time
 
 TICK_S = 0.05
 

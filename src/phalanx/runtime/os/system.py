@@ -9,7 +9,7 @@ import traceback
 
 from phalanx.observe.log_lines import ERROR, INFO
 from phalanx.runtime.os.daemon_log import LOG
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 
 
 class SystemClock:

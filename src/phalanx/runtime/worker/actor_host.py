@@ -25,7 +25,7 @@ from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady
 from phalanx.runtime.driver.reactor import Reactor, Waiter
 from phalanx.runtime.driver.transport import NodeConnection
 from phalanx.runtime.os.connection import Connection
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.worker.actor_groups import GroupThreads
 from phalanx.runtime.worker.actor_methods import ActorMethods
 from phalanx.runtime.worker.devices import DeviceEnvironment

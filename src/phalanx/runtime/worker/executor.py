@@ -42,7 +42,7 @@ from phalanx.runtime.driver.waiting import Waiting
 from phalanx.runtime.engine.tracing import CARRIED
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.file_modes import mask_of_work
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.worker.devices import DeviceEnvironment
 from phalanx.runtime.worker.ending import end_process
 from phalanx.runtime.worker.profiling import profiler

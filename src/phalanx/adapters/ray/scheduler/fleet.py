@@ -18,7 +18,7 @@ from phalanx.adapters.ray.scheduler.ray_calls import available_by_node, ended_jo
 from phalanx.adapters.ray.scheduler.ray_groups import RayGroups
 from phalanx.adapters.ray.scheduler.reservation import Amounts, Key
 from phalanx.runtime.os.loop import Loop
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 
 LOOK_EVERY_S = 0.5
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 from phalanx.scheduler.devices.instances import Allocation
 
 LEAVES_WITHIN_S = 5.0

@@ -33,7 +33,7 @@ from phalanx.runtime.os.declared_topology import read_topology
 from phalanx.runtime.os.file_modes import keep_private
 from phalanx.runtime.os.fork_client import ForkClient
 from phalanx.runtime.os.loop import Loop
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.topology import Topology
 

@@ -19,7 +19,7 @@ from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DEAD
 from phalanx.protocol.cluster_messages import Acked, NodeReport
 from phalanx.protocol.frames import encode_body
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 
 RESTART_S = 5.0
 """An agent that was started and has not joined after this time is started again."""

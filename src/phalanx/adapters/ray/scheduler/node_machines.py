@@ -38,9 +38,9 @@ from phalanx.runtime.os.directory_space import DirectorySpace, Watched
 from phalanx.runtime.os.fork_client import CommandClient, ForkClient, how_it_ended
 from phalanx.runtime.os.job_files import JobDirectories
 from phalanx.runtime.os.memory_use import SessionMemory
+from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.ports import is_port_free
 from phalanx.runtime.os.system import say
-from phalanx.runtime.own_time import own_time
 from phalanx.scheduler.devices.instances import NodeResources
 
 

@@ -20,7 +20,7 @@ from ray.util.placement_group import (
 
 from phalanx.adapters.ray.scheduler.options import GROUP
 from phalanx.adapters.ray.scheduler.reservation import Amounts, Key
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 
 NODE_LABEL = "ray.io/node-id"
 _THREADS = 32

@@ -37,7 +37,7 @@ from phalanx.protocol.node_messages import Reply
 from phalanx.protocol.requests.request import NOTHING
 from phalanx.protocol.wire_errors import WireError, to_wire
 from phalanx.runtime.os.loop import Loop
-from phalanx.runtime.own_time import own_time
+from phalanx.runtime.os.own_time import own_time
 from phalanx.storage.errors import StaleEpochError, StorageError, StorageUnreachableError
 from phalanx.storage.journal import Journal
 from phalanx.storage.naming import storage_name

@@ -11,7 +11,7 @@ from phalanx.adapters.slurm.commands.step_rows import Name, by_job
 from phalanx.adapters.slurm.commands.usage import address
 from phalanx.adapters.slurm.commands.users import fields_of
 from phalanx.adapters.slurm.options import parts
-from phalanx.adapters.slurm.states import attempt_state, clock, code_of
+from phalanx.adapters.slurm.states import attempt_state, code_of
 from phalanx.cli.accounting_view import length
 from phalanx.cli.allocation import HOLDER
 from phalanx.cli.history import ANSWER_S, uid_of

@@ -23,9 +23,10 @@ from phalanx.adapters.slurm.commands.usage import (
 from phalanx.adapters.slurm.options import Option, OptionError, flag, from_environment, idle
 from phalanx.adapters.slurm.request import check_words
 from phalanx.adapters.slurm.sorting import sorted_rows
-from phalanx.adapters.slurm.states import clock, elapsed
+from phalanx.adapters.slurm.states import elapsed
 from phalanx.cli.reach import ask
 from phalanx.cli.table import say
+from phalanx.cli.times import clock
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.cluster import GetStatus
