@@ -10,8 +10,8 @@ VERSIONS_VENV := .venv-$(VERSIONS)
 # What runs in minutes; all of tests/contract may be run so, too.
 CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_wait.py errors.py)
 # The rooms that decide, and the tests that reach most of them in their own process.
-CORE := $(addprefix --cov=phalanx.,head node owner plan batch policies resources scheduling)
-TESTS_OF_CORE := $(addprefix tests/,batch engine head gangs node plan policies protocol resources scheduling sim)
+CORE := $(addprefix --cov=phalanx.,head node owner scheduler)
+TESTS_OF_CORE := $(addprefix tests/,unit/head unit/node unit/owner unit/objects unit/protocol unit/scheduler simulation)
 .DEFAULT_GOAL := help
 .PHONY: help setup redis run integrations test test-versions test-gpu test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow cover check hooks fmt bench reproduce explore clean mpi
 
@@ -48,8 +48,9 @@ test-versions: redis ## the quick tests with VERSIONS=newest (default) or lowest
 	  echo "venv is missing: on Debian, apt-get install python3-venv"; exit 1; }
 	@$(VERSIONS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@$(VERSIONS_VENV)/bin/python -m uv pip install --quiet --python $(VERSIONS_VENV)/bin/python --upgrade \
-	  --resolution $(if $(filter lowest,$(VERSIONS)),lowest-direct,highest) -e '.[dev]'
-	@$(VERSIONS_VENV)/bin/python -m compileall -q src
+	  --resolution $(if $(filter lowest,$(VERSIONS)),lowest-direct,highest) \
+	  -e '.[dev]' -e './research[demo,packing]' -e ./benchmarks
+	@$(VERSIONS_VENV)/bin/python -m compileall -q src benchmarks research
 	@$(VERSIONS_VENV)/bin/python -m pytest -n 2 -m 'not slow' --ignore tests/ray_engine --ignore tests/browser \
 	  $(if $(filter lowest,$(VERSIONS)),-W default) $(TESTS)
 
@@ -103,7 +104,7 @@ test-slow: setup redis ## the long soak and everything marked slow
 fuzz: setup ## requests, manifests, messages and commands of any kind, SECONDS (60) for each suite
 	@PHALANX_FUZZ_S=$(or $(SECONDS),60) $(BIN)/python -m pytest --timeout 0 -s tests/fuzz
 
-check: setup ## style, types, import contracts, and nothing in src that only tests use
+check: setup ## style, types, import contracts, circles, code that only tests use, prose
 	@$(BIN)/ruff check src benchmarks research tests examples tools
 	@$(BIN)/ruff format --check src benchmarks research tests examples tools
 	@$(BIN)/mypy
