@@ -7,11 +7,16 @@ installed takes ten times as long.
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 def own(group: str) -> list[EntryPoint]:
     """The entry points of this distribution in a group; empty where it is not installed."""
+    from importlib.metadata import PackageNotFoundError, distribution  # slow to import
+
     try:
         return list(distribution("phalanx").entry_points.select(group=group))
     except PackageNotFoundError:  # run from a checkout by its path
@@ -20,6 +25,8 @@ def own(group: str) -> list[EntryPoint]:
 
 def others(group: str) -> list[EntryPoint]:
     """The entry points of all other distributions in a group, by name."""
+    from importlib.metadata import entry_points
+
     found = entry_points(group=group)
     return sorted(set(found) - set(own(group)), key=lambda entry: entry.name)
 

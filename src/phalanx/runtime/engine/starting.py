@@ -56,7 +56,8 @@ def names() -> tuple[str, ...]:
 def engine_of(address: str) -> str | None:
     """The engine whose clusters an address like `ray:auto` names; None for our own addresses."""
     scheme, colon, _ = address.partition(":")
-    return scheme if colon and entry_points.find(GROUP, scheme) is not None else None
+    is_name = bool(colon) and scheme.isidentifier()  # a host with a port is none
+    return scheme if is_name and entry_points.find(GROUP, scheme) is not None else None
 
 
 def entry_of(name: str) -> EngineEntry:
