@@ -106,7 +106,7 @@ def test_a_gang_that_can_be_none_is_refused(gang: CreateGang) -> None:
     world = World()
     assert isinstance(world.ask(gang).error, ValueError)
     world.rounds()
-    assert not world.defects
+    assert not world.internal_errors
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_the_end_of_members_that_a_gang_does_not_have_is_refused() -> None:
     for index in (1, -1):
         error = world.ask(EndMembers(bytes(18), [index])).error
         assert str(error).endswith(f" has members 0 to 0, and no {index}")
-    assert not world.defects
+    assert not world.internal_errors
 
 
 def test_a_job_prints_no_escapes() -> None:

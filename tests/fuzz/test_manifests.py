@@ -116,5 +116,5 @@ def are_read_or_refused(texts: list[str]) -> None:
     second = world.submit_bystander()
     world.rounds()
     assert world.state(first) == world.state(second) == states.RUNNING
-    if world.defects:
-        raise AssertionError("defects") from world.defects[0]
+    if world.internal_errors:
+        raise AssertionError("defects") from world.internal_errors[0]

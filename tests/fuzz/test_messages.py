@@ -64,7 +64,7 @@ class Place:
     def __init__(self) -> None:
         self.now = 100.0
         self.lost: list[Peer] = []
-        self.defects: list[Exception] = []
+        self.internal_errors: list[Exception] = []
         self.head = Peer()
         numbers = iter(range(1 << 40))
         head = Mock()
@@ -98,7 +98,7 @@ class Place:
                 know_addresses=lambda rows: None,
                 sweep=lambda: None,
                 look=lambda meter: None,
-                report_defect=self.defects.append,
+                report_defect=self.internal_errors.append,
                 note=lambda text, **about: None,
                 **outside,
                 **files,

@@ -67,8 +67,8 @@ def harm_nobody_else(steps: list[Step]) -> None:
     second = world.submit_bystander()
     world.rounds()
     assert world.state(first) == world.state(second) == states.RUNNING
-    if world.defects:
-        raise AssertionError("defects") from world.defects[0]
+    if world.internal_errors:
+        raise AssertionError("defects") from world.internal_errors[0]
     world.restart()
     world.rounds()
     world.forget_reservations()
@@ -77,5 +77,5 @@ def harm_nobody_else(steps: list[Step]) -> None:
     world.rounds()
     assert world.state(first) == states.COMPLETED
     assert world.state(second) == world.state(third) == states.RUNNING
-    if world.defects:
-        raise AssertionError("defects after a restart") from world.defects[0]
+    if world.internal_errors:
+        raise AssertionError("defects after a restart") from world.internal_errors[0]

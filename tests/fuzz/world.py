@@ -109,7 +109,7 @@ class World:
     def __init__(self) -> None:
         self.now = 1000.0
         self.rows = Rows()
-        self.defects: list[Exception] = []
+        self.internal_errors: list[Exception] = []
         self.box: list[tuple[bytes, Any]] = []
         self.held: dict[bytes, dict[tuple[bytes, int], dict[str, float]]] = {
             p: {} for p in NODES.values()
@@ -130,7 +130,7 @@ class World:
             rng=self.rng,
             journal=self.rows,
             stored=read_state(self.rows),
-            report_defect=self.defects.append,
+            report_defect=self.internal_errors.append,
         )
         for node_id, prefix in NODES.items():
             self.join(node_id, prefix)

@@ -74,6 +74,7 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "queue_unavailable": errors.QueueUnavailableError,
     "gang_infeasible": errors.GangInfeasibleError,
     "batch_file": errors.BatchFileError,
+    "current_directory": errors.CurrentDirectoryError,
     "invalid_value": ValueError,
     "invalid_type": TypeError,
 }

@@ -24,7 +24,7 @@ import phalanx
 from phalanx.adapters.dask import Cluster, enable, get
 from phalanx.adapters.dask.hooks import Hooks
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "integrations"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "integrations"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -14,7 +14,6 @@ from tests.polling import eventually
 
 import phalanx
 from phalanx.actor import ActorHandle
-from phalanx.adapters.ray import alias as compat
 from phalanx.adapters.ray.modules import debug, internal_kv, log
 from phalanx.adapters.ray.modules.autoscaling import request_resources
 from phalanx.adapters.ray.modules.constants import NUMBERS
@@ -299,7 +298,7 @@ def test_programs_import_them(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(IMPORTS)
     done = subprocess.run(
-        [sys.executable, "-m", compat.__name__, str(path)],
+        [sys.executable, "-m", "phalanx.compat.ray", str(path)],
         capture_output=True,
         text=True,
         timeout=120,

@@ -29,6 +29,7 @@ class FullListener:
         self._tries = tries
         self._log = log
         self.fileno = self._listening.fileno
+        self.getsockname = self._listening.getsockname
 
     def accept(self):
         self._tries -= 1

@@ -45,7 +45,7 @@ class Clocked:
 def test_what_an_owner_has_is_waited_for_without_lending(monkeypatch, owner, answer_s, lends):
     ref = make_ref(owner, 1 << 32)
     reactor: Any = Clocked([ref], answer_s)
-    monkeypatch.setattr(module, "time", reactor)
+    monkeypatch.setattr(module, "own_time", reactor.monotonic)
     objects: Any = SimpleNamespace(fetch=lambda ref: None)
     tasks: Any = SimpleNamespace(waited_for=lambda refs: None)
     unused: Any = None

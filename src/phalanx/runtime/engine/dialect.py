@@ -15,6 +15,7 @@ from phalanx.runtime.engine import entry_points
 
 VARIABLE = "PHALANX_DIALECT"
 """The environment variable that names the dialect of a program."""
+GROUP = "phalanx.dialects"
 
 
 class Dialect(Protocol):
@@ -74,9 +75,15 @@ def current() -> Dialect | None:
     return _load(name) if name else None
 
 
+def first() -> Dialect | None:
+    """The dialect of this process; where it has none, the first one that is installed."""
+    offered = [entry.name for entry in entry_points.own(GROUP)]
+    return current() or (_load(offered[0]) if offered else None)
+
+
 @cache
 def _load(name: str) -> Dialect:
-    entry = entry_points.find("phalanx.dialects", name)
+    entry = entry_points.find(GROUP, name)
     if entry is None:
         raise RuntimeError(f"{VARIABLE}={name!r} names no dialect that is installed.")
     found: Dialect = entry.load()

@@ -131,10 +131,10 @@ class RuntimeContext:
     @property
     def worker(self) -> Any:
         """The global worker of the program's dialect: Ray's libraries ask the context for it.
-        Raises AttributeError for a program without a dialect."""
-        spoken = dialect.current()
+        Raises AttributeError where no dialect is installed."""
+        spoken = dialect.first()
         if spoken is None:
-            raise AttributeError("only a program under Ray's names has a global worker")
+            raise AttributeError("no dialect is installed, so no global worker exists")
         return spoken.global_worker()
 
     def get_job_id(self) -> str:

@@ -179,7 +179,7 @@ class Shell:
             assert word == "delete", word
             self.handle(ev.Deleted(job=J))
 
-    def recorder(self) -> str:
+    def story(self) -> str:
         """The job's states, one after another."""
         return " ".join(t.new for t in self.job.history)
 

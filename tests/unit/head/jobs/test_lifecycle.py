@@ -94,8 +94,8 @@ CASES = [block.splitlines() for block in LIVES.strip().split("\n\n")[1:]]
 
 @pytest.mark.parametrize(("name", "spec", "life"), CASES, ids=[case[0] for case in CASES])
 def test_a_life(name, spec, life):
-    script, recorder = life.split(" -> ")
-    assert Shell(spec.strip()).play(script).recorder() == recorder
+    script, story = life.split(" -> ")
+    assert Shell(spec.strip()).play(script).story() == story
 
 
 def test_why_a_job_cannot_go_on_is_said():

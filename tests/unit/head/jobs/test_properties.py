@@ -214,6 +214,6 @@ def test_a_job_ends_once_its_troubles_do(spec, steps):
             shell.play(f"at {shell.now + 100}")
         else:
             shell.play("gone run ok" if job.count(st.TERMINATING) else "run ok")
-    assert shell.job.count(*judging.LIVE) == 0, shell.recorder()
+    assert shell.job.count(*judging.LIVE) == 0, shell.story()
     # a policy that restarts whatever has succeeded never lets it end, and neither does ResumeJob
-    assert any("Restart" in t.reason for t in shell.job.history), shell.recorder()
+    assert any("Restart" in t.reason for t in shell.job.history), shell.story()

@@ -112,14 +112,14 @@ LIVES = [
 
 
 @pytest.mark.parametrize(("fields", "script", "story"), LIVES)
-def test_lives(fields, script, recorder):
+def test_lives(fields, script, story):
     shell = Shell(f"{TWO}, {fields}")
-    if not isinstance(recorder, str):
-        with pytest.raises(recorder):
+    if not isinstance(story, str):
+        with pytest.raises(story):
             shell.play(script)
         return
     shell.play(script)
-    assert shell.recorder() == recorder
+    assert shell.story() == story
     assert shell.job.is_finished == (shell.job.state in st.FINISHED)
 
 
