@@ -25,7 +25,7 @@ ASKING = (
     "phalanx.cli.cluster",
     "phalanx.cli.jobs",
     "phalanx.cli.queues",
-    "phalanx.cli.commands",
+    "phalanx.cli.explain",
 )
 ENDLESS = ("watch", "follow")
 _MOST_ASKED = 10

@@ -37,7 +37,7 @@ class Footprint:
     def node(self):
         """The node's pid."""
         for child in psutil.Process(self.driver).children():
-            if any("embedded.node.process" in part for part in child.cmdline()):
+            if any("runtime.node.process" in part for part in child.cmdline()):
                 return child.pid
         raise AssertionError("no node process")
 

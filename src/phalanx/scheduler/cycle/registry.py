@@ -12,8 +12,9 @@ from phalanx.scheduler.cycle.accepted import Accepted
 from phalanx.scheduler.cycle.config import Known
 from phalanx.scheduler.cycle.session import Plugin
 
-GROUP = "phalanx.scheduler.plugins"
-"""The entry-point group that is looked up: `name = "module:maker"`."""
+GROUPS = ("phalanx.batch.plugins", "phalanx.scheduler.plugins")
+"""The entry-point groups that are looked up: `name = "module:maker"`. The first is the name that
+version 0.1 had; the second one wins."""
 
 BUILT_IN: dict[str, str] = {
     "priority": "priority:Priority",
@@ -63,7 +64,7 @@ BUILT_IN: dict[str, str] = {
 
 @cache
 def _outside() -> dict[str, Any]:
-    return {e.name: e for e in entry_points(group=GROUP)}
+    return {e.name: e for group in GROUPS for e in entry_points(group=group)}
 
 
 class _Known(Mapping[str, "Accepted | None"]):

@@ -40,17 +40,17 @@ task t g 1c 1G
 """
 
 
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+@pytest.fixture(params=registry.GROUPS)
+def installed(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     """A distribution with the example's module and its entry point."""
     module = next(m for m, _ in programs_in(PAGE) if "class Quiet" in m)
     (tmp_path / "quiet_example.py").write_text(module)
     dist = tmp_path / "quiet_example-1.dist-info"
     dist.mkdir()
     (dist / "METADATA").write_text("Metadata-Version: 2.1\nName: quiet-example\nVersion: 1\n")
-    (dist / "entry_points.txt").write_text(
-        "[phalanx.scheduler.plugins]\nquiet = quiet_example:Quiet\n"
-    )
+    (dist / "entry_points.txt").write_text(f"[{request.param}]\nquiet = quiet_example:Quiet\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     registry._outside.cache_clear()
     yield module
