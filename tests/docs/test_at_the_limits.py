@@ -305,7 +305,7 @@ ELSEWHERE = {
     "head.reservations.record.WINDOWS": "tests/unit/head/test_reservations.py",
     "head.reservations.licenses.MAX_LICENSES": "tests/unit/head/test_reservations.py",
     "runtime.os.job_files.LOG_BYTES": "tests/unit/head/gangs/test_members_on_node.py",
-    "node.kept_logs.KEPT_S": "tests/node/test_kept_logs.py",
+    "node.kept_logs.KEPT_S": "tests/unit/node/test_kept_logs.py",
     "runtime.gateway.guard.FAILURES": "tests/system/gateway/test_guard.py",
     "observe.state.query.MAX_COUNTED": "tests/unit/observe/test_state_queries.py",
     "head.log_reading.MAX_READING": "tests/unit/head/test_log_reading.py",
