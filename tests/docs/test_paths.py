@@ -21,6 +21,7 @@ DOCUMENTS = sorted(
         ROOT / "CHANGELOG.md",
         ROOT / "docs" / "ARCHITECTURE.md",
         ROOT / "docs" / "chaos-simulator.md",
+        ROOT / "docs" / "how-it-works.md",
         ROOT / "docs" / "testing.md",
         *(ROOT / "docs" / "decisions").glob("*.md"),
     ]
