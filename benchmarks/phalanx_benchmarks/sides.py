@@ -87,7 +87,7 @@ def peer_side(name: str) -> Side:
         reason = (check.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise PeerMissing(
             f"--peer {name} needs {module}, and {python} cannot import it ({reason}): install it "
-            f"with `pip install phalanx[bench]`, or set {PEER_PYTHON} to the Python of another "
+            f"with `pip install phalanx-benchmarks[peers]`, or set {PEER_PYTHON} to the Python of another "
             f"environment that has {module}, numpy and psutil."
         )
     return Side(

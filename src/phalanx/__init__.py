@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from phalanx.objects.reference import ObjectID, ObjectRef
     from phalanx.objects.streams import DynamicObjectRefGenerator, ObjectRefGenerator
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _WHERE = {
     "ActorClass": "api.actors",

@@ -57,7 +57,7 @@ def _couples(
         from scipy.optimize import LinearConstraint, milp
     except ImportError:
         raise WorkloadError(
-            "Muri's grouping needs scipy for its matching: pip install 'phalanx[packing]'"
+            "Muri's grouping needs scipy for its matching: pip install 'phalanx-research[packing]'"
         ) from None
 
     taken = np.zeros((len(kinds), len(pairs)))
