@@ -113,7 +113,7 @@ def test_without_the_digits_it_says_what_to_install(monkeypatch, capsys):
     with pytest.raises(DataMissing):
         load(seed=1)
     assert run() == 2
-    assert "pip install phalanx[demo]" in capsys.readouterr().err
+    assert "pip install phalanx-research[demo]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [{"trials": 0}, {"workers": 0}])
