@@ -1,8 +1,10 @@
-"""How gangs get and give back their places: in two phases, all that a plan gives them or nothing.
+"""Reserves the places of gangs in two phases, all that a plan gives them or nothing, and frees
+them.
 
-Every path is one transition of `member_lifecycle`: refused, lost on the way, evicted or ended while
-being placed, called off with the whole gang, known again by the next head. Bundles are given back
-while nothing of their gang is on its way, as nodes take a later number for the end of earlier ones.
+Every path is one transition of `member_lifecycle`: members are refused, lost on the way, evicted or
+ended while being placed, called off with the whole gang, or restored by the next head. Bundles are
+given back only while no member of their gang is on its way, because a node takes a later number as
+the end of all earlier ones.
 """
 
 from __future__ import annotations
@@ -50,53 +52,55 @@ FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.02, 2.0, 1.0
 
 
 class ReservationEffects(Protocol):
-    """What reservations ask of nodes. All of it may be answered before it returns."""
+    """The binder's requests to nodes. Any request may be answered before the method returns."""
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Have the node set these members' bundles aside, all or none; `prepared` follows."""
+        """Ask the node to set these members' bundles aside, all or none; `prepared` follows."""
         ...
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Have the node keep what it set aside; `committed` follows."""
+        """Ask the node to keep the bundles that it set aside; `committed` follows."""
         ...
 
     def give_back(
         self, node_id: str, group: bytes, number: int, indexes: list[int], ending: Ending
     ) -> None:
-        """Have the node end these bundles; `returned` follows when they are free."""
+        """Ask the node to end these bundles; `returned` follows when they are free."""
         ...
 
     def when_written(self, action: Callable[[], None]) -> None:
-        """Do something once all that has changed so far is stored."""
+        """Run an action once all changes so far are stored."""
         ...
 
     def changed(self, gang: Gang) -> None:
-        """Its members have other places, or it is removed: for who looks at its bundles."""
+        """Report that the gang's members have other places, or that the gang is removed, to those
+        that look at its bundles.
+        """
         ...
 
 
 class Listener(Protocol):
-    """Who hears what became of the members of gangs."""
+    """Hears from the binder about the members of gangs."""
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """They have their places."""
+        """Report that these members have their places."""
         ...
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """They had places, have them no longer, and wait again."""
+        """Report that these members have lost their places and wait again."""
         ...
 
     def rests(self, gang: Gang) -> None:
-        """Cycles are to pass it over until `rests_until`."""
+        """Report that cycles must pass over the gang until its `rests_until`."""
         ...
 
     def over(self, gang: Gang) -> None:
-        """Nobody of it is left, and all that it had is free."""
+        """Report that all members of the gang have ended and all its resources are free."""
         ...
 
 
 class GangBinder:
-    """Gangs on their way to their places, and from them."""
+    """Moves the members of gangs to their places, and away from them."""
 
     def __init__(
         self,
@@ -119,13 +123,14 @@ class GangBinder:
     # ---- what is decided about members -------------------------------------------------------
 
     def add(self, gang: Gang) -> None:
-        """A new gang: it waits for its places."""
+        """Add a new gang, which waits for its places."""
         self._registry.add(gang)
         self._effects.changed(gang)
 
     def place(self, gang: Gang, choice: Mapping[int, str]) -> bool:
-        """Have nodes keep the bundles of these members, all or none. False, and they wait as
-        before, when others of the gang are on their way."""
+        """Ask nodes to keep the bundles of these members, all or none. False when other members of
+        the gang are on their way; then these members wait as before.
+        """
         if gang.is_removed or self.attempts.get(gang.group) is not None:
             return False
         gang.number += 1
@@ -138,28 +143,32 @@ class GangBinder:
         return True
 
     def handle(self, gang: Gang, indexes: Iterable[int], event: Event) -> None:
-        """An event happens to these members; do what follows from it."""
+        """Apply an event to these members, and do what follows from it."""
         following = self._lifecycle.handle(gang, indexes, event)
         self._follow(gang, following)
 
     def dismiss(self, gang: Gang, indexes: Iterable[int]) -> None:
-        """Nobody wants these to have places for now. Whether the gang is over is looked at later:
-        their job may want them at once."""
+        """Let these members wait for no place for now.
+
+        The caller checks later whether the gang is over, because the members' job may want them
+        again at once.
+        """
         self._lifecycle.handle(gang, indexes, Dismissed())
         self._registry.keep(gang)
 
     def end(self, gang: Gang, indexes: Iterable[int]) -> None:
-        """These members are over: their places go back; with the last one, the gang."""
+        """End these members and give their places back. When the last member ends, the gang ends."""
         self.handle(gang, indexes, Ended())
 
     def refused_by_node(self, gang: Gang, index: int, why: str) -> None:
-        """A member has its place and cannot begin there, by a fault of the node's: it waits for
-        another place, as one whose node has died."""
+        """Evict a member that has its place but cannot begin there by the node's fault. The member
+        waits for another place, as after the death of its node.
+        """
         _note(gang, [index], why)
         self.handle(gang, [index], Evicted())
 
     def remove(self, gang: Gang) -> None:
-        """End the whole gang at once, also what is on its way."""
+        """End the whole gang at once, also members that are on their way."""
         if gang.is_removed:
             return
         self._lifecycle.handle(gang, range(len(gang.members)), Ended())
@@ -169,7 +178,7 @@ class GangBinder:
         self._forget_if_free(gang)
 
     def rest(self, gang: Gang) -> None:
-        """A node had no room for it after all: cycles pass it over for a while."""
+        """Make cycles pass over the gang for a while, because a node had no room for it after all."""
         gang.backoff_s = min(gang.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S) or FIRST_BACKOFF_S
         gang.rests_until = self._clock.now() + gang.backoff_s
         self._listener.rests(gang)
@@ -177,7 +186,7 @@ class GangBinder:
     # ---- what follows ------------------------------------------------------------------------
 
     def _follow(self, gang: Gang, following: Mapping[str, list[int]]) -> None:
-        """What the life cycle says that follows. Who hears of it may do more with the gang."""
+        """Carry out what follows from a transition. Listeners may change the gang further."""
         if LOSES in following:
             self._listener.lost(gang, following[LOSES])
         begun = [i for i in following.get(BEGINS, ()) if gang.members[i].state == HELD]
@@ -196,13 +205,13 @@ class GangBinder:
         self._effects.changed(gang)
 
     def _recall_rest(self, gang: Gang) -> None:
-        """What is left of a gang that lost too many members could not go on."""
+        """Evict the rest of a gang that lost too many members to go on."""
         here = sum(m.state in (HELD, PLACING) or m.state in ENDED for m in gang.members)
         if here < gang.min_members:
             self._lifecycle.handle(gang, gang.among(HELD, PLACING), Evicted())
 
     def _release_due(self, gang: Gang) -> None:
-        """Have nodes free what evicted and ended members hold, once nothing is on its way."""
+        """Ask nodes to free the places of evicted and ended members, once no attempt is under way."""
         if self.attempts.get(gang.group) is None:
             warned = Ending(warn=True, grace_s=gang.grace_s)
             for state, ending in ((EVICTED, warned), (OVER, AT_ONCE)):
@@ -211,7 +220,7 @@ class GangBinder:
                     self._give_back(gang, members, ending)
 
     def _give_back(self, gang: Gang, indexes: list[int], ending: Ending) -> None:
-        gang.number += 1  # an answer to an earlier request is none to this one
+        gang.number += 1  # an answer to an earlier request does not answer this one
         number = gang.number
         self._lifecycle.handle(gang, indexes, Released(number))
         self._registry.keep(gang)
@@ -221,7 +230,7 @@ class GangBinder:
             self.give_backs.ask_all(bundles, gang.group, number, self._clock.now(), ending)
 
     def _forget_if_free(self, gang: Gang) -> None:
-        """A removed gang is over when nothing of it is taken any more."""
+        """End a removed gang when none of its resources are taken any more."""
         if gang.group in self.give_backs or gang.group not in self._registry.gangs:
             return
         self._registry.remove(gang)
@@ -231,33 +240,34 @@ class GangBinder:
     # ---- attempts ----------------------------------------------------------------------------
 
     def prepare(self, attempt: Attempt, node_id: str) -> None:
-        """See AttemptOwner."""
+        """Ask the node to set aside its bundles of the attempt."""
         gang = self._registry.gangs[attempt.group]
         self._effects.prepare(gang, attempt.number, node_id, attempt.bundles[node_id])
 
     def commit(self, attempt: Attempt, node_id: str) -> None:
-        """See AttemptOwner."""
+        """Ask the node to keep its bundles of the attempt."""
         gang = self._registry.gangs[attempt.group]
         self._effects.commit(gang, attempt.number, node_id, attempt.bundles[node_id])
 
     def when_written(self, action: Callable[[], None]) -> None:
-        """See AttemptOwner."""
+        """Run an action once all changes so far are stored."""
         self._effects.when_written(action)
 
     def has_prepared(self, attempt: Attempt, now: float) -> None:
-        """See AttemptOwner."""
+        """Store that all nodes have set the gang's bundles aside."""
         gang = self._registry.gangs[attempt.group]
         gang.is_prepared = True
         self._registry.keep(gang)
         self._effects.changed(gang)
 
     def may_begin(self, attempt: Attempt) -> bool:
-        """See AttemptOwner: others may have been lost since nodes were asked, or be ending so that
-        their job starts them again."""
+        """Whether the gang still has its minimum. Members may have been lost since nodes were
+        asked, or may be ending so that their job starts them again.
+        """
         return self._has_minimum(self._registry.gangs[attempt.group])
 
     def is_refused(self, attempt: Attempt, now: float) -> None:
-        """See AttemptOwner."""
+        """Make the members on their way wait again, after the attempt failed."""
         gang = self._registry.gangs[attempt.group]
         gang.is_prepared = False
         self._lifecycle.handle(gang, gang.within(ON_THE_WAY), Refused())
@@ -266,13 +276,15 @@ class GangBinder:
         self._follow(gang, {})
 
     def is_settled(self, attempt: Attempt, now: float) -> None:
-        """See AttemptOwner. Who was on a node that died meanwhile has been moved by then."""
+        """Start the members whose bundles are kept; the others are lost. Members on a node that
+        died in between have been moved by then.
+        """
         gang = self._registry.gangs[attempt.group]
         gang.is_prepared = False
         on_way, kept = set(gang.within(ON_THE_WAY)), attempt.kept
         following = self._lifecycle.handle(gang, sorted(on_way - kept.keys()), Lost())
         self._recall_rest(gang)  # before the others arrive: too few of them would not begin
-        if not self._has_minimum(gang):  # which of a job its record alone says
+        if not self._has_minimum(gang):  # only a job's record says how many members it needs
             self._lifecycle.handle(gang, gang.among(PLACING), Evicted())
         arrived = [index for index in kept if index in on_way]
         if any(gang.members[index].state == PLACING for index in arrived):
@@ -285,7 +297,7 @@ class GangBinder:
     # ---- what nodes say ----------------------------------------------------------------------
 
     def returned(self, node_id: str, group: bytes, number: int) -> None:
-        """What the node was to give back under that number is free."""
+        """Take note that a node has freed the bundles that it was asked to free under this number."""
         indexes = self.give_backs.awaited(node_id, group, number)
         self.give_backs.done(node_id, group, number)
         gang = self._registry.gangs.get(group)
@@ -294,16 +306,19 @@ class GangBinder:
             self.handle(gang, freed, Freed())
 
     def node_gone(self, node_id: str, now: float, death: str = ORDERLY) -> None:
-        """A node is dead, and all that members had there is gone. `death`: how it ended."""
+        """Take from members all that they had on a dead node. `death` says how the node ended."""
         asked = self._lose_node(node_id, death)
         self.attempts.node_gone(node_id, now)
-        # What this ended may have asked the node to free more, and the dead answer nothing.
+        # The ends above may have asked the node to free more bundles, and a dead node answers
+        # nothing.
         asked += self._lose_node(node_id, death)
         for gang in [self._registry.gangs[g] for g in asked if g in self._registry.gangs]:
             self._follow(gang, {})
 
     def _lose_node(self, node_id: str, death: str) -> list[bytes]:
-        """Members lose what they have there. The gangs of which the node was asked to free some."""
+        """Take from members what they have on the node; return the gangs whose bundles it was asked
+        to free.
+        """
         asked = list(self.give_backs.node_gone(node_id))
         for gang in list(self._registry.active.values()):
             there = [i for i, member in enumerate(gang.members) if member.node == node_id]
@@ -316,8 +331,9 @@ class GangBinder:
         return asked
 
     def _lose(self, gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:
-        """Members lose what they have on a dead node. Of an attempt that is not prepared all others
-        are lost with it, which it says by itself."""
+        """Take from members what they have on a dead node. When an attempt is not prepared,
+        Attempts refuses the whole attempt, so its members are left out here.
+        """
         following: dict[str, list[int]] = {}
         states = HAVING | ON_THE_WAY if gang.is_prepared else HAVING
         for among, event in ((states, Lost()), (GIVING_BACK, Freed(is_lost=True))):
@@ -329,8 +345,11 @@ class GangBinder:
     def inventory(
         self, node_id: str, there: BundleInventory, now: float
     ) -> list[tuple[bytes, int, int, bool]]:
-        """A node joined with these bundles: what no gang knows of goes back, and what is missing is
-        lost. Those of them that are none of a gang's."""
+        """Compare the bundles of a node that joined with the gangs.
+
+        The node gives back bundles that their gang does not expect, and members whose bundles are
+        missing lose their places. Returns the bundles that belong to no gang.
+        """
         others: list[tuple[bytes, int, int, bool]] = []
         kept: set[tuple[bytes, int]] = set()
         unknown: dict[tuple[bytes, int], list[int]] = {}
@@ -365,7 +384,7 @@ class GangBinder:
         return others
 
     def _keeps(self, gang: Gang, index: int, node_id: str, number: int, is_committed: bool) -> bool:
-        """Whether the node is to hold this bundle, which it has of that attempt."""
+        """Whether the node should hold this bundle, which it holds from attempt `number`."""
         if gang.is_removed or index >= len(gang.members):
             return False
         attempt = self.attempts.get(gang.group)
@@ -375,25 +394,28 @@ class GangBinder:
         return member.node == node_id and member.state in HAVING and is_committed
 
     def creator_gone(self, process: bytes) -> None:
-        """A process has ended, and the gangs that it made with it."""
+        """Remove the gangs that a process created, when the process has ended."""
         for gang in list(self._registry.gangs.values()):
             if gang.creator == process:
                 self.remove(gang)
 
     def tick(self, now: float) -> None:
-        """Repeat what was not answered."""
+        """Repeat the requests that were not answered."""
         self.attempts.tick(now)
         self.give_backs.tick(now)
 
     # ---- a head that came back ---------------------------------------------------------------
 
     def restore(self, gang: Gang, is_alive: Callable[[str], bool]) -> None:
-        """A gang that an earlier head knew. Nobody hears of what its members lost meanwhile: who
-        wants to know asks when all is restored."""
+        """Restore a gang that an earlier head knew.
+
+        No listener hears of what its members have lost since; callers look at the gangs when all
+        are restored.
+        """
         gang.rests_until = gang.backoff_s = 0.0
         self._registry.know(gang)
         is_moving = gang.holds or gang.is_prepared or gang.is_removed
-        if gang.waits and not is_moving:  # it stands as it did
+        if gang.waits and not is_moving:  # nothing changed for it
             self._effects.changed(gang)
             return
         on_way = gang.within(ON_THE_WAY)
@@ -422,7 +444,7 @@ class GangBinder:
             self._follow(gang, {})
 
     def _ask_again(self, gang: Gang, now: float) -> None:
-        """What nodes have answered is not known."""
+        """Ask nodes again to free bundles, because this head does not know what they have answered."""
         asked: dict[tuple[str, int, Ending], list[int]] = {}
         for index in gang.within(GIVING_BACK):
             member = gang.members[index]
@@ -441,13 +463,13 @@ def _by_node(gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:
 
 
 def _frees(gang: Gang, index: int, node_id: str, number: int) -> bool:
-    """Whether this answer of the node is about the place that the member gives back now."""
+    """Whether this answer of the node concerns the place that the member gives back now."""
     member = gang.members[index]
     is_it = member.node == node_id and member.number == number
     return is_it and member.state in GIVING_BACK
 
 
 def _note(gang: Gang, indexes: Iterable[int], why: str) -> None:
-    """Why these lose their places, unless it is known already."""
+    """Note why these members lose their places, unless a reason is noted already."""
     for index in indexes:
         gang.members[index].why_gone = gang.members[index].why_gone or why

@@ -1,4 +1,4 @@
-"""A gang's bundles on nodes: what nodes are asked for, and how others see them as a group."""
+"""Sends nodes the requests for a gang's bundles, and shows the gang as a placement group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 class GangGroup:
-    """A gang as a placement group: nothing is kept here, all is read from its members."""
+    """A gang seen as a placement group. It stores nothing; every answer is read from the members."""
 
     name = ""
     strategy = "PACK"
@@ -31,19 +31,19 @@ class GangGroup:
 
     @property
     def group(self) -> bytes:
-        """See KnownGroup."""
+        """The id of the gang's group."""
         return self.gang.group
 
     @property
     def bundles(self) -> Sequence[ResourceSet]:
-        """See KnownGroup."""
+        """The resources of each member."""
         for member in self.gang.members[len(self._bundles) :]:
             self._bundles.append(ResourceSet.from_mapping(member.need))
         return self._bundles
 
     @property
     def nodes(self) -> Sequence[str]:
-        """See KnownGroup."""
+        """The node of each member's bundle; empty while the bundle is not confirmed."""
         unconfirmed = set(self.unconfirmed)
         return [
             member.node if member.state in HAVING or index in unconfirmed else ""
@@ -52,12 +52,12 @@ class GangGroup:
 
     @property
     def unconfirmed(self) -> Sequence[int]:
-        """See KnownGroup."""
+        """The members whose nodes have set bundles aside and have not confirmed yet."""
         return self.gang.within(ON_THE_WAY) if self.gang.is_prepared else ()
 
     @property
     def state(self) -> str:
-        """See KnownGroup."""
+        """The state of the group in Ray's words for placement groups."""
         gang = self.gang
         if gang.is_removed or gang.is_prepared:
             return REMOVED if gang.is_removed else PREPARED
@@ -68,13 +68,15 @@ class GangGroup:
 
     @property
     def is_under_way(self) -> bool:
-        """See KnownGroup."""
+        """Whether any member is on its way to a place."""
         return any(member.state in ON_THE_WAY for member in self.gang.members)
 
     @property
     def has_begun(self) -> bool:
-        """Whether as many members as it needs have their places, or have ended: in a gang of which
-        a node was lost on the way the others give their places back."""
+        """Whether enough members have their places, or have ended.
+
+        When a node is lost while a gang is placed, the other members give their places back.
+        """
         gang = self.gang
         if gang.started is None or gang.is_removed:
             return False
@@ -82,12 +84,14 @@ class GangGroup:
         return here >= gang.min_members
 
     def remove(self, now: float) -> None:
-        """See PinnedGroup."""
+        """Remove the gang."""
         self._remove(self.gang)
 
 
 class BundleOrders:
-    """What reservations of gangs ask for: sent to nodes, counted in, shown to who looks."""
+    """Carries out what the gang binder asks for: sends it to nodes, counts it in, and shows the
+    group.
+    """
 
     def __init__(
         self,
@@ -98,7 +102,7 @@ class BundleOrders:
         rendezvous: Rendezvous,
         remove: Callable[[Gang], None],
     ) -> None:
-        """`remove` ends a gang of which somebody wants the group removed."""
+        """`remove` ends a gang when its group is removed."""
         self._outbox = outbox
         self._state_store = state_store
         self._cluster = cluster
@@ -107,20 +111,22 @@ class BundleOrders:
         self._remove = remove
         self._shown: dict[bytes, GangGroup] = {}
         self._last: dict[bytes, tuple[object, ...]] = {}
-        """What was shown of each gang last."""
+        """The values that were last shown of each gang."""
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """See ReservationEffects."""
+        """Ask the node to set bundles aside, and count them in at once."""
         for index in indexes:
             need = ResourceSet.from_mapping(gang.members[index].need)
             self._cluster.count_in(node_id, need, True)
         bundles = {index: gang.members[index].need for index in indexes}
-        # Its own members may be listening by now.
+        # The gang's own members may already listen on its ports.
         ports = [] if gang.count(HELD) else gang.ports
         self._outbox.send_node(node_id, PrepareBundles(gang.group, number, bundles, ports))
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """See ReservationEffects. Members of jobs get their gang's view with their commands."""
+        """Ask the node to keep bundles. Members of jobs get the view of their gang with their
+        commands.
+        """
         new = [index for index in indexes if gang.members[index].state == PLACING]
         views = {} if gang.job else self._rendezvous.views(gang, new)
         self._outbox.send_node(node_id, CommitBundles(gang.group, number, views))
@@ -128,16 +134,16 @@ class BundleOrders:
     def give_back(
         self, node_id: str, group: bytes, number: int, indexes: list[int], ending: Ending
     ) -> None:
-        """See ReservationEffects."""
+        """Order the node to free bundles."""
         message = GiveBackBundles(group, number, indexes, ending.warn, ending.grace_s)
         self._outbox.order(node_id, message)
 
     def when_written(self, action: Callable[[], None]) -> None:
-        """See ReservationEffects."""
+        """Run an action once all changes so far are stored."""
         self._state_store.when_written(action)
 
     def changed(self, gang: Gang) -> None:
-        """See ReservationEffects."""
+        """Show the gang's group, if it looks different from what was last shown."""
         shown = self._shown.get(gang.group)
         if shown is None:
             shown = self._shown[gang.group] = GangGroup(gang, self._remove)
@@ -148,7 +154,7 @@ class BundleOrders:
             self._groups.changed(shown)
 
     def over(self, gang: Gang) -> None:
-        """Nothing of a gang is taken any more."""
+        """Forget a gang that holds nothing any more."""
         self._shown.pop(gang.group, None)
         self._last.pop(gang.group, None)
         self._groups.table.hide(gang.group)

@@ -1,4 +1,4 @@
-"""What the control store knows of each gang, and of each of its members: one record, as stored."""
+"""Records of gangs and of their members, as the head stores them."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ NAMESPACE = "default"
 
 
 class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
-    """One member. `member_lifecycle` alone changes its state and its node.
+    """A member of a gang. Only `member_lifecycle` changes its state and its node.
 
-    `need` is in the names and units of leases.
+    `need` uses the resource names and units of leases.
     """
 
     need: dict[str, float]
     state: str = WAITING
     node: str = ""
-    """Where its bundle is asked for, kept, or being freed; empty while it has no place."""
+    """The node where its bundle is requested, kept, or being freed; empty while it has no place."""
     number: int = 0
-    """Of the attempt that placed it; or of the request that frees its bundle."""
+    """The number of the attempt that placed it, or of the request that frees its bundle."""
     last_node: str = ""
-    """The last node that kept its bundle: members that ended still count as ranks there."""
+    """The last node that kept its bundle: members that have ended still count as ranks there."""
     started: float | None = None
-    """Since when its node keeps its bundle, in seconds since the epoch."""
+    """When its node began to keep its bundle, in seconds since the epoch."""
     why_gone: str = ""
-    """Why it lost or gives up its place, where it was not evicted."""
+    """The reason why it lost or gives up its place, if it was not evicted."""
     node_death: str = ""
-    """How the node ended that it lost its place with (see `model.node_deaths`)."""
+    """How the node ended with which it lost its place (see `model.node_deaths`)."""
     gave_way: str = ""
-    """For whom it was evicted, in words."""
+    """The work for which it was evicted, in words."""
     devices: dict[str, list[int]] = {}
-    """The devices that were set aside for it last, by resource."""
+    """The devices that were last set aside for it, by resource."""
     of_group: str = ""
-    """Of a job: the group that it is of, its index in that group, and the attempt that was started
-    last."""
+    """For a member of a job: its group. `index` is its index in that group, and `attempt` is the
+    attempt that was started last.
+    """
     index: int = 0
     attempt: int = 0
 
@@ -50,7 +51,7 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
 class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True):
     """A gang of tasks or actors, or of a job's commands.
 
-    To programs and nodes it is a placement group with a bundle for each member. `created` is in
+    Programs and nodes see it as a placement group with one bundle for each member. `created` is in
     seconds since the epoch.
     """
 
@@ -59,7 +60,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     queue: str
     priority: int
     min_members: int
-    """So many members must run for any to run. Of a job: 0, as its record says how many."""
+    """How many members must run for any to run. 0 for a job, whose record has the number."""
     members: list[Member]
     creator: bytes
     created: float
@@ -69,30 +70,30 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     port_count: int = 1
     grace_s: float = 0.0
     user: str = ""
-    """Who pays for it, as far as that was said."""
+    """The user whose usage it counts towards, if known."""
     job: str = ""
-    """The job whose commands its members are; else they are tasks or actors."""
+    """The job whose commands its members are; empty when they are tasks or actors."""
     revision: int = 0
-    """Of a job: that of its record when the gang was made."""
+    """For a gang of a job: the revision of the job's record when the gang was made."""
     kind: bytes = b""
-    """What gangs have in common that scheduling cannot tell apart (see `cycle_window`)."""
+    """Equal for gangs that scheduling cannot tell apart (see `cycle_window`)."""
     number: int = 0
-    """Of the last attempt to place members, or of the last request to free bundles."""
+    """The number of the last attempt to place members, or of the last request to free bundles."""
     is_prepared: bool = False
-    """Nodes have set aside what members on their way ask for, and are asked to keep it."""
+    """Nodes have set aside the bundles of members on their way, and are asked to keep them."""
     is_removed: bool = False
-    """All its members have ended; it is forgotten when nothing of it is taken any more."""
+    """All its members have ended. The gang is forgotten when it holds nothing any more."""
     ports: list[int] = []
     started: float | None = None
-    """When members last began to run."""
+    """When members last began to run, in seconds since the epoch."""
     is_stranded: bool = False
-    """Some members run, fewer than it needs, and the others find no room."""
+    """Some members run, but fewer than it needs, and there is no room for the others."""
     is_promised: bool = False
     """Evictions made room for it that it does not have yet."""
     preempted: int = 0
-    """How often members were evicted."""
+    """How many times members were evicted."""
     rests_until: float = 0.0
-    """A node refused it: cycles pass it over until then, on the head's clock."""
+    """The time, on the head's clock, until which cycles pass it over after a node's refusal."""
     backoff_s: float = 0.0
 
     @cached_property
@@ -101,33 +102,33 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
         return f"{self.namespace}/{self.name}"
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much: what it noted moves along."""
+        """Move noted moments along after the time of day was stepped by this many seconds."""
         self.created += step_s
         self.started = moved(self.started, step_s)
         for member in self.members:
             member.started = moved(member.started, step_s)
 
     def task(self, index: int) -> str:
-        """The name of a member's task in scheduling."""
+        """Return the name of a member's task in scheduling."""
         member = self.members[index]
         if self.job:
             return f"{self.namespace}/{self.name}-{member.of_group}-{member.index}"
         return f"{self.namespace}/{self.name}-{index}"
 
     def among(self, *states: str) -> list[int]:
-        """The members in any of these states."""
+        """Return the members in any of these states."""
         return self.within(states)
 
     def within(self, states: Iterable[str]) -> list[int]:
-        """The members in any of these states."""
+        """Return the members in any of these states."""
         return [index for index, member in enumerate(self.members) if member.state in states]
 
     def count(self, *states: str) -> int:
-        """How many members are in any of these states."""
+        """Return how many members are in any of these states."""
         return sum(member.state in states for member in self.members)
 
     def index_of(self, of_group: str, index: int) -> int | None:
-        """Of a job: the member with this index in this group."""
+        """Return the member of a job with this index in this group."""
         for at, member in enumerate(self.members):
             if member.index == index and member.of_group == of_group:
                 return at
@@ -135,7 +136,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
 
     @property
     def waits(self) -> bool:
-        """Whether any member wants a place."""
+        """Whether any member waits for a place."""
         for member in self.members:  # noqa: SIM110  (asked of every gang; a generator is dearer)
             if member.state == WAITING:
                 return True
@@ -143,7 +144,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
 
     @property
     def holds(self) -> bool:
-        """Whether any member takes, or may take, something of a node."""
+        """Whether any member takes, or may take, resources of a node."""
         for member in self.members:  # noqa: SIM110
             if member.state not in PLACELESS:
                 return True
@@ -151,7 +152,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits for a place or has one."""
+        """Whether no member waits for a place or has one."""
         for member in self.members:
             if member.state not in PLACELESS or member.state == WAITING:
                 return False
@@ -159,7 +160,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
 
     @property
     def phase(self) -> str:
-        """In Volcano's words for podgroups."""
+        """The phase in Volcano's words for podgroups."""
         if self.is_over:
             return "completed"
         if self.is_stranded:
@@ -169,5 +170,5 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
 
 
 def ended_count(gang: Gang) -> int:
-    """How many members have ended, whatever they still hold."""
+    """Return how many members have ended, including those that still hold a place."""
     return sum(member.state in ENDED for member in gang.members)

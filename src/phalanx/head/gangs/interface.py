@@ -1,7 +1,8 @@
-"""What the control store reports to its gang scheduler, and who hears it while there is none.
+"""The interface by which the head reports events to its gang scheduler, with a stand-in for a head
+that has no gangs yet.
 
-Queues and gangs need code that takes a quarter of a second to import, so they are made when
-somebody first asks for any. Until then nothing has to be done about them.
+The code of queues and gangs takes a quarter of a second to import. So the head makes the gang
+scheduler when a request first needs it; until then NullGangScheduler takes its place.
 """
 
 from __future__ import annotations
@@ -22,134 +23,149 @@ from phalanx.protocol.bundle_messages import (
 )
 
 Held = tuple[bytes, int, int, bool]
-"""A bundle that a node holds: see BundleInventory."""
+"""A bundle that a node holds: an entry of `BundleInventory.held`."""
 
 
 class GangSchedulerInterface(Protocol):
-    """What happens outside of the gang scheduler. `now` is in seconds of the head's clock."""
+    """The events that the head reports to the gang scheduler. `now` is in seconds of the head's clock."""
 
     def node_changed(self, record: NodeRecord) -> None:
-        """A node is about to join, drains, or has other totals."""
+        """Take note that a node is about to join, drains, or has different totals."""
         ...
 
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
-        """A node joined with these bundles. Those of them that are none of a gang's."""
+        """Compare a joining node's bundles with the gangs; return the bundles that belong to no
+        gang.
+        """
         ...
 
     def node_joined(self, record: NodeRecord) -> None:
-        """A node is connected, for the first time or again, and `inventory` was called."""
+        """Greet a node that is connected, for the first time or again; `inventory` was called
+        before.
+        """
         ...
 
     def node_away(self, node_id: str) -> None:
-        """A node's connection has ended; it may come back."""
+        """Take note that a node's connection has ended; the node may come back."""
         ...
 
     def node_reported(self, node_id: str, is_news: bool) -> None:
-        """A node has reported what it has free; `is_news`: that is not what was expected."""
+        """Take note of a node's report of its free resources; `is_news`: the report differs from
+        what the head expected.
+        """
         ...
 
     def node_dead(self, record: NodeRecord, now: float) -> None:
-        """A node is given up."""
+        """Give up a dead node and everything that members had there."""
         ...
 
     def vacate(self, node_id: str) -> None:
-        """A node has to be empty now."""
+        """Evict all members from a node that must be empty now."""
         ...
 
     def prepared(self, node_id: str, message: Prepared, now: float) -> None:
-        """A node has set bundles aside, or says why it cannot."""
+        """Handle a node's answer to a prepare request: it has set bundles aside, or says why it
+        cannot.
+        """
         ...
 
     def committed(self, node_id: str, message: Committed, now: float) -> None:
-        """A node keeps bundles, or had given them back already."""
+        """Handle a node's answer to a commit request: it keeps bundles, or had given them back
+        already.
+        """
         ...
 
     def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
-        """A node has freed bundles."""
+        """Handle a node's report that it has freed bundles."""
         ...
 
     def member_news(self, node_id: str, message: MemberNews | MemberUsed | StepEnded) -> None:
-        """A job's member runs, or has ended; what it used that lost its place; how a task of a
-        step has ended."""
+        """Handle a node's news of a job: a member runs or has ended (MemberNews), what a member
+        used that lost its place (MemberUsed), or how a task of a step ended (StepEnded).
+        """
         ...
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
-        """A node has read a part of a log, or says whether a step begins."""
+        """Handle a part of a log that a node has read, or a node's answer about the start of a
+        step.
+        """
         ...
 
     def creator_gone(self, process: bytes, now: float) -> None:
-        """A process has ended."""
+        """Remove the gangs that belong to a process that has ended."""
         ...
 
     def bundle_left(self, group: bytes, index: int) -> None:
-        """The actor that lived in a bundle is dead for good."""
+        """End the member whose actor, which lived in its bundle, is dead for good."""
         ...
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Do what is due at this time."""
         ...
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much: moments that were noted move along."""
+        """Move noted moments along after the time of day was stepped by this many seconds."""
         ...
 
     def round(self, now: float) -> float:
-        """All messages that had come are handled. When to call again, if nothing comes."""
+        """Decide, after all messages that had come are handled; return the time of the next call if
+        no message comes before.
+        """
         ...
 
 
 class NullGangScheduler:
-    """There are no gangs: nothing follows from anything."""
+    """The gang scheduler of a head without gangs: no event has consequences."""
 
     def node_changed(self, record: NodeRecord) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: there are no gangs."""
 
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
-        """See GangSchedulerInterface."""
+        """Return all of the node's bundles: none belongs to a gang."""
         return there.held
 
     def node_joined(self, record: NodeRecord) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: there are no queues whose weights the node needs."""
 
     def node_away(self, node_id: str) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: there are no gangs."""
 
     def node_reported(self, node_id: str, is_news: bool) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: no cycle waits for free resources."""
 
     def node_dead(self, record: NodeRecord, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: no member was on the node."""
 
     def vacate(self, node_id: str) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: no member is on the node."""
 
     def prepared(self, node_id: str, message: Prepared, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: no attempt is under way."""
 
     def committed(self, node_id: str, message: Committed, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: no attempt is under way."""
 
     def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: no bundle was asked back."""
 
     def member_news(self, node_id: str, message: MemberNews | MemberUsed | StepEnded) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: there are no jobs."""
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: nothing was asked of the node."""
 
     def creator_gone(self, process: bytes, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: the process created no gang."""
 
     def bundle_left(self, group: bytes, index: int) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: the bundle belongs to no gang."""
 
     def tick(self, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: nothing is due."""
 
     def clock_stepped(self, step_s: float) -> None:
-        """See GangSchedulerInterface."""
+        """Do nothing: no moments were noted."""
 
     def round(self, now: float) -> float:
-        """See GangSchedulerInterface."""
+        """Decide nothing; no next call is needed."""
         return float("inf")

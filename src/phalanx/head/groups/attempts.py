@@ -1,8 +1,8 @@
-"""Attempts to reserve bundles on nodes, in two phases: all of an attempt's bundles, or none.
+"""Attempts to reserve bundles on nodes in two phases: all bundles of an attempt, or none.
 
-Nodes are asked to prepare, that is to set their bundles aside. When all have, that is written down
-and they are asked to commit; when all have confirmed, the attempt is settled. Requests are repeated
-until they are answered, so a lost message costs time and no resources.
+The head asks nodes to prepare, that is, to set their bundles aside. When all nodes have, the head
+writes that down and asks them to commit; when all have confirmed, the attempt is settled. Requests
+are repeated until they are answered, so a lost message costs time and no resources.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from phalanx.head.groups.give_backs import RESEND_S, GiveBacks
 
 
 class Attempt(msgspec.Struct, kw_only=True, eq=False):
-    """One try at reserving bundles of a group. The numbers of a group's attempts grow."""
+    """One attempt to reserve bundles of a group. Later attempts of a group have higher numbers."""
 
     group: bytes
     number: int
     bundles: Mapping[str, Sequence[int]]
-    """The indexes of those that each node is to have."""
+    """The indexes of the bundles that each node should hold."""
     domain: str | None = None
-    """The domain that its nodes share, where the group asks for one."""
+    """The domain that its nodes share, if the group asks for one."""
     asked: list[str] = []
-    """Nodes that were asked to prepare, and may hold something."""
+    """The nodes that were asked to prepare, and so may hold bundles."""
     awaiting: set[str] = set()
-    """Nodes whose answer is not there yet."""
+    """The nodes that have not answered yet."""
     lost: set[str] = set()
-    """Nodes that had prepared, and do not keep their bundles after all."""
+    """The nodes that had prepared but do not keep their bundles after all."""
     is_committing: bool = False
     is_ordered: bool = False
     """Whether a node may have been asked to commit."""
@@ -47,40 +47,43 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
 
 
 class AttemptOwner(Protocol):
-    """Who makes attempts, sends their messages, and hears what becomes of them. What is sent may
-    be answered before it returns."""
+    """Makes attempts, sends their messages, and hears their outcome. A message may be answered
+    before the method that sends it returns.
+    """
 
     def prepare(self, attempt: Attempt, node_id: str) -> None:
-        """Have the node set its bundles aside, all or none; `prepared` follows."""
+        """Ask the node to set its bundles aside, all or none; `prepared` follows."""
         ...
 
     def commit(self, attempt: Attempt, node_id: str) -> None:
-        """Have the node keep what it set aside; `committed` follows."""
+        """Ask the node to keep the bundles that it set aside; `committed` follows."""
         ...
 
     def when_written(self, action: Callable[[], None]) -> None:
-        """Do something once all that has changed so far is stored."""
+        """Run an action once all changes so far are stored."""
         ...
 
     def has_prepared(self, attempt: Attempt, now: float) -> None:
-        """All its nodes have set its bundles aside: to be written down before they begin."""
+        """Write down that all nodes have set the attempt's bundles aside, before nodes commit."""
         ...
 
     def may_begin(self, attempt: Attempt) -> bool:
-        """Whether nodes are to keep what they have set aside; else it goes back."""
+        """Whether nodes should keep what they have set aside; otherwise they give it back."""
         ...
 
     def is_refused(self, attempt: Attempt, now: float) -> None:
-        """It came to nothing: what was set aside for it goes back."""
+        """Handle an attempt that failed: its bundles are given back."""
         ...
 
     def is_settled(self, attempt: Attempt, now: float) -> None:
-        """Every node has answered; `attempt.kept` is what is there."""
+        """Handle an attempt that every node has answered; `attempt.kept` has the bundles that are
+        kept.
+        """
         ...
 
 
 class Attempts:
-    """All attempts that are under way, at most one for each group."""
+    """The attempts that are under way, at most one for each group."""
 
     def __init__(self, owner: AttemptOwner, give_backs: GiveBacks) -> None:
         self._owner = owner
@@ -88,28 +91,30 @@ class Attempts:
         self._under_way: dict[bytes, Attempt] = {}
 
     def get(self, group: bytes) -> Attempt | None:
-        """The attempt of a group that is under way."""
+        """Return the attempt of a group that is under way, if any."""
         return self._under_way.get(group)
 
     def begin(self, attempt: Attempt, now: float) -> None:
-        """Ask the nodes of a new attempt."""
+        """Ask the nodes of a new attempt to prepare."""
         self._under_way[attempt.group] = attempt
         attempt.awaiting = set(attempt.bundles)
         self._send(attempt, now)
 
     def resume(self, attempt: Attempt, now: float) -> None:
-        """Go on with an attempt that an earlier head knew to be prepared, from the next tick on."""
+        """Continue an attempt that an earlier head knew to be prepared, from the next tick on."""
         self._under_way[attempt.group] = attempt
         attempt.awaiting = set(attempt.bundles) - attempt.lost
         attempt.is_committing = attempt.is_ordered = True
         attempt.resend_at = now
 
     def call_off(self, group: bytes) -> Attempt | None:
-        """End a group's attempt. What its nodes may hold is for the caller to take back."""
+        """End a group's attempt. The caller must take back what its nodes may hold."""
         return self._under_way.pop(group, None)
 
     def prepared(self, node_id: str, group: bytes, number: int, ok: bool, now: float) -> None:
-        """A node has set its bundles of an attempt aside, or has no room for them."""
+        """Handle a node's answer: it has set its bundles of an attempt aside, or has no room for
+        them.
+        """
         attempt = self._awaited(node_id, group, number, is_committing=False)
         if attempt is None:
             return
@@ -123,11 +128,13 @@ class Attempts:
         attempt.awaiting = set(attempt.bundles)
         attempt.resend_at = float("inf")
         self._owner.has_prepared(attempt, now)
-        # The next head has to go on with what nodes were asked to keep.
+        # The next head must continue with the bundles that nodes were asked to keep.
         self._owner.when_written(lambda: self._go_on(attempt, now))
 
     def committed(self, node_id: str, group: bytes, number: int, ok: bool, now: float) -> None:
-        """A node keeps its bundles of an attempt, or had given them back already."""
+        """Handle a node's answer: it keeps its bundles of an attempt, or had given them back
+        already.
+        """
         attempt = self._awaited(node_id, group, number, is_committing=True)
         if attempt is None:
             return
@@ -137,10 +144,12 @@ class Attempts:
         self._settle(attempt, now)
 
     def node_gone(self, node_id: str, now: float) -> None:
-        """A node is dead: it answers nothing any more, and keeps nothing."""
+        """Count a dead node's bundles as lost: the node answers nothing any more, and keeps
+        nothing.
+        """
         for attempt in [one for one in self._under_way.values() if node_id in one.bundles]:
             if self._under_way.get(attempt.group) is not attempt:
-                continue  # what followed from another one's end has ended it
+                continue  # the end of another attempt has ended it
             if not attempt.is_committing:
                 self._give_up(attempt, now, but=node_id)
                 continue
@@ -149,16 +158,16 @@ class Attempts:
             self._settle(attempt, now)
 
     def tick(self, now: float) -> None:
-        """Repeat what was not answered."""
+        """Repeat the requests that were not answered."""
         for attempt in [one for one in self._under_way.values() if now >= one.resend_at]:
             self._go_on(attempt, now)
 
     def _go_on(self, attempt: Attempt, now: float) -> None:
-        """Ask who has not answered.
+        """Ask the nodes that have not answered.
 
-        What is prepared goes on only if it may begin by then. Once a node may have been asked to
-        commit, its answer is waited for, whatever became of the group: as long as it may keep its
-        bundles, they are nowhere else.
+        A prepared attempt continues only if it may still begin. Once a node may have been asked to
+        commit, the attempt waits for its answer even if the group is removed: while the node may
+        keep its bundles, they must not be placed elsewhere.
         """
         if self._under_way.get(attempt.group) is not attempt:
             return
@@ -177,7 +186,7 @@ class Attempts:
         for node in attempt.bundles:
             is_the_same = self._under_way.get(attempt.group) is attempt
             if not is_the_same or attempt.is_committing is not was_committing:
-                return  # an answer that came at once has ended it, or moved it on
+                return  # an answer that came at once has ended the attempt or moved it on
             if node not in attempt.awaiting:
                 continue
             if was_committing:
@@ -190,14 +199,18 @@ class Attempts:
     def _awaited(
         self, node_id: str, group: bytes, number: int, is_committing: bool
     ) -> Attempt | None:
-        """The attempt that waits for this answer; None when it is not wanted any more."""
+        """Return the attempt that waits for this answer; None when the answer is not wanted any
+        more.
+        """
         attempt = self._under_way.get(group)
         if attempt is None or attempt.number != number or node_id not in attempt.awaiting:
             return None
         return attempt if attempt.is_committing is is_committing else None
 
     def _give_up(self, attempt: Attempt, now: float, but: str = "") -> None:
-        """End the attempt: who has prepared, or may have, gives back. `but` has nothing to give."""
+        """End the attempt: nodes that have prepared, or may have, give back. Node `but` holds
+        nothing.
+        """
         del self._under_way[attempt.group]
         nodes = [node for node in attempt.bundles if node not in attempt.lost]
         for node in nodes if attempt.is_committing else attempt.asked:
