@@ -202,7 +202,7 @@ def test_the_end_of_members_that_a_gang_does_not_have_is_refused() -> None:
     assert world.ask(gang).error is None
     for index in (1, -1):
         error = world.ask(EndMembers(bytes(18), [index])).error
-        assert str(error).endswith(f" has members 0 to 0, and no {index}")
+        assert str(error).endswith(f" has members 0 to 0, but no member {index}")
     assert not world.internal_errors
 
 

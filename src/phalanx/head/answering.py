@@ -1,7 +1,7 @@
-"""A request to the head is answered once what it changed is written.
+"""Answers requests to the head, each once its changes are written.
 
-While the store has no room, questions are answered and new work is refused. What is asked again,
-as an earlier head died before its answer arrived, is no new work.
+While the store has no room, questions are answered and new work is refused. A request that is
+repeated because an earlier head died before its answer arrived is no new work.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 
 
 class Visitor(Protocol):
-    """A connection to who is no node."""
+    """A connection to a client that is no node."""
 
     def send(self, message: msgspec.Struct) -> None:
-        """Send it something."""
+        """Send the client a message."""
         ...
 
 
 class Answering:
-    """Answers what nodes forward, and what visitors ask."""
+    """Answers requests that nodes forward, and requests of visitors."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class Answering:
         groups: GroupTable,
         actors: ActorTable,
         values: KeyValues,
-        book: EventLog,
+        event_log: EventLog,
         gang_scheduler: Callable[[], GangScheduler],
         clock: Clock,
         meter: Meter,
     ) -> None:
-        """`gang_scheduler` makes it when it is first asked for."""
-        self._book = book
+        """`gang_scheduler` returns the gang scheduler, and makes it on first use."""
+        self._event_log = event_log
         self._outbox = outbox
         self._state_store = state_store
         self._requests = requests
@@ -82,7 +82,7 @@ class Answering:
         self._meter = meter
 
     def answer(self, prefix: bytes, ask: ForwardedAsk) -> None:
-        """Reply to a request that came by way of a node."""
+        """Reply to a request that a node forwarded."""
 
         def send(result: msgspec.Raw, error: WireError | None) -> None:
             self._outbox.reply(prefix, ForwardedReply(ask.token, result, error))
@@ -94,7 +94,7 @@ class Answering:
         self._answer(ask.kind, ask.body, role, ask.origin, prefix, reply, ask.is_again, ask.user)
 
     def answer_visitor(self, visitor: Visitor, ask: Ask) -> None:
-        """Reply to who is no node, such as the command line on the head's machine."""
+        """Reply to a client that is no node, such as the command line on the head's machine."""
 
         def send(result: msgspec.Raw, error: WireError | None) -> None:
             visitor.send(Reply(ask.token, result, error))
@@ -102,7 +102,9 @@ class Answering:
         self._answer(ask.kind, ask.body, Role.VISITOR, b"", b"", send, user=ask.user)
 
     def handlers_of(self, kind: int) -> RequestHandlers:
-        """Those of queues, gangs and jobs are made when somebody first asks for any."""
+        """Return the handlers for a kind of request. Those of queues, gangs and jobs are made on
+        first use.
+        """
         handlers = self._requests.handlers
         return handlers if kind in handlers else self._gang_scheduler().handlers
 
@@ -117,14 +119,17 @@ class Answering:
         is_again: bool = False,
         user: str = "",
     ) -> None:
-        """Have a request answered once all that the answer speaks of is written. Nothing waits for
-        that while the store is full: questions are answered, and new work is refused."""
+        """Answer a request once everything that the answer mentions is written.
+
+        While the store is full, nothing waits for writes: questions are answered, and new work is
+        refused.
+        """
         handlers, store = self.handlers_of(kind), self._state_store
         effect = handlers.effect_of(kind)
         if effect is Effect.ADDS and store.shortage and self._is_new(kind, body):
             error = StoreFullError(
-                f"The head takes no new work: {store.shortage}. What runs goes on, and new work is "
-                "taken again when there is room."
+                f"The head takes no new work: {store.shortage}. Running work continues, and new "
+                "work is taken again when there is room."
             )
             if kind == RegisterActor.kind and send is None:
                 self._requests.refuse_actor(process, decode_request(RegisterActor, body), error)
@@ -141,20 +146,24 @@ class Answering:
         reply = None if send is None else when_written
         asker: Asker[Any] = Asker(role, process, reply, node, is_again)
         began = self._clock.now()
-        with self._book.asked_by(user):
+        with self._event_log.asked_by(user):
             handlers.answer(kind, body, asker)
         took_s = self._clock.now() - began
         self._meter.observe("phalanx_rpc_seconds", took_s, handlers.name_of(kind))
 
     def _is_new(self, kind: int, body: msgspec.Raw) -> bool:
-        """False for what is repeated, and for bytes that are no request: its handler says so."""
+        """Whether a request asks for new work: not if it is repeated, nor for bytes that are no
+        request, which its handler will report.
+        """
         try:
             return not self._is_repeated(kind, body)
         except ProtocolError:
             return False
 
     def _is_repeated(self, kind: int, body: msgspec.Raw) -> bool:
-        """Whether what a request asks for is there: an earlier head has answered it, and died."""
+        """Whether what a request asks for exists: an earlier head has handled the request, and
+        died.
+        """
         if kind == CreateGroup.kind:
             return self._groups.get(decode_request(CreateGroup, body).group) is not None
         if kind == PutValue.kind:

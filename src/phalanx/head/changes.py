@@ -1,4 +1,4 @@
-"""What has changed since when, of things that have names: for who keeps a copy."""
+"""Versions of named things, for clients that keep a copy and ask for changes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ K = TypeVar("K", bound=Hashable)
 
 
 class ChangeLog(Generic[K]):
-    """The version at which each thing changed last, in that order."""
+    """The version at which each thing last changed, in that order."""
 
     def __init__(self) -> None:
         self.version = 0
         self._changed_at: dict[K, int] = {}
 
     def note(self, name: K) -> None:
-        """It has changed, has come, or has gone."""
+        """Note that a thing has changed, has come, or has gone."""
         self.version += 1
         self._changed_at.pop(name, None)
         self._changed_at[name] = self.version
 
     def since(self, version: int, most: int) -> tuple[int, list[K]]:
-        """The names of what changed after `version`, the oldest change first and at most so many;
-        and the version that who has heard of these is at."""
+        """Return the version reached, and the names of things that changed after `version`, the
+        oldest change first and at most `most`.
+        """
         names = [name for name, _ in self._newest(version)]
         names.reverse()
         told = names[:most]

@@ -13,41 +13,48 @@ class Clock(Protocol):
     """Two clocks: one for waiting, and the time of day for records that people read."""
 
     def now(self) -> float:
-        """Seconds of the own time of the process (see `model.own_time`), which never goes back."""
+        """Return seconds of the process's own time (see `model.own_time`), which never goes
+        back.
+        """
         ...
 
     def wall(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         ...
 
 
 STEP_S = 1.0
-"""A time of day that differs by this from what has really gone by was stepped, and not slewed."""
+"""Seconds of difference from elapsed time from which a change of the time of day counts as a step,
+not as slewing.
+"""
 _SLOW_READ_S = 0.1
-"""Two clocks that are read so long apart are not compared: the process stood still between them."""
+"""Seconds between two readings from which the clocks are not compared: the process stood still
+between them.
+"""
 _READINGS = 3
-"""So often they are read then, before the answer is that nothing is known of a step."""
+"""How many times the clocks are then read before the answer is that no step is known."""
 
 
 class ClockAnchor(msgspec.Struct, frozen=True):
     """How the two clocks of a machine stood to each other, for the next head on that machine."""
 
     boot: str
-    """The machine's boot: the clock that never goes back begins anew with each."""
+    """The machine's boot: the clock that never goes back starts again with each boot."""
     offset_s: float
-    """The time of day less the other clock."""
+    """The time of day minus the other clock, in seconds."""
 
 
 class WatchedClock:
-    """A clock whose time of day goes on evenly until somebody takes a step of the machine's in.
+    """A clock whose time of day goes on evenly until a caller takes in a step of the machine's.
 
-    All moments that a head has noted are in one frame, then, and it moves them all at once: see
+    So all moments that a head has noted are in one frame, and it moves them all at once: see
     `Head.on_tick`. A machine that slept has a step ahead, too.
     """
 
     def __init__(self, clock: Clock, boot: str = "", before: ClockAnchor | None = None) -> None:
-        """`boot` names the machine's boot, "" where nobody knows it. `before`: what an earlier head
-        left; one of the same boot tells of a step that came while there was no head."""
+        """`boot` names the machine's boot, or is "" if unknown. `before`: the anchor of an earlier
+        head; after the same boot it shows a step that came while no head ran.
+        """
         self._clock = clock
         self._boot = boot
         self.now = clock.now
@@ -57,23 +64,24 @@ class WatchedClock:
             self._offset_s = clock.wall() - clock.now()
 
     def wall(self) -> float:
-        """See Clock."""
+        """Return seconds since the epoch, without steps that were not taken yet."""
         return self._look()[0]
 
     def take_step(self) -> float:
-        """By how many seconds the time of day was stepped since the last call; from now on `wall`
-        shows the machine's. 0.0: it was not."""
+        """Return by how many seconds the time of day was stepped since the last call, 0.0 if it was
+        not. From now on `wall` shows the machine's time of day.
+        """
         _, step_s = self._look()
         if step_s:
             self._offset_s += step_s
         return step_s
 
     def anchor(self) -> ClockAnchor:
-        """For the next head."""
+        """Return the anchor for the next head."""
         return ClockAnchor(self._boot, self._offset_s)
 
     def _look(self) -> tuple[float, float]:
-        """The even time of day, and by how much the machine's is ahead of it."""
+        """Return the even time of day, and by how much the machine's is ahead of it."""
         for _ in range(_READINGS):
             now = self.now()
             wall = self._clock.wall()
@@ -87,7 +95,7 @@ class WatchedClock:
 
 
 def step_text(step_s: float) -> str:
-    """A step of the time of day, for people."""
+    """Return a sentence about a step of the time of day."""
     where = "ahead" if step_s > 0 else "back"
     return (
         f"the time of day of the head's machine went {where} by {length_text(round(abs(step_s)))}"

@@ -1,4 +1,4 @@
-"""What the head knows of the GPUs of its nodes: the samples sent last, and which are closed."""
+"""The GPUs of nodes as the head knows them: their last samples, and which are closed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GPU = "GPU"
 
 
 class Devices:
-    """Of all living nodes."""
+    """The GPUs of all living nodes."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Devices:
         clock: Clock,
         noted: Callable[[NodeRecord, int, Hold | None], None],
     ) -> None:
-        """`noted`: somebody closed a GPU of a node, or (None) opened it again."""
+        """`noted` hears that an operator closed a GPU of a node, or (None) opened it again."""
         self._nodes = nodes
         self._outbox = outbox
         self._clock = clock
@@ -38,25 +38,25 @@ class Devices:
         self._seen_at: dict[str, float] = {}
 
     def seen(self, node_id: str, message: DevicesSeen) -> None:
-        """A node has read its devices."""
+        """Take over a node's reading of its devices."""
         if self._nodes.is_alive(node_id):
             self._seen[node_id] = message
             self._seen_at[node_id] = self._clock.now()
 
     def node_gone(self, node_id: str) -> None:
-        """A node is dead."""
+        """Forget the devices of a dead node."""
         self._seen.pop(node_id, None)
         self._seen_at.pop(node_id, None)
 
     def node_joined(self, record: NodeRecord) -> None:
-        """A node is there, for the first time or again, and may not know what is closed."""
+        """Tell a node that joins which devices are closed; it may not know."""
         if record.cordoned:
             self._order(record)
 
-    # ---- what somebody closes ----------------------------------------------------------------
+    # ---- closing and opening devices -----------------------------------------------------------
 
     def cordon(self, asker: Asker[bool], request: Cordon) -> bool:
-        """Answer the request."""
+        """Close a node or some of its GPUs to new work; return whether that is news."""
         record = self._known(request.node_id, request.devices)
         wall = self._clock.wall()
         hold = Hold(reason=request.reason, by=request.by, since=wall)
@@ -68,7 +68,7 @@ class Devices:
         return bool(new)
 
     def uncordon(self, asker: Asker[bool], request: Uncordon) -> bool:
-        """Answer the request."""
+        """Open a node or some of its GPUs; return whether any was closed."""
         record = self._known(request.node_id, request.devices)
         if not request.devices:
             return self._nodes.release(record.node_id, CORDON)
@@ -84,7 +84,7 @@ class Devices:
         return did
 
     def _known(self, node_id: str, devices: Sequence[int]) -> NodeRecord:
-        """Raises ValueError."""
+        """Return the node's record. Raises ValueError for a node or device that does not exist."""
         self._nodes.check_alive(node_id)
         record = self._nodes.get(node_id)
         assert record is not None, "what is alive is known"
@@ -105,11 +105,12 @@ class Devices:
         order = CloseDevices(sorted(record.cordoned), list(excused))
         self._outbox.order(record.node_id, order)
 
-    # ---- what people read --------------------------------------------------------------------
+    # ---- questions -----------------------------------------------------------------------------
 
     def busy(self, node_id: str, number: int, within_s: float) -> float | None:
-        """The part of time in which a device ran anything lately; None unless it was read within
-        so long."""
+        """Return the share of time in which a device was recently busy; None unless it was read
+        within `within_s` seconds.
+        """
         if self._clock.now() - self._seen_at.get(node_id, float("-inf")) > within_s:
             return None
         samples = self._seen[node_id].samples
@@ -118,7 +119,7 @@ class Devices:
     def list_devices(
         self, asker: Asker[list[DeviceInfo]], request: ListDevices
     ) -> list[DeviceInfo]:
-        """Answer the request."""
+        """Return the devices of the nodes asked for, or of all."""
         asked = set(request.nodes)
         return [
             row
@@ -128,7 +129,7 @@ class Devices:
         ]
 
     def rows(self, record: NodeRecord) -> list[DeviceInfo]:
-        """The devices of a node, for people, also of one that reads nothing of them."""
+        """Return the devices of a node for display, even if the node reads nothing of them."""
         report = self._nodes.last_report(record.node_id)
         seen = self._seen.get(record.node_id, DevicesSeen([]))
         samples = {one.number: one for one in seen.samples}

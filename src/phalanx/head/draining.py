@@ -1,4 +1,4 @@
-"""Nodes that are to be empty by a deadline: what still runs there then is ended, and runs again."""
+"""Empties nodes by a deadline: work that still runs there is ended, and runs again elsewhere."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
 from phalanx.protocol.requests.request import Asker
 
 GRACE_S = 30.0
-"""What is asked to end at the deadline is ended by force so long after it, and again each time that
-something new runs there, as in the bundles of a placement group."""
+"""Seconds after the deadline until remaining work is ended by force; repeated at this interval for
+work that starts there later, as in the bundles of a placement group.
+"""
 
 
 class Draining:
-    """All such nodes."""
+    """The nodes that drain with a deadline."""
 
     def __init__(
         self,
@@ -30,18 +31,18 @@ class Draining:
         clock: Clock,
         vacate: Callable[[str], None],
     ) -> None:
-        """`vacate`: members of gangs and jobs there are to wait again, elsewhere."""
+        """`vacate` makes members of gangs and jobs on a node wait again for another place."""
         self._nodes = nodes
         self._outbox = outbox
         self._clock = clock
         self._vacate = vacate
         self._deadlines = {r.node_id: r.holds[DRAIN].deadline for r in nodes.all() if _ends(r)}
-        """Of the nodes that drain with one, in seconds since the epoch."""
+        """The deadlines of draining nodes, in seconds since the epoch."""
         self._again_at: dict[str, float] = {}
-        """When a node that is past its deadline is ordered once more, on the head's clock."""
+        """When a node past its deadline is ordered to end its work again, on the head's clock."""
 
     def drain(self, asker: Asker[bool], request: DrainNode) -> bool:
-        """Answer the request."""
+        """Drain a node, perhaps with a deadline; return whether it did not drain before."""
         self._nodes.check_alive(request.node_id)
         known = self._nodes.get(request.node_id)
         if known is not None and DRAIN in known.holds and request.within_s <= 0:
@@ -60,20 +61,21 @@ class Draining:
         return is_new
 
     def undrain(self, asker: Asker[bool], request: UndrainNode) -> bool:
-        """Answer the request."""
+        """Let a node take work again; return whether it drained."""
         did = self._nodes.release(request.node_id, DRAIN)
         self._forget(request.node_id)
         return did
 
     def node_joined(self, record: NodeRecord) -> None:
-        """A node is there again, and may not have got its order."""
+        """Order a node again that may not have received its order."""
         self._again_at.pop(record.node_id, None)
         if _ends(record):
             self._deadlines[record.node_id] = record.holds[DRAIN].deadline
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much: a node is to be empty as long from now as
-        before."""
+        """Move deadlines along after the time of day was stepped by this many seconds, so that the
+        remaining time stays the same.
+        """
         for record in self._nodes.all():
             if _ends(record):
                 hold = record.holds[DRAIN]
@@ -84,7 +86,7 @@ class Draining:
                     self._deadlines[record.node_id] = deadline
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Empty the nodes whose deadline has passed."""
         if not self._deadlines:
             return
         wall = self._clock.wall()

@@ -1,4 +1,4 @@
-"""Drivers' jobs at the head: numbers, what their workers need on any node, their ends."""
+"""Drivers' jobs at the head: their numbers, what their workers need on any node, and their ends."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from phalanx.model.rows.cluster import DriverInfo
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
 
 KEEP_ENDED = 1_000
-"""So many drivers that ended are remembered, beside those of which detached actors live."""
+"""How many drivers that ended are remembered, not counting those whose detached actors live."""
 
 
 class DriverEffects(Protocol):
-    """What drivers' ends ask for."""
+    """Carries out what follows from drivers' ends."""
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """A process is gone with its node: what it owned goes."""
+        """End what a process owned that is gone with its node."""
         ...
 
     def detached_actors(self, job: bytes) -> list[ActorRecord]:
-        """The living actors of a job that outlive its driver."""
+        """Return the living actors of a job that outlive its driver."""
         ...
 
 
 class Drivers:
-    """Jobs by their 4 bytes."""
+    """Drivers' jobs, by their numbers of 4 bytes."""
 
     def __init__(
         self, outbox: Outbox, state_store: StateStore, clock: Clock, effects: DriverEffects
@@ -43,12 +43,12 @@ class Drivers:
         self._started: dict[bytes, float] = {}
         self._ended: dict[bytes, float] = {}
         self._described: dict[bytes, JobKnown] = {}
-        """The latest jobs that ended, for people."""
+        """The latest jobs that ended, for display."""
         self.environments: dict[bytes, EnvironmentKnown] = {}
         self._introduced: dict[bytes, set[bytes]] = {}
 
     def new(self) -> bytes:
-        """The next job's number."""
+        """Return the next job's number."""
         self.count += 1
         job = self.count.to_bytes(4, "big")
         self._started[job] = self._clock.wall()
@@ -56,17 +56,17 @@ class Drivers:
         return job
 
     def known(self, job: JobKnown) -> None:
-        """What a job's workers need."""
+        """Store what a job's workers need."""
         self._known[job.job] = job
         self._state_store.put_job(job)
 
     def restore(self, count: int, jobs: list[JobKnown]) -> None:
-        """Know again what the head knew before it restarted."""
+        """Restore what the head knew before it restarted."""
         self.count = count
         self._known = {job.job: job for job in jobs}
 
     def introduce(self, prefix: bytes, job: bytes, environment: bytes) -> None:
-        """A node is about to work for a job: it must know it."""
+        """Send a node what it must know before it works for a job."""
         known = self._introduced.setdefault(prefix, set())
         if job in self._known and job not in known:
             known.add(job)
@@ -76,18 +76,18 @@ class Drivers:
             self._outbox.send(prefix, self.environments[environment])
 
     def node_joined(self, prefix: bytes) -> None:
-        """It may have forgotten everything."""
+        """Forget what the node knew: it may have forgotten everything."""
         self._introduced.pop(prefix, None)
 
     def node_died(self, prefix: bytes) -> None:
-        """The node's drivers are gone with it."""
+        """End the jobs of drivers that are gone with their node."""
         self._introduced.pop(prefix, None)
         for job in list(self._known.values()):
             if job.driver[:PREFIX_BYTES] == prefix and job.job not in self._ended:
                 self._effects.process_ended(job.driver, True, self._clock.now())
 
     def driver_gone(self, driver: bytes) -> None:
-        """The driver ended: so does its job, but for detached actors."""
+        """End a driver's job, apart from its detached actors."""
         job = driver[12:]
         if job in self._ended:
             return
@@ -107,7 +107,7 @@ class Drivers:
             self._described.pop(oldest, None)
 
     def actor_gone(self, job: bytes) -> None:
-        """A detached actor is dead: the last one of an ended job takes what is left of it."""
+        """End what is left of an ended job after its last detached actor died."""
         known = self._known.get(job)
         if job in self._ended and known is not None and not self._effects.detached_actors(job):
             self._end(job, known.driver, [])
@@ -120,13 +120,13 @@ class Drivers:
             self._state_store.drop_job(job)
 
     def warn(self, job: bytes, message: Any) -> None:
-        """Tell a job's driver."""
+        """Send a message to a job's driver."""
         known = self._known.get(job)
         if known is not None:
             self._outbox.post(known.driver, message)
 
     def rows(self, with_ended: bool = False) -> list[DriverInfo]:
-        """For people: the jobs that run, and on demand those that ended lately."""
+        """Return the running jobs for display, and on request those that ended recently."""
         rows = [self._row(job, 0.0) for job in self._started if job not in self._ended]
         if with_ended:
             rows += [self._row(job, when) for job, when in self._ended.items()]

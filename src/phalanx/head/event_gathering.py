@@ -1,4 +1,4 @@
-"""Gathers what all nodes recorded, for one who asks."""
+"""Gathers the events that all nodes recorded, for one asker."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from phalanx.protocol.cluster_messages import EventsReported, GatherEvents
 from phalanx.protocol.requests.request import Asker
 
 _PATIENCE_S = 5.0
-"""A node that has not answered by then is left out."""
+"""Seconds after which a node that has not answered is left out."""
 Rows = list[dict[str, Any]]
 
 
 class EventGathering:
-    """What the control store recorded itself, and rounds of asking that are under way."""
+    """The events that the head recorded itself, and the rounds of asking that are under way."""
 
     def __init__(self, outbox: Outbox, clock: Clock) -> None:
         self._outbox = outbox
         self._clock = clock
         self._own = EventRing()
-        self._of_gangs = EventRing()  # of their own: there are many, and they crowd out no others
+        self._of_gangs = (
+            EventRing()
+        )  # in a ring of their own: there are many, and they must not displace others
         self._rounds: Gathering[Rows] = Gathering()
 
     def record(self, event: Event) -> None:
-        """Something happened to a node."""
+        """Record an event of a node."""
         self._own.record(event)
 
     def record_gang(self, event: Event) -> None:
-        """Something happened to members of a gang."""
+        """Record an event of members of a gang."""
         self._of_gangs.record(event)
 
     def gather(self, asker: Asker[Rows]) -> None:
-        """Ask all nodes, and reply once all have said what they know."""
+        """Ask all nodes for their events, and reply once all have answered."""
 
         def finish(answers: dict[bytes, Rows], silent: list[bytes]) -> None:
             rows = own + [row for answer in answers.values() for row in answer]
@@ -50,13 +52,13 @@ class EventGathering:
         )
 
     def reported(self, prefix: bytes, message: EventsReported) -> None:
-        """A node has answered."""
+        """Take in a node's answer."""
         self._rounds.answered(prefix, message.number, message.rows)
 
     def node_gone(self, prefix: bytes) -> None:
-        """A node will not answer."""
+        """Stop waiting for a node that will not answer."""
         self._rounds.gone(prefix)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Finish the rounds whose time is over."""
         self._rounds.tick(now)

@@ -1,7 +1,7 @@
-"""The control store: composes the machines of nodes, actors, placement groups, gangs and drivers.
+"""The head: composes the machines of nodes, actors, placement groups, gangs and drivers.
 
-It lives in the head's process, or in the only node's where there is one machine. It speaks with
-nodes by messages alone, and never unpickles.
+It lives in the head's process, or in the node's process on a cluster of one machine. It
+communicates with nodes only by messages, and never unpickles.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ if TYPE_CHECKING:
     from phalanx.head.jobs.probing import Prober
 
 _NEVER_SILENT = HealthLimits(period_s=1e9, misses=1)
-"""A node in the same process never dies alone."""
+"""Limits for a node in the head's own process, which never dies alone."""
 NOTHING_STORED = StoredState()
 
 
 class Head:
-    """One cluster's control store."""
+    """The head of one cluster."""
 
     def __init__(
         self,
@@ -120,34 +120,35 @@ class Head:
         look: Callable[[Meter], None] = lambda meter: None,
         boot: str = "",
     ) -> None:
-        """`state_store` keeps what must outlive the process, `stored` is what an earlier head kept
-        there. `placement`: the policy by which work finds its nodes. `settings`: of the
-        cluster. `is_alone`: its only node is in the same process. `cluster` names it in its store;
-        empty: nobody has to know it again. `ledger` keeps the history of jobs, if anybody does.
-        `report_defect` shows an error of ours; each harms one thing alone. `read_log` reads the
-        head's own log, if it has one. `look` puts what the shell knows into the meter. `boot`: see
-        WatchedClock."""
+        """`state_store` keeps what must outlive the process; `stored` is what an earlier head kept
+        there. `placement`: the policy by which work finds its nodes. `settings`: the cluster's
+        settings. `is_alone`: the only node is in the same process. `cluster`: the cluster's name in
+        its store; empty if nodes need not recognize it. `ledger` keeps the history of jobs, if one
+        is kept. `report_defect` shows an internal error, which harms only one thing. `read_log`
+        reads the head's own log, if it has one. `look` adds the shell's numbers to the meter.
+        `boot`: see WatchedClock.
+        """
         self.outbox = outbox
         self.state_store = state_store
         self.clock = clock = WatchedClock(clock, boot, stored.clock)
         self._rng = rng
         self._prober = prober
         self._ledger = ledger
-        self.book = EventLog(state_store, clock)
-        self.internal_errors = InternalErrors(clock, report_defect, self.book.note)
-        self._node_recorder = NodeRecorder(self.book)
+        self.event_log = EventLog(state_store, clock)
+        self.internal_errors = InternalErrors(clock, report_defect, self.event_log.note)
+        self._node_recorder = NodeRecorder(self.event_log)
         self.is_alone = is_alone
         self._cluster = cluster
         self.meter = Meter()
         self._look_around = look
         self._joining = Joining(self, cluster, self._node_recorder)
         self.address = ""
-        """HOST:PORT where nodes find this control store."""
+        """HOST:PORT where nodes reach this head."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if is_alone else limits)
         self.events = EventGathering(outbox, clock)
         self.devices = Devices(self.nodes, outbox, clock, self._node_recorder.cordoned)
         self.draining = Draining(self.nodes, outbox, clock, self._vacate)
-        self.unplaceable = Unplaceable(self.book, self.nodes.cluster)
+        self.unplaceable = Unplaceable(self.event_log, self.nodes.cluster)
         self.drivers = Drivers(outbox, state_store, clock, self)
         self.groups = GroupControl(
             outbox, state_store, self.nodes.cluster, self._request_actor_placing
@@ -168,7 +169,7 @@ class Head:
             self.internal_errors,
             settings.dead_actors,
             self.meter,
-            self.book,
+            self.event_log,
             self.unplaceable,
         )
         self.actor_table = self.actors.table
@@ -202,7 +203,7 @@ class Head:
             self.logs,
             self.devices,
             self.metrics,
-            self.book,
+            self.event_log,
             self.draining,
             Stranded(clock, self.nodes, self.group_table, self._waiting_gangs),
             self._node_recorder.lost_lately,
@@ -214,7 +215,7 @@ class Head:
             self.group_table,
             self.actor_table,
             self._values,
-            self.book,
+            self.event_log,
             lambda: self.gang_scheduler,
             clock,
             self.meter,
@@ -225,7 +226,7 @@ class Head:
 
     @property
     def gang_scheduler(self) -> GangScheduler:
-        """Queues and gangs; imported when somebody first asks for any."""
+        """Queues and gangs; imported when a request first needs them."""
         if self.gangs_if_used is None:
             from phalanx.head.gangs.gang_scheduler import GangScheduler
 
@@ -242,14 +243,14 @@ class Head:
                 internal_errors=self.internal_errors,
                 ledger=self._ledger,
                 meter=self.meter,
-                book=self.book,
+                event_log=self.event_log,
                 busy=self.devices.busy,
             )
         return self.gangs_if_used
 
     def _restore(self, stored: StoredState, now: float) -> None:
-        """Know again what an earlier head knew; each part looks at those before it."""
-        self.book.restore(stored.events)
+        """Restore what an earlier head knew; each part looks at those restored before it."""
+        self.event_log.restore(stored.events)
         self._node_recorder.restore(stored.nodes)
         self.nodes.restore(stored.nodes, now)
         self.drivers.restore(stored.driver_count, stored.drivers)
@@ -264,11 +265,12 @@ class Head:
     def _note_begin(self, stored: StoredState) -> None:
         jobs, nodes = len(stored.of_gangs.get("batch_jobs", ())), len(stored.nodes)
         why = f"known from before: jobs {jobs}, nodes {nodes}" if jobs or nodes else ""
-        self.book.note("head-began", name=self._cluster, why=why)
+        self.event_log.note("head-began", name=self._cluster, why=why)
 
     def _end_what_dead_nodes_made(self, now: float) -> None:
-        """An earlier head wrote that it gave a node up, and ended before it had written all that
-        follows from that."""
+        """Finish the deaths of nodes that an earlier head recorded: it may have ended before it had
+        written all consequences.
+        """
         for dead in self.nodes.all():
             if not self.nodes.is_alive(dead.node_id):
                 self.drivers.node_died(dead.prefix)
@@ -278,7 +280,7 @@ class Head:
                 self.process_ended(process, False, now)
 
     def _creators(self) -> list[bytes]:
-        """The processes that made actors, groups and gangs, each once."""
+        """Return the processes that made actors, groups and gangs, each once."""
         gangs = () if self.gangs_if_used is None else self.gangs_if_used.registry.gangs.values()
         made = (
             *(actor.owner for actor in self.actor_table.all() if actor.state != DEAD),
@@ -290,18 +292,18 @@ class Head:
     # ---- sending -----------------------------------------------------------------------------
 
     def is_connected(self, prefix: bytes) -> bool:
-        """Whether a node is there now."""
+        """Whether a node is connected now."""
         return self.outbox.is_connected(prefix)
 
     # ---- events ------------------------------------------------------------------------------
 
     def join_alone(self, row: ViewRow) -> None:
-        """The only node, in this process, is there."""
+        """Join the only node, which is in this process."""
         self.outbox.connect(row.node_id, row.prefix)
         self.nodes.join(self.clock.now(), record_of(row, "", 0))
 
     def on_lost(self, prefix: bytes) -> None:
-        """A node's connection has ended. It may come back."""
+        """Take note that a node's connection has ended. The node may come back."""
         self.outbox.disconnect(prefix)
         self.events.node_gone(prefix)
         self.logs.node_gone(prefix)
@@ -313,14 +315,16 @@ class Head:
         self.gangs.node_away(node_id)
 
     def knocked(self, prefix: bytes, version: int, host: str) -> bool:
-        """A node of another version of the protocol lives: whether it was given up. See Joining."""
+        """Handle a knock of a node with another version of the protocol; return whether the head
+        has given it up. See Joining.
+        """
         return self._joining.knocked(prefix, version, host, self.clock.now())
 
     def on_tick(self, now: float) -> None:
-        """Time has passed."""
+        """Do what is due at this time."""
         if step_s := self.clock.take_step():
             self._clock_stepped(step_s)
-        watching = (self.nodes, self.draining, self.events, self.state, self.logs, self.book)
+        watching = (self.nodes, self.draining, self.events, self.state, self.logs, self.event_log)
         for part in (*watching, self.actor_table, self.actors, self.group_table, self.gangs):
             with self.internal_errors.kept_apart("tick"):
                 part.tick(now)
@@ -332,29 +336,33 @@ class Head:
             self.actors.place_waiting()
 
     def _clock_stepped(self, step_s: float) -> None:
-        """The machine's time of day was set, or the machine slept. Moments that were noted before
-        move along, so that no length of time is another; what people wrote as a time of day stays
-        where it is."""
+        """Move noted moments along after the machine's time of day was set, or the machine slept.
+
+        Lengths of time stay the same. Times of day that people wrote stay as they are.
+        """
         self.state_store.put_clock(self.clock.anchor())
-        self.book.note("clock-stepped", why=step_text(step_s))
+        self.event_log.note("clock-stepped", why=step_text(step_s))
         for part in (self.draining, self.gangs):
             with self.internal_errors.kept_apart("clock"):
                 part.clock_stepped(step_s)
 
     def on_round(self, now: float) -> float:
-        """All messages that had come are handled. When to call again, if nothing comes."""
+        """Run a cycle if one is due, after all messages that had come are handled; return when to
+        call again if no message comes before.
+        """
         return self.gangs.round(now)
 
     def on_message(self, prefix: bytes, message: Any) -> None:
-        """A node says something. An error in taking it in harms that message alone: the node goes
-        on, and does not repeat it."""
+        """Handle a message of a node. An error harms that message alone: the node continues, and
+        does not repeat it.
+        """
         try:
             self._take_in(prefix, message)
         except Exception as error:
             self.internal_errors.add("message", error, type(message).__name__)
 
     def _take_in(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912, PLR0915
-        # What every job causes stands first: kinds are looked at one after another.
+        # Messages that every job causes stand first, because the cases are tried in order.
         now = self.clock.now()
         match message:
             case Join():
@@ -362,7 +370,7 @@ class Head:
             case NodeReport():
                 self._report(prefix, message, now)
             case _ if not self.outbox.is_connected(prefix):
-                return  # it was given up: what it said before it knew that is void, as it is
+                return  # the node was given up: what it sent before it learned that is void
             case ForwardedAsk():
                 self.answering.answer(prefix, message)
             case Reported():
@@ -415,7 +423,7 @@ class Head:
     def _answered(
         self, prefix: bytes, message: StateReported | EventsReported | NodeLogRead | NodeNumbers
     ) -> None:
-        """A node has what it was asked for, or what is asked of all now and then."""
+        """Handle a node's answer, or numbers that all nodes send regularly."""
         match message:
             case StateReported():
                 self.state.reported(prefix, message)
@@ -427,7 +435,7 @@ class Head:
                 self.metrics.reported(self._node_id(prefix), message)
 
     def _look(self, meter: Meter) -> None:
-        """Put in what is not counted as it happens."""
+        """Add numbers to the meter that are not counted as they change."""
         meter.clear("phalanx_placement_groups")
         for state, count in self.group_table.counts().items():
             meter.set("phalanx_placement_groups", count, state.lower())
@@ -437,14 +445,16 @@ class Head:
         return () if self.gangs_if_used is None else self.gangs_if_used.registry.waiting.values()
 
     def _gang_rows(self, kind: str) -> Sequence[Row]:
-        """Gangs or jobs, for people."""
+        """Return gangs or jobs for display."""
         if self.gangs_if_used is None:
             return []
         scheduler = self.gangs_if_used
         return (scheduler.gang_requests if kind == "gangs" else scheduler.job_requests).rows()
 
     def _whereabouts(self) -> tuple[str, str, list[str]]:
-        """The addresses of the head and of its store, and what is not well with it, for people."""
+        """Return the addresses of the head and of its store, and sentences about the head's
+        troubles.
+        """
         troubles = []
         if self.state_store.shortage:
             troubles.append(f"no new work is taken: {self.state_store.shortage}")
@@ -473,8 +483,9 @@ class Head:
             self._resources_changed = True
 
     def _request_actor_placing(self) -> None:
-        """Actors may wait for bundles that are created: what nodes reported came before they were
-        confirmed."""
+        """Place waiting actors at the next tick: they may wait for bundles that are created now,
+        which nodes' earlier reports do not show.
+        """
         self._must_place_actors = True
 
     def _vacate(self, node_id: str) -> None:
@@ -484,7 +495,9 @@ class Head:
         self.gangs.bundle_left(group, index)
 
     def node_changed(self, record: NodeRecord) -> None:
-        """A node joined, drains, or has other totals (effect of the directory)."""
+        """Store and publish a node that joined, drains, or has different totals (effect of the
+        directory).
+        """
         self.state_store.put_node(record)
         self._node_recorder.changed(record)
         if not self.is_alone:
@@ -493,11 +506,13 @@ class Head:
         self.gangs.node_changed(record)
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """A node drains for one more reason, or for one less (effect of the directory)."""
+        """Record that a node drains for one more reason, or one reason less (effect of the
+        directory).
+        """
         self._node_recorder.held(record, kind, hold)
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
-        """A node is given up: all that ran there is lost (effect of the directory)."""
+        """Give up a dead node and all that ran there (effect of the directory)."""
         now = self.clock.now()
         self.state_store.put_node(record)
         self._node_recorder.lost(record, reason)
@@ -527,7 +542,7 @@ class Head:
             self.gangs.node_dead(record, now)
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """A driver or worker is gone: what it owned goes."""
+        """End what a driver or worker owned that is gone."""
         apart = self.internal_errors.kept_apart
         with apart("message", "actors of a process that ended"):
             self.actor_table.process_gone(process)
@@ -539,6 +554,6 @@ class Head:
             self.drivers.driver_gone(process)
 
     def detached_actors(self, job: bytes) -> list[ActorRecord]:
-        """The living actors of a job that outlive its driver (effect of drivers)."""
+        """Return the living actors of a job that outlive its driver (effect of drivers)."""
         actors = self.actor_table.all()
         return [a for a in actors if a.job == job and a.detached and a.state != DEAD]

@@ -1,6 +1,7 @@
-"""Errors of ours: each harms the one thing that it was about, and all are counted for people.
+"""Catches internal errors around one thing each, and counts them for display.
 
-A gang, a job, a request, a message of a node: what raises is set apart, the others go on.
+A gang, a job, a request, a message of a node: the thing that raises an error is set apart, and the
+others continue.
 """
 
 from __future__ import annotations
@@ -11,25 +12,27 @@ from phalanx.head.clock import Clock
 from phalanx.model.rows.cluster import DefectInfo
 
 _SHOWN_CHARS = 300
-"""Of an error's text: users may have a part in it."""
+"""Characters of an error's text that are shown: users may control a part of it."""
 
 
 class InternalErrors:
-    """What was caught where, by kind: of the last one, its text."""
+    """The internal errors that were caught, by kind, with the text of the last one."""
 
     def __init__(
         self, clock: Clock, show: Callable[[Exception], None], note: Callable[..., None]
     ) -> None:
-        """`show` puts an error into the head's log. `note` notes an event (`EventLog.note`): the
-        first of a kind, the tenth, the hundredth ..., as some come with every tick."""
+        """`show` writes an error to the head's log. `note` notes an event (`EventLog.note`) for the
+        first error of a kind, the tenth, the hundredth and so on, because some errors come with
+        every tick.
+        """
         self._clock = clock
         self._show = show
         self._note = note
         self.rows: dict[str, DefectInfo] = {}
-        """By kind, see `StatusInfo`."""
+        """The caught errors by kind; see `StatusInfo`."""
 
     def add(self, kind: str, error: Exception, what: str = "") -> None:
-        """An error was caught. `what` it was about, for people."""
+        """Count a caught error. `what` names the thing that it was about, for display."""
         before = self.rows.get(kind)
         text = f"{what}: {describe(error)}" if what else describe(error)
         self.rows[kind] = DefectInfo(
@@ -43,16 +46,18 @@ class InternalErrors:
         self._show(error)
 
     def in_request(self, error: Exception, name: str) -> None:
-        """A request's handler raised what is meant for nobody; who asked has been answered."""
+        """Count an unexpected error of a request's handler; the asker has been answered."""
         self.add("request", error, name)
 
     def kept_apart(self, kind: str, what: str = "") -> KeptApart:
-        """What is done inside may fail without harm to what comes after it."""
+        """Return a context in which an error is counted and does not affect what comes after it."""
         return KeptApart(self, kind, what)
 
 
 class KeptApart:
-    """See `InternalErrors.kept_apart`: entered at every change of a job, so not by a generator."""
+    """The context of `InternalErrors.kept_apart`. Every change of a job enters one, so it is no
+    generator.
+    """
 
     __slots__ = ("_internal_errors", "_kind", "_what")
 
@@ -72,5 +77,5 @@ class KeptApart:
 
 
 def describe(error: Exception) -> str:
-    """An error in a line: its class and its text."""
+    """Return an error in one line: its class and its text."""
     return f"{type(error).__name__}: {error}"[:_SHOWN_CHARS]

@@ -1,4 +1,4 @@
-"""How nodes are taken in: who may join, what it is told, and what it has of the time before."""
+"""Takes in nodes: which may join, what each is sent, and what it still has from before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Parts(Protocol):
-    """The parts of a head that a node's joining concerns."""
+    """The parts of a head that a joining node concerns."""
 
     outbox: Outbox
     clock: WatchedClock
@@ -44,17 +44,17 @@ class Parts(Protocol):
     settings: SystemSettings
 
     def node_changed(self, record: NodeRecord) -> None:
-        """The node has other totals than before."""
+        """Store and publish a node whose totals have changed."""
         ...
 
 
 _KNOCKS_COUNT_S = 30.0
-"""Nodes of another version that have not knocked for so long are not spoken of any more."""
+"""Seconds since its last knock after which a node of another version is not mentioned any more."""
 _MOST_OTHERS = 10_000
 
 
 class _OtherVersion(NamedTuple):
-    """A node of another version: what people call it, and when it knocked last."""
+    """A node of another version: its display name, and the time of its last knock."""
 
     name: str
     version: int
@@ -62,22 +62,25 @@ class _OtherVersion(NamedTuple):
 
 
 class Joining:
-    """The door of one head."""
+    """Decides about nodes that want to join one head."""
 
     def __init__(self, head: Parts, cluster: str, recorder: NodeRecorder) -> None:
         """`cluster` is the cluster's name in the head's store; with an empty name the head takes in
-        nodes of any cluster."""
+        nodes of any cluster.
+        """
         self._head = head
         self._cluster = cluster
         self._recorder = recorder
         self._foreign: dict[str, str] = {}
-        """The name of the machine of each node that was refused, as it is another cluster's."""
+        """The machine's name of each node that was refused because it belongs to another
+        cluster.
+        """
 
         self._others: dict[bytes, _OtherVersion] = {}
-        """The nodes that speak another version of the protocol, by prefix."""
+        """The nodes that use another version of the protocol, by prefix."""
 
     def troubles(self, now: float) -> list[str]:
-        """What is not well, for people; empty when nobody was refused."""
+        """Return sentences about refused nodes, for display; empty when no node was refused."""
         out = []
         if self._foreign:
             hosts = ", ".join(sorted(set(self._foreign.values())))
@@ -96,10 +99,10 @@ class Joining:
                 sorted({f"{one.name} (version {one.version})" for one in fresh.values()})
             )
             out.append(
-                f"{len(fresh)} nodes speak another version of the protocol than this head "
-                f"(version {PROTOCOL_VERSION}): {said}. They get nothing new; what runs there goes "
-                "on, and starts nowhere else until they end. Install one release everywhere "
-                "(docs/cluster.md, Upgrades)"
+                f"{len(fresh)} nodes use another version of the protocol than this head "
+                f"(version {PROTOCOL_VERSION}): {said}. They get no new work; their running work "
+                "continues and is not started elsewhere until they end. Install one release "
+                "everywhere (docs/cluster.md, Upgrades)"
             )
         return out
 
@@ -108,10 +111,11 @@ class Joining:
         return record is not None and not self._head.nodes.is_alive(record.node_id)
 
     def knocked(self, prefix: bytes, version: int, host: str, now: float) -> bool:
-        """A node that speaks another version of the protocol lives, and says so again and again.
-        Its work is counted as running, as long as it does so.
+        """Take note of a living node that uses another version of the protocol and knocks
+        regularly.
 
-        Whether it is dead here: then it has to end what it runs, which may run elsewhere.
+        Its work counts as running while it knocks. Returns whether the node is dead for this head:
+        then it must end its work, which may run elsewhere.
         """
         nodes = self._head.nodes
         record = nodes.of_prefix(prefix)
@@ -124,14 +128,15 @@ class Joining:
         if self._is_given_up(prefix):
             return True
         reason = (
-            f"it speaks version {version} of the protocol, and this head version {PROTOCOL_VERSION}"
+            f"it uses version {version} of the protocol, "
+            f"and this head uses version {PROTOCOL_VERSION}"
         )
         if nodes.refused(record.node_id, reason, now):
             self._recorder.refused(record, reason)
         return False
 
     def join(self, prefix: bytes, message: Join, now: float) -> None:
-        """A node wants to belong to the cluster, for the first time or again."""
+        """Handle a node's request to join the cluster, for the first time or again."""
         head = self._head
         row = message.row
         if self._cluster and message.cluster not in ("", self._cluster):
@@ -171,7 +176,7 @@ class Joining:
         )
 
     def _know_again(self, record: NodeRecord, message: Join, now: float) -> None:
-        """Each part looks at what the node has of it."""
+        """Let each part compare what the node has with what the part knows."""
         head = self._head
         head.drivers.node_joined(record.prefix)
         head.actors.node_joined(record, message.actors)
@@ -182,15 +187,16 @@ class Joining:
         head.draining.node_joined(record)
 
     def _give_up(self, prefixes: Iterable[bytes], but: bytes) -> None:
-        """What an earlier head has given up stays so, also where it could not write that down:
-        others have acted on it."""
+        """Give up nodes that an earlier head had given up but may not have recorded: other nodes
+        have acted on it.
+        """
         for prefix in prefixes:
             record = self._head.nodes.of_prefix(prefix)
             if record is not None and prefix != but:
                 self._head.nodes.leave(record.node_id, "an earlier head gave it up", LOST)
 
     def report(self, prefix: bytes, message: NodeReport, now: float) -> bool:
-        """A node says what it has free; whether that is something else than before."""
+        """Take over a node's report; return whether its free resources have changed."""
         head = self._head
         record = head.nodes.of_prefix(prefix)
         if record is None:
@@ -212,7 +218,7 @@ class Joining:
 
 
 def record_of(row: ViewRow, hostname: str, epoch: int, name: str = "") -> NodeRecord:
-    """What is kept of a node that comes with this row."""
+    """Return the record for a node that joins with this row."""
     return NodeRecord(
         node_id=row.node_id,
         prefix=row.prefix,

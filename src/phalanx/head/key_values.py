@@ -1,6 +1,6 @@
-"""Bytes that programs keep at the head, by namespace and key.
+"""Bytes that programs store at the head, by namespace and key.
 
-They belong to nobody: they stay when the program ends that put them, until somebody deletes them.
+They have no owner: they stay after the program ends that stored them, until a program deletes them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKey
 from phalanx.protocol.requests.request import Asker
 
 VALUE_BYTES = 32 << 20
-"""How large one may be, with its key: it is written as one row."""
+"""The largest number of bytes of a value with its key: it is written as one row."""
 TABLE_BYTES = 128 << 20
-"""How large all may be together, with their keys and KEY_BYTES for each."""
+"""The largest number of bytes of all values together, with their keys and KEY_BYTES for each."""
 KEY_BYTES = 128
-"""What each counts beside its own bytes, so that many small ones have an end, too."""
+"""Bytes that each value counts in addition to its own, so that many small ones reach the limit,
+too.
+"""
 
 Place = tuple[bytes, bytes]
 
 
 class KeyValues:
-    """See the module."""
+    """The table of stored values, and the handlers of requests about them."""
 
     def __init__(self, state_store: StateStore) -> None:
         self._state_store = state_store
@@ -34,19 +36,21 @@ class KeyValues:
         self._bytes = 0
 
     def restore(self, rows: Iterable[KeptValue]) -> None:
-        """Know again what the head knew before it restarted."""
+        """Restore what the head knew before it restarted."""
         for row in rows:
             self._set((row.namespace, row.key), row.value)
 
     def is_kept(self, request: PutValue) -> bool:
-        """Whether just this value stands there."""
+        """Whether exactly this value is stored under the key."""
         return self._rows.get((request.namespace, request.key)) == request.value
 
     def put(self, asker: Asker[bool], request: PutValue) -> bool:
-        """See PutValue."""
+        """Store a value unless its key is taken and may not be overwritten; return whether it was
+        taken.
+        """
         place = (request.namespace, request.key)
         if asker.is_again and not request.overwrite and self.is_kept(request):
-            return False  # it was put by this request, before the answer got lost
+            return False  # this request stored it, before the answer got lost
         before = self._rows.get(place)
         if before is not None and not request.overwrite:
             return True
@@ -54,15 +58,15 @@ class KeyValues:
         if size - KEY_BYTES > VALUE_BYTES:
             raise MessageTooLargeError(
                 f"The value of {_shown(request.key)} has {size - KEY_BYTES} bytes with its key and "
-                f"namespace: at most {VALUE_BYTES} are kept under a key. What is larger belongs "
+                f"namespace: at most {VALUE_BYTES} are kept under a key. Put larger values "
                 "into the object store (put)."
             )
         total = self._bytes + size - (0 if before is None else _size(place, before))
         if total > TABLE_BYTES:
             raise MessageTooLargeError(
                 f"With the value of {_shown(request.key)} the keys and values of the cluster would "
-                f"have {total} bytes: at most {TABLE_BYTES} are kept. Delete some that nobody "
-                "needs any more."
+                f"have {total} bytes: at most {TABLE_BYTES} are kept. Delete values that are "
+                "not needed any more."
             )
         self._set(place, request.value)
         row = KeptValue(request.namespace, request.key, request.value)
@@ -70,11 +74,11 @@ class KeyValues:
         return before is not None
 
     def get(self, asker: Asker[bytes | None], request: GetValue) -> bytes | None:
-        """See GetValue."""
+        """Return the value of a key, or None."""
         return self._rows.get((request.namespace, request.key))
 
     def delete(self, asker: Asker[int], request: DeleteValues) -> int:
-        """See DeleteValues."""
+        """Delete a key, or all keys with a prefix; return how many were deleted."""
         keys = [request.key]
         if request.is_prefix:
             keys = self._keys(request.namespace, request.key)
@@ -85,7 +89,7 @@ class KeyValues:
         return len(found)
 
     def list_keys(self, asker: Asker[list[bytes]], request: ListKeys) -> list[bytes]:
-        """See ListKeys."""
+        """Return the keys that begin with a prefix."""
         return self._keys(request.namespace, request.prefix)
 
     def _keys(self, namespace: bytes, prefix: bytes) -> list[bytes]:
@@ -106,5 +110,5 @@ def _stored_key(place: Place) -> bytes:
 
 
 def _shown(key: bytes) -> str:
-    """A key for people: its beginning, and nothing that a terminal would obey."""
+    """Return a key for display: its beginning, without characters that a terminal would obey."""
     return repr(key[:60])[1:] + ("..." if len(key) > 60 else "")

@@ -1,4 +1,4 @@
-"""Parts of the logs of daemons and workers, which the head has nodes read."""
+"""Reads parts of the logs of daemons and workers by way of their nodes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from phalanx.protocol.requests.request import LATER, Asker, Later
 PART_BYTES = 1 << 20
 PATIENCE_S = 5.0
 MAX_READING = 256
-"""Parts that are being read at once; further ones are refused."""
+"""How many parts may be read at once; further ones are refused."""
 ReadOwn = Callable[[int, int, int], LogPiece]
-"""(file, offset, bytes) -> a part of the head's own log."""
+"""Reads (file, offset, bytes) of the head's own log."""
 
 
 class LogReading:
-    """The handler of ReadProcessLog."""
+    """Answers ReadProcessLog requests."""
 
     def __init__(
         self, outbox: Outbox, clock: Clock, nodes: NodeDirectory, read_own: ReadOwn | None
     ) -> None:
-        """`read_own` None: the head has no log but that of the only node."""
+        """`read_own`: None if the head has no log other than that of its only node."""
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -36,19 +36,19 @@ class LogReading:
         self._rounds: Gathering[LogPiece] = Gathering()
 
     def read(self, asker: Asker[LogPiece], request: ReadProcessLog) -> LogPiece | Later:
-        """Reply now, or when the node has read."""
+        """Reply now, or after the node has read the log."""
         file, offset = request.file, max(request.offset, 0)
         if not request.node and not request.worker and self._read_own is not None:
             return self._read_own(file, offset, PART_BYTES)
         if len(self._rounds) >= MAX_READING:
-            raise StateQueryError(f"{MAX_READING} logs are being read: ask again a bit later.")
+            raise StateQueryError(f"{MAX_READING} logs are being read: try again a little later.")
         prefix = self._prefix_of(request.node)
 
         def finish(answers: dict[bytes, LogPiece], silent: list[bytes]) -> None:
             if prefix in answers:
                 asker.reply(answers[prefix])
             else:
-                asker.fail(StateQueryError(f"node {request.node} gives no answer."))
+                asker.fail(StateQueryError(f"node {request.node} does not answer."))
 
         self._rounds.begin(
             [prefix],
@@ -62,7 +62,7 @@ class LogReading:
 
     def _prefix_of(self, node_id: str) -> bytes:
         if not node_id and self._outbox.connected:
-            return next(iter(self._outbox.connected))  # the only one
+            return next(iter(self._outbox.connected))  # the only node
         record = self._nodes.get(node_id)
         if record is None:
             raise ValueError(f"node {node_id!r} does not exist")
@@ -71,13 +71,13 @@ class LogReading:
         return record.prefix
 
     def answered(self, prefix: bytes, message: NodeLogRead) -> None:
-        """A node has read."""
+        """Take in a node's answer."""
         self._rounds.answered(prefix, message.number, message.piece)
 
     def node_gone(self, prefix: bytes) -> None:
-        """A node will not answer."""
+        """Stop waiting for a node that will not answer."""
         self._rounds.gone(prefix)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Finish the rounds whose time is over."""
         self._rounds.tick(now)

@@ -1,7 +1,7 @@
-"""What the head has counted, and what its nodes said that they have, for who watches.
+"""The head's metrics and those of its nodes.
 
-Nodes say their numbers now and then, and the head keeps the bytes: it reads them only of a node
-that dies, as what is summed up over the nodes must not become less.
+Nodes send their numbers regularly, and the head keeps the bytes. It decodes them only when a node
+dies, because sums over all nodes must not decrease.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from phalanx.protocol.requests.request import Asker
 
 
 class HeadMetrics:
-    """One head's, and those of its nodes."""
+    """The metrics of one head and its nodes."""
 
     def __init__(
         self, meter: Meter, clock: Clock, nodes: NodeDirectory, look: Callable[[Meter], None]
     ) -> None:
-        """`look` puts in what changes by itself, before somebody is told."""
+        """`look` adds numbers that are not counted as they change, before each answer."""
         self._meter = meter
         self._nodes = nodes
         self._look = look
         self._began = clock.wall()
-        """Names this head among those that came and will come."""
+        """Tells this head apart from earlier and later ones."""
         self._said: dict[str, bytes] = {}
         self._changes: ChangeLog[str] = ChangeLog()
 
     def own(self) -> list[Numbers]:
-        """What this head has counted, and what changes by itself."""
+        """Return this head's numbers, including those that are not counted as they change."""
         self._look(self._meter)
         return self._meter.numbers()
 
     def reported(self, node_id: str, message: NodeNumbers) -> None:
-        """A node says its numbers."""
+        """Take over a node's numbers."""
         self._said[node_id] = message.numbers
         self._changes.note(node_id)
 
     def node_dead(self, node_id: str) -> None:
-        """A node is given up: what it counted for the whole cluster stays counted."""
+        """Forget a dead node, but keep its counts for the whole cluster."""
         said = self._said.pop(node_id, None)
         if said is None:
             return
@@ -64,7 +64,9 @@ class HeadMetrics:
             self._meter.take_in(numbers)
 
     def tell(self, asker: Asker[MetricsNews], request: GetMetrics) -> MetricsNews:
-        """Answer."""
+        """Answer with the head's numbers, and with those of nodes that changed since the asker's
+        version.
+        """
         since = request.since
         is_new = since.head != self._began
         version, names = self._changes.since(0 if is_new else since.version, MAX_NODES)

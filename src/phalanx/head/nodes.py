@@ -1,4 +1,4 @@
-"""The control store's directory of nodes: who joined, who is dead, and what each last said."""
+"""The head's directory of nodes: living and dead nodes, and the last report of each."""
 
 from __future__ import annotations
 
@@ -36,24 +36,27 @@ KEEP_DEAD = 1_000
 MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
 PREFIX_BYTES = 6
 LATE_S = 0.3
-"""A tick that comes so long after the one before is late: what came meanwhile is still unread."""
+"""Seconds after the previous tick from which a tick is late: messages that came between are still
+unread.
+"""
 
 
 class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """When a silent node is dead: after `misses` periods. Raises ValueError for what never ends,
-    and for less than MIN_SILENCE_S: nodes that are well would be given up between two reports.
+    """When a silent node is dead: after `misses` periods.
 
-    The defaults are Ray's health checks: 3 s and 5 misses, and 5 s more for a node that starts.
+    Raises ValueError for limits that never end, and for less than MIN_SILENCE_S, because healthy
+    nodes would be given up between two reports. The defaults are Ray's health checks: 3 s and 5
+    misses, and 5 s more for a node that starts.
     """
 
     period_s: float = 3.0
     misses: int = 5
     joining_s: float = 5.0
-    """A node that has just joined may be silent for so much longer."""
+    """Additional seconds for which a node that has just joined may be silent."""
     reconnect_s: float = 2.0
-    """A node whose connection ended is dead when it is not back by then."""
+    """Seconds after which a node is dead whose connection ended and that has not come back."""
     restored_s: float = 30.0
-    """So much longer may nodes be silent that the head knew before it restarted."""
+    """Additional seconds for which nodes may be silent that the head knew before it restarted."""
 
     def __post_init__(self) -> None:
         for name in ("period_s", "misses"):
@@ -62,50 +65,50 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
         if self.silence_s < MIN_SILENCE_S:
             raise ValueError(
                 f"period_s x misses is at least {MIN_SILENCE_S:g} s, not {self.silence_s:g} s: "
-                f"nodes that are well report every {REPORT_EVERY_S:g} s"
+                f"healthy nodes report every {REPORT_EVERY_S:g} s"
             )
 
     @property
     def silence_s(self) -> float:
-        """How long a node may be silent."""
+        """Seconds for which a node may be silent."""
         return self.period_s * self.misses
 
 
 class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One node, as it is stored. A node that never joined has epoch 0."""
+    """A node as it is stored. A node that has never joined has epoch 0."""
 
     node_id: str
-    """In hex."""
+    """The id in hex."""
     prefix: bytes
-    """The six bytes with which the ids of its processes begin."""
+    """The first six bytes of the ids of its processes."""
     host: str
     port: int
     hostname: str = ""
-    """Of its machine, or what people call it, which is then `name`, too."""
+    """The machine's name, or a name that people gave the node, which is then `name`, too."""
     name: str = ""
     totals: dict[str, float] = {}
     labels: dict[str, str] = {}
     ports: str = ""
-    """Those that gangs may use there; empty: the usual ones."""
+    """The ports that gangs may use there; empty for the usual ones."""
     state: str = ALIVE
     reason: str = ""
     """Why it drains, or why it is dead."""
     death: str = ""
     """How it ended, once it is dead (see `model.node_deaths`)."""
     epoch: int = 0
-    """How often it has joined: it does again when its connection or the head came back."""
+    """How many times it has joined: it joins again after its connection or the head came back."""
     holds: dict[str, Hold] = {}
-    """Why it drains, by kind: it takes work again when the last is gone."""
+    """The reasons why it drains, by kind: it takes work again when the last is gone."""
     cordoned: dict[int, Hold] = {}
-    """The GPUs of it that somebody has closed."""
+    """Its GPUs that an operator has closed."""
     devices: dict[str, int] = {}
-    """How many numbered devices it has, those that are closed included."""
+    """How many numbered devices it has, including those that are closed."""
     limits: dict[str, int] = {}
-    """How many numbered devices it can have at most, where it was shown some alone."""
+    """How many numbered devices it can have at most, if its environment shows it only some."""
 
     @property
     def whole(self) -> dict[str, float]:
-        """What it has once all its devices are open again."""
+        """Its resources once all its devices are open again."""
         counts = {name: float(count) for name, count in self.devices.items()}
         return {
             name: max(self.totals.get(name, 0.0), counts.get(name, 0.0))
@@ -114,18 +117,18 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class NodeEffects(Protocol):
-    """What the directory asks of its shell."""
+    """The directory's requests to its shell."""
 
     def node_changed(self, record: NodeRecord) -> None:
-        """It joined or drains: to be stored, and published."""
+        """Store and publish a node that joined or drains."""
         ...
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """It drains for one more reason, or (None) for one less: to be recorded."""
+        """Record that a node drains for one more reason, or (None) one reason less."""
         ...
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
-        """To be stored and published; what ran there is lost."""
+        """Store and publish a node's death; all that ran there is lost."""
         ...
 
 
@@ -135,7 +138,7 @@ class NodeDirectory:
     def __init__(self, effects: NodeEffects, limits: HealthLimits | None = None) -> None:
         self.cluster = ClusterNodes()
         self.version = 0
-        """Grows with every change that `changes_since` tells."""
+        """Grows with every change that `changes_since` reports."""
         self._effects = effects
         self._limits = limits or HealthLimits()
         self._records: dict[str, NodeRecord] = {}
@@ -146,20 +149,22 @@ class NodeDirectory:
         self._has_passed_over = False
         """Whether the last tick was late."""
         self._awaited: dict[str, str] = {}
-        """Why nodes are not connected that may be back soon."""
+        """The reasons why nodes are not connected that may be back soon."""
         self._told: dict[str, ViewRow] = {}
-        """Rows as nodes that join are told them, of those that have not changed since."""
+        """Rows for nodes that join, kept until the node that a row describes changes."""
         self._changed_at: dict[str, int] = {}
         self._news: ChangeLog[str] = ChangeLog()
-        """For people: also of nodes that are not connected, which changes nothing for others."""
-        """Version of each node's last change; the latest stands last."""
+        """For display: also changes of nodes that are not connected, which concern no other
+        node.
+        """
+        """The version of each node's last change; the latest stands last."""
         self._dead: deque[str] = deque()
 
     def join(self, now: float, record: NodeRecord, report: NodeReport | None = None) -> NodeRecord:
-        """A node is there, for the first time or again. The record as the cluster has it now.
+        """Add a node that joins, for the first time or again; return its record in the cluster.
 
-        Without a `report`, what it reported before stands until it reports anew. Raises
-        StaleNodeError for one that was declared dead or is not known any more, and for a prefix
+        Without a `report`, the node's previous report stands until the next one. Raises
+        StaleNodeError for a node that was declared dead or is not known any more, and for a prefix
         that another node has.
         """
         known = self._records.get(record.node_id)
@@ -196,15 +201,15 @@ class NodeDirectory:
             )
         if known is not None and known.prefix != record.prefix:
             raise StaleNodeError(
-                f"Node {record.node_id} joined with the prefix {known.prefix.hex()}, and comes "
+                f"Node {record.node_id} joined with the prefix {known.prefix.hex()} and comes "
                 f"again with {record.prefix.hex()}. {again}"
             )
 
     def report(self, now: float, node_id: str, report: NodeReport) -> bool:
-        """Take over a heartbeat. Whether it changed what is known of the node's resources.
+        """Take over a heartbeat; return whether it changed what is known of the node's resources.
 
-        Raises StaleNodeError for a node that is dead or unknown: it has to be notified. Raises
-        ValueError for amounts that are none.
+        Raises StaleNodeError for a dead or unknown node, which must be notified. Raises ValueError
+        for invalid amounts.
         """
         record = self._records.get(node_id)
         if record is None or record.state == DEAD:
@@ -218,15 +223,17 @@ class NodeDirectory:
         if is_news:
             self._reports[node_id] = report
             self._note(node_id)
-        if is_news or record.holds:  # what it said when it joined said nothing of its health
+        if is_news or record.holds:  # the report with which it joined said nothing of its health
             self._follow_health(record, report)
         if not (is_news or self.cluster.is_counted(node_id)):
             return False
-        # No news, but what was counted as taken here may never have been taken there.
+        # No news, but amounts that were counted as taken here may never have been taken there.
         return self._put(record)
 
     def disconnected(self, node_id: str, now: float) -> None:
-        """The node's connection ended: its process did, most likely, or it is back soon."""
+        """Take note that a node's connection ended: most likely its process ended, or it is back
+        soon.
+        """
         if node_id in self._silent_until:
             self._awaited[node_id] = "its connection ended"
             self._news.note(node_id)
@@ -234,8 +241,9 @@ class NodeDirectory:
             self._silent_until[node_id] = min(self._silent_until[node_id], until)
 
     def refused(self, node_id: str, reason: str, now: float) -> bool:
-        """The node lives and may not join, for this reason: it is not dead as long as it says so
-        again. Whether that is news."""
+        """Take note of a living node that may not join for this reason; return whether that is
+        news. The node does not count as dead while it repeats its request.
+        """
         self._silent_until[node_id] = now + self._limits.silence_s
         is_news = self._awaited.get(node_id) != reason
         if is_news:
@@ -244,8 +252,11 @@ class NodeDirectory:
         return is_news
 
     def tick(self, now: float) -> None:
-        """Declare dead who was silent for too long, but not by a tick that is late itself: what was
-        sent in time is read before the next one, which judges even if it is late, too."""
+        """Declare dead the nodes that were silent for too long.
+
+        A late tick does not judge, because messages that were sent in time may be unread; the next
+        tick judges even if it is late, too.
+        """
         is_late, self._ticked_at = now - self._ticked_at > LATE_S, now
         self._has_passed_over = is_late and not self._has_passed_over
         if self._has_passed_over:
@@ -259,8 +270,11 @@ class NodeDirectory:
                 self._die(node_id, why, LOST)
 
     def hold(self, node_id: str, kind: str, hold: Hold) -> bool:
-        """Give the node nothing new, for one more reason or with another deadline. False when it is
-        held so already. Raises ValueError: no such node."""
+        """Hold new work back from a node, for one more reason or with another deadline.
+
+        False when the node is held for that reason already. Raises ValueError for an unknown or
+        dead node.
+        """
         self.check_alive(node_id)
         record = self._records[node_id]
         known = record.holds.get(kind)
@@ -271,8 +285,12 @@ class NodeDirectory:
         return known is None
 
     def release(self, node_id: str, kind: str) -> bool:
-        """Hold the node for this no longer: it has new work again where nothing else holds it.
-        False when it was not held so. Raises ValueError: no such node."""
+        """Remove one reason to hold new work back from a node; it takes work again after the last
+        one.
+
+        False when the node was not held for that reason. Raises ValueError for an unknown or dead
+        node.
+        """
         self.check_alive(node_id)
         record = self._records[node_id]
         if kind not in record.holds:
@@ -292,7 +310,7 @@ class NodeDirectory:
         self._effects.node_held(record, kind, hold)
 
     def _follow_health(self, record: NodeRecord, report: NodeReport) -> None:
-        """A node drains while a device needs it empty, a check is bad or a directory is full."""
+        """Hold the node while a device needs it empty, a check fails or a directory is full."""
         if not (report.unwell or report.checks or report.directories or record.holds):
             return
         for kind, reason in (
@@ -306,19 +324,19 @@ class NodeDirectory:
                 self.release(record.node_id, kind)
 
     def check_alive(self, node_id: str) -> None:
-        """Raises ValueError for a node that there is not, or that is dead."""
+        """Raise ValueError for a node that does not exist or is dead."""
         if node_id not in self._silent_until:
             raise ValueError(f"node {node_id} does not exist or is not alive")
 
     def amended(self, record: NodeRecord) -> None:
-        """What is kept of a node has changed, and nobody else has to know."""
+        """Store a node's changed record, which no other part has to know of."""
         self._note(record.node_id)
         self._effects.node_changed(record)
 
     def totals(self, node_id: str, wanted: Mapping[str, float]) -> dict[str, float]:
-        """What the node is to have of each resource from now on; less than is in use is allowed.
+        """Return the totals that the node should have from now on; they may be less than is in use.
 
-        Raises ValueError for a node that is not alive, for what is no amount, for part of a
+        Raises ValueError for a node that is not alive, for invalid amounts, for a part of a
         numbered device, and for more devices than the node's environment shows it.
         """
         self.check_alive(node_id)
@@ -341,14 +359,14 @@ class NodeDirectory:
         return dict(wanted)
 
     def leave(self, node_id: str, reason: str, death: str = LOST) -> None:
-        """The node ends, by its own will or because its process was seen to end."""
+        """Give up a node that ends on its own account, or whose process was seen to end."""
         if node_id in self._silent_until:
             self._die(node_id, reason, death)
 
     def restore(self, rows: Iterable[NodeRecord], now: float) -> None:
-        """Know again what the head knew before it restarted; the living have a grace to report.
+        """Restore what the head knew before it restarted; living nodes get extra time to report.
 
-        Until they do, nothing is free on them.
+        Until they report, nothing is free on them.
         """
         for record in rows:
             if record.state == DEAD:
@@ -362,37 +380,39 @@ class NodeDirectory:
             self._add(record)
 
     def get(self, node_id: str) -> NodeRecord | None:
-        """The node of this id, dead ones included for a while."""
+        """Return the node with this id; dead nodes are known for a while."""
         return self._records.get(node_id)
 
     def of_prefix(self, prefix: bytes) -> NodeRecord | None:
-        """The node whose processes' ids begin so."""
+        """Return the node whose processes' ids begin with this prefix."""
         node_id = self._prefixes.get(prefix)
         return None if node_id is None else self._records[node_id]
 
     def is_alive(self, node_id: str) -> bool:
-        """Whether the node is counted on: alive, or draining."""
+        """Whether the node counts as living: alive or draining."""
         return node_id in self._silent_until
 
     def is_here(self, node_id: str) -> bool:
-        """Whether it is alive and its connection stands."""
+        """Whether the node is alive and connected."""
         return node_id in self._silent_until and node_id not in self._awaited
 
     def all(self) -> list[NodeRecord]:
-        """Every node, in the order of joining."""
+        """Return every node, in the order of joining."""
         return list(self._records.values())
 
     def yields(self, node_id: str) -> dict[str, float]:
-        """What ordinary tasks hold of a node, by its last report."""
+        """Return the resources that ordinary tasks hold of a node, by its last report."""
         report = self._reports.get(node_id)
         return {} if report is None else report.yields
 
     def last_report(self, node_id: str) -> NodeReport:
-        """What a node that is known said of itself last."""
+        """Return the last report of a known node."""
         return self._reports[node_id]
 
     def closed_devices(self) -> list[str]:
-        """The GPUs of living nodes that are bad or cordoned, each with why, in words."""
+        """Return the GPUs of living nodes that are bad or cordoned, each with the reason in
+        words.
+        """
         found = []
         for record in self.living():
             unwell = self._reports[record.node_id].unwell
@@ -409,11 +429,11 @@ class NodeDirectory:
         return found
 
     def living(self) -> list[NodeRecord]:
-        """Every node that is not dead, draining ones included."""
+        """Return every node that is not dead, including draining ones."""
         return [record for record in self._records.values() if record.state != DEAD]
 
     def row(self, node_id: str) -> ViewRow:
-        """A node and its last report, as others see it."""
+        """Return a node and its last report, as other nodes see it."""
         record, report = self._records[node_id], self._reports[node_id]
         return ViewRow(
             node_id=node_id,
@@ -432,8 +452,9 @@ class NodeDirectory:
         )
 
     def reason(self, node_id: str) -> str:
-        """Why it drains, is dead, or is not connected now, and which devices are not well; empty
-        when all is well."""
+        """Return why a node drains, is dead or is not connected now, and which devices are
+        unhealthy; empty when all is well.
+        """
         awaited = self._awaited.get(node_id)
         report = self._reports[node_id]
         said = (
@@ -446,7 +467,9 @@ class NodeDirectory:
         return "; ".join(one for one in said if one)
 
     def unwell(self) -> list[str]:
-        """Which of the living take nothing new as they are not well, and why: a sentence each."""
+        """Return a sentence for each living node that takes no new work for its health, with the
+        reason.
+        """
         return [
             f"{record.name or record.node_id[:8]} on {record.hostname} takes nothing new: {why}"
             for record in self.living()
@@ -454,7 +477,7 @@ class NodeDirectory:
         ]
 
     def rows(self) -> list[NodeInfo]:
-        """All nodes, for people."""
+        """Return all nodes for display."""
         return [self._row_of(record) for record in self._records.values()]
 
     def _row_of(self, record: NodeRecord) -> NodeInfo:
@@ -490,10 +513,11 @@ class NodeDirectory:
         )
 
     def changes_since(self, version: int) -> tuple[int, list[ViewRow]]:
-        """(this version, rows that changed after `version`), the oldest change first.
+        """Return the current version, and the rows that changed after `version`, the oldest change
+        first.
 
-        From 0 it is every node that is remembered, as for one that has just joined. Many that are
-        at one version can be sent the same bytes.
+        From version 0, these are all known nodes, as for a node that has just joined. Nodes at the
+        same version can be sent the same bytes.
         """
         changed = []
         for node_id in reversed(self._changed_at):
@@ -507,8 +531,9 @@ class NodeDirectory:
         return self.version, changed
 
     def rows_since(self, version: int, most: int) -> tuple[int, list[NodeInfo], list[str]]:
-        """The rows of nodes that changed after `version`, those that are not remembered any more,
-        at most so many together, and first the version that who has these is at."""
+        """Return the version reached, the rows of nodes that changed after `version`, and the ids
+        of nodes that are not known any more; at most `most` rows and ids together.
+        """
         reached, names = self._news.since(version, most)
         rows = [self._row_of(self._records[name]) for name in names if name in self._records]
         return reached, rows, [name for name in names if name not in self._records]
@@ -533,7 +558,7 @@ class NodeDirectory:
 
     def _die(self, node_id: str, reason: str, death: str) -> None:
         record = self._records[node_id]
-        # What is held back from new work was known to be on its way out.
+        # A node that is held was expected to end.
         record.death = ORDERLY if record.holds else death
         del self._silent_until[node_id]
         self._awaited.pop(node_id, None)

@@ -1,4 +1,4 @@
-"""The requests about nodes, actors, placement groups and keys that the control store answers."""
+"""Answers the requests about nodes, actors, placement groups and keys."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ Amounts = dict[str, float]
 
 
 class HeadRequests:
-    """Their handlers."""
+    """The handlers of the requests about nodes, actors, placement groups and keys."""
 
     def __init__(
         self,
@@ -107,14 +107,15 @@ class HeadRequests:
         logs: LogReading,
         devices: Devices,
         metrics: HeadMetrics,
-        book: EventLog,
+        event_log: EventLog,
         draining: Draining,
         stranded: Stranded,
         lost_nodes: Callable[[], list[str]],
     ) -> None:
-        """`whereabouts` gives the addresses of the head and of its store, empty where there is
-        none, and what is not well with them; `gang_counts` how many gangs there are of each kind,
-        as StatusInfo names them; `lost_nodes`, see there."""
+        """`whereabouts` returns the addresses of the head and of its store (empty if there is
+        none), and sentences about troubles; `gang_counts` how many gangs are in each state that
+        StatusInfo names; `lost_nodes` is NodeRecorder.lost_lately.
+        """
         self._gang_counts = gang_counts
         self._internal_errors = internal_errors
         self._outbox = outbox
@@ -125,13 +126,13 @@ class HeadRequests:
         self._groups = groups
         self._events = events
         self._whereabouts = whereabouts
-        self._book = book
+        self._event_log = event_log
         self._metrics = metrics
         self._stranded = stranded
         self._lost_nodes = lost_nodes
         self._began = clock.wall()
         self.handlers = RequestHandlers(
-            "the control store",
+            "the head",
             NewDriverJob.handled_by(self._new_driver_job),
             GetViewChanges.handled_by(self._get_view_changes),
             ListNodes.handled_by(self._list_nodes),
@@ -216,14 +217,14 @@ class HeadRequests:
                 "nodes": len(self._nodes.living()),
                 "gangs": sum(counts.get(state, 0) for state in ("running", "waiting")),
                 "actors": len(self._actors.table.all()),
-                "events": self._book.kept,
+                "events": self._event_log.kept,
             },
             numbers=self._metrics.own(),
             held=self._nodes.unwell(),
         )
 
     def _list_events(self, asker: Asker[EventPage], request: ListEvents) -> EventPage:
-        return self._book.page(request.query)
+        return self._event_log.page(request.query)
 
     def _get_status(self, asker: Asker[StatusInfo], request: GetStatus) -> StatusInfo:
         address, store, troubles = self._whereabouts()
@@ -256,7 +257,7 @@ class HeadRequests:
         return KnownActor(record.actor, record.handle, existed=False)
 
     def refuse_actor(self, owner: bytes, request: RegisterActor, error: PhalanxError) -> None:
-        """An actor is not made whose owner waits for no answer: it hears of the actor's death."""
+        """Report an actor as dead that is not created, to an owner that waits for no answer."""
         record = _record(owner, request.spec)
         self._actors.table.refuse_new(record, str(error), to_wire(error).code)
 

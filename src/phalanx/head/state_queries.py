@@ -1,4 +1,4 @@
-"""Answers listings: of its own tables the head by itself, of all else what nodes tell it."""
+"""Answers listings: from the head's own tables, or from the answers of all nodes."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ from phalanx.protocol.requests.request import LATER, Asker, Later
 from phalanx.protocol.requests.state import QueryState
 
 KEEP_S = 0.2
-"""Of the time that a query leaves, what the head keeps for itself: its asker gets the rest of the
-rows though a node gives no answer."""
+"""The share of a query's time that the head keeps for itself, so that its asker gets the other rows
+even if a node does not answer.
+"""
 MAX_ROUNDS = 64
-"""Listings under way at once; further ones are refused."""
+"""How many listings may be under way at once; further ones are refused."""
 _PREFIX_DIGITS = 2 * PREFIX_BYTES
 _HEADS_NODE = "node:__internal_head__"
 
 
 class StateQueries:
-    """The handler of QueryState."""
+    """Answers QueryState requests."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class StateQueries:
         groups: GroupTable,
         of_gangs: Callable[[str], Sequence[TypedRow]],
     ) -> None:
-        """`of_gangs` gives the rows of gangs or of jobs."""
+        """`of_gangs` returns the rows of gangs or of jobs."""
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -66,7 +67,7 @@ class StateQueries:
         self._rounds: Gathering[StateReported] = Gathering()
 
     def answer(self, asker: Asker[StateAnswer], request: QueryState) -> StateAnswer | Later:
-        """Reply now, or when the nodes have."""
+        """Reply now, or after the nodes have answered."""
         query = request.query
         check_query(query)
         selection = Selection(query)
@@ -74,7 +75,7 @@ class StateQueries:
             selection.offer_all(self._own_rows(query.kind))
             return StateAnswer(selection.part(), [])
         if len(self._rounds) >= MAX_ROUNDS:
-            raise StateQueryError(f"{MAX_ROUNDS} listings are under way: ask again a bit later.")
+            raise StateQueryError(f"{MAX_ROUNDS} listings are under way: try again a little later.")
         if query.kind == "tasks":
             selection.offer_all(self._creations())
         records = self._nodes.living()
@@ -108,19 +109,23 @@ class StateQueries:
         return LATER
 
     def reported(self, prefix: bytes, message: StateReported) -> None:
-        """A node has answered."""
+        """Take in a node's answer."""
         self._rounds.answered(prefix, message.number, message)
 
     def node_dead(self, prefix: bytes) -> None:
-        """A node was given up: what it knew is no part of the cluster any more."""
+        """Stop waiting for a node that was given up; its rows do not belong to the cluster any
+        more.
+        """
         self._rounds.gone(prefix)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Finish the rounds whose time is over."""
         self._rounds.tick(now)
 
     def _complete(self, rows: list[Row], pids: dict[str, int]) -> None:
-        """Put in what owners do not know of other nodes: their ids, and the pids of workers."""
+        """Complete rows with facts that owners do not know of other nodes: their ids, and the pids
+        of workers.
+        """
         known = {record.prefix.hex(): record.node_id for record in self._nodes.all()}
         hosts = {record.node_id: record.host or "127.0.0.1" for record in self._nodes.all()}
         for row in rows:
@@ -134,7 +139,7 @@ class StateQueries:
             if row.get("ip", "") is None:
                 row["ip"] = hosts.get(row["node_id"])
 
-    # ---- the head's own ----------------------------------------------------------------------
+    # ---- the head's own tables ----------------------------------------------------------------
 
     def _own_rows(self, kind: str) -> Iterator[Row]:
         if kind == "actors":
@@ -159,7 +164,7 @@ class StateQueries:
         return {**actor_row(record), "serialized_runtime_env": shown}
 
     def _creations(self) -> Iterator[Row]:
-        """The making of each actor is a task, too, which the head has placed."""
+        """Yield the creation of each actor as a task, which the head has placed."""
         for record in self._actors.all():
             if not record.task_events:
                 continue
@@ -187,7 +192,7 @@ class StateQueries:
 
 
 def actor_row(record: ActorRecord) -> Row:
-    """An actor as a listing has it."""
+    """Return an actor as a row of a listing."""
     return {
         "actor_id": record.actor.hex(),
         "class_name": record.class_name,

@@ -1,8 +1,9 @@
-"""What the control store writes down, and reads again when the head restarts.
+"""The head's part of its store: writes changes, and reads them when the head restarts.
 
 Tables: `nodes`, `actors`, `groups`, `jobs`, `counters`, `values`, `events`, and those of queues,
-gangs and batch jobs. Values are msgpack. An answer, a confirmation of what a node reported, and an
-order to begin or to end something leave only when all that they speak of or rest on is written.
+gangs and batch jobs. Values are msgpack. Three kinds of messages leave only when everything that
+they mention or rest on is written: answers, confirmations of a node's report, and orders to begin
+or to end something.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Journal(Protocol):
-    """Writes changes in the order of recording, without making anybody wait."""
+    """Writes changes in the order of recording, without making callers wait."""
 
     @property
     def shortage(self) -> str:
-        """Why there is too little room for new work, for people; empty when there is enough."""
+        """Why there is too little room for new work, for display; empty when there is enough."""
         ...
 
     @property
     def is_stalled(self) -> bool:
-        """Whether nothing can be written now, for want of room."""
+        """Whether nothing can be written now, for lack of room."""
         ...
 
     def record(
@@ -49,12 +50,13 @@ class Journal(Protocol):
         changes: dict[tuple[str, bytes], bytes | None],
         durable: Callable[[], None] | None = None,
     ) -> None:
-        """Write these rows by table and key, all or none; None deletes one. `durable` is called
-        when they and all before them are written."""
+        """Write these rows by table and key, all or none; None deletes a row. `durable` is called
+        when these and all earlier changes are written.
+        """
         ...
 
     def flush(self) -> None:
-        """Begin to write what was recorded."""
+        """Begin to write the recorded changes."""
         ...
 
 
@@ -62,17 +64,18 @@ class StoredRows(Protocol):
     """The tables that an earlier head wrote."""
 
     def load(self, table: str) -> Iterable[tuple[bytes, bytes]]:
-        """The rows of a table: (key, value)."""
+        """Return the rows of a table: (key, value)."""
         ...
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        """One value; None where there is none."""
+        """Return one value; None if there is none."""
         ...
 
 
 class StoredState(msgspec.Struct, frozen=True, kw_only=True):
-    """All that an earlier head wrote. Rows about gangs and jobs are not decoded: most heads have
-    none, and what can read them is imported with the gang scheduler."""
+    """All that an earlier head wrote. Rows of gangs and jobs are not decoded: most heads have none,
+    and the code that reads them is imported with the gang scheduler.
+    """
 
     nodes: list[NodeRecord] = []
     drivers: list[JobKnown] = []
@@ -83,11 +86,11 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     events: list[EventInfo] = []
     clock: ClockAnchor | None = None
     of_gangs: Mapping[str, list[bytes]] = {}
-    """Rows by table."""
+    """Encoded rows by table."""
 
 
 def read_state(rows: StoredRows) -> StoredState:
-    """What an earlier head wrote. To be read before a journal writes to the same tables."""
+    """Return what an earlier head wrote. Call it before a journal writes to the same tables."""
     decode = msgspec.msgpack.decode
     clock = rows.get("counters", b"clock")
     return StoredState(
@@ -104,30 +107,34 @@ def read_state(rows: StoredRows) -> StoredState:
 
 
 class StateStore:
-    """Records changes in a journal; without one nothing is kept, and all counts as written."""
+    """Records changes in a journal. Without a journal nothing is kept, and everything counts as
+    written.
+    """
 
     def __init__(self, journal: Journal | None = None, address: str = "memory") -> None:
         self._journal = journal
         self.address = address
-        """What the store is, for people."""
+        """The store's address, for display."""
         self._reads: dict[int, Callable[[], None]] = {}
-        """Answers to questions that wait until what they speak of is written."""
+        """Answers to questions that wait until what they mention is written."""
         self._read_numbers = itertools.count()
 
     @property
     def shortage(self) -> str:
-        """Why no new work is taken, for people; empty when it is."""
+        """Why the head takes no new work, for display; empty when it does."""
         return "" if self._journal is None else self._journal.shortage
 
     def when_written(self, action: Callable[[], None]) -> None:
-        """Do something once all that was put so far is durable."""
+        """Run an action once all changes so far are durable."""
         if self._journal is None:
             action()
         else:
             self._journal.record({}, action)
 
     def when_written_or_stalled(self, action: Callable[[], None]) -> None:
-        """The same, but nothing waits while nothing can be written, nor once that begins."""
+        """Run an action likewise, but without waiting while nothing can be written, or from then
+        on.
+        """
         if self._journal is None or self._journal.is_stalled:
             action()
             return
@@ -135,49 +142,49 @@ class StateStore:
         self._reads[number] = action
 
         def written() -> None:
-            waiting = self._reads.pop(number, None)  # none: it was answered before
+            waiting = self._reads.pop(number, None)  # None: it was answered before
             if waiting is not None:
                 waiting()
 
         self._journal.record({}, written)
 
     def keep(self, table: str, key: bytes, row: Any) -> None:
-        """A row is new or has changed; None: it is gone."""
+        """Store a row that is new or has changed; None deletes it."""
         if self._journal is not None:
             self._journal.record({(table, key): None if row is None else _encode(row)})
 
     def put_node(self, record: NodeRecord) -> None:
-        """A node joined, drains or is dead."""
+        """Store a node that joined, drains or is dead."""
         self.keep("nodes", record.prefix, record)
 
     def put_actor(self, record: ActorRecord) -> None:
-        """An actor's state has changed. The dead are forgotten."""
+        """Store an actor whose state has changed; delete a dead one."""
         self.keep("actors", record.actor, None if record.state == DEAD else record)
 
     def put_group(self, group: Group) -> None:
-        """A placement group's state has changed. The removed are forgotten."""
+        """Store a placement group whose state has changed; delete a removed one."""
         if self._journal is not None:
             self.keep("groups", group.group, None if group.state == REMOVED else group.row())
 
     def put_job(self, job: JobKnown) -> None:
-        """A driver has begun a job."""
+        """Store a job that a driver has begun."""
         self.keep("jobs", job.job, job)
 
     def drop_job(self, job: bytes) -> None:
-        """Nothing of the job is left."""
+        """Delete a job that has nothing left."""
         self.keep("jobs", job, None)
 
     def put_job_count(self, count: int) -> None:
-        """So many jobs were begun."""
+        """Store how many jobs were begun."""
         if self._journal is not None:
             self._journal.record({("counters", b"jobs"): count.to_bytes(8, "big")})
 
     def put_clock(self, anchor: ClockAnchor) -> None:
-        """So the clocks of the head's machine stand to each other."""
+        """Store how the clocks of the head's machine stand to each other."""
         self.keep("counters", b"clock", anchor)
 
     def flush(self) -> None:
-        """All messages that had come are handled: write what they changed."""
+        """Write the changes of all handled messages."""
         if self._journal is None:
             return
         self._journal.flush()

@@ -1,4 +1,6 @@
-"""Which free amounts nothing that waits can use, node by node; kept for a while, as it costs."""
+"""Finds free amounts that no waiting work can use, node by node; kept for a while, as the search is
+costly.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ from phalanx.model.lifecycle import ALIVE
 from phalanx.observe.stranded import Free, Shape, smallest, stranded
 
 EVERY_S = 2.0
-"""How often it is worked out at most."""
+"""Seconds between two searches, at least."""
 PAUSE = 500.0
-"""So many times what it took it waits: a five hundredth of the head's time, while somebody asks."""
+"""A search waits for this many times the duration of the last one: while somebody asks, searches
+take a five hundredth of the head's time.
+"""
 
 
 class Stranded:
-    """Works it out for who asks."""
+    """Answers which amounts are stranded."""
 
     def __init__(
         self,
@@ -37,7 +41,9 @@ class Stranded:
         self._due = clock.now()
 
     def amounts(self) -> dict[str, dict[str, float]]:
-        """By node and resource, only of nodes that have some; as it was a moment ago."""
+        """Return the stranded amounts by node and resource, only for nodes that have some; the
+        answer may be a moment old.
+        """
         now = self._clock.now()
         if now >= self._due:
             self._found = dict(self._look())
@@ -57,7 +63,9 @@ class Stranded:
                 yield node_id, found
 
     def _of_head(self) -> Iterator[Shape]:
-        """What bundles and members without a place ask for; of gangs alike one speaks for all."""
+        """Yield the requests of bundles and members without a place; one of several equal gangs
+        stands for all.
+        """
         for bundle in self._groups.waiting_bundles():
             yield bundle.to_mapping()
         for gang in {gang.kind or gang.group: gang for gang in self._waiting_gangs()}.values():

@@ -1,4 +1,6 @@
-"""What the cluster's main numbers were over time, for pages: allocated, in total, jobs, queues."""
+"""The cluster's main numbers over time, for web pages: allocated and total amounts, jobs,
+queues.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,19 @@ from phalanx.protocol.requests.request import Asker
 from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNews
 
 EVERY_S = 10.0
-"""How often it counts at most."""
+"""Seconds between two counts, at least."""
 PAUSE = 1_000.0
-"""So many times what counting took it waits: a thousandth of the head's time."""
+"""A count waits for this many times the duration of the last one: counts take a thousandth of the
+head's time.
+"""
 MAX_SERIES = 500
-"""So many numbers are kept; of queues that are gone the first makes room for a new one."""
+"""How many numbers are kept; the first number of a deleted queue makes room for a new one."""
 
 Key = tuple[str, str]
 
 
 class TimeSeries:
-    """Counts when time passes, and tells who asks."""
+    """Counts as time passes, and answers with the numbers."""
 
     def __init__(
         self,
@@ -34,7 +38,7 @@ class TimeSeries:
         job_states: Callable[[], Iterable[str]],
         queues: Callable[[], list[QueueInfo]],
     ) -> None:
-        """`job_states`: of each job, the elements of arrays left out."""
+        """`job_states`: the state of each job, without array tasks."""
         self._clock = clock
         self._nodes = nodes
         self._job_states = job_states
@@ -43,7 +47,7 @@ class TimeSeries:
         self._due = clock.now()
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Count, if a count is due."""
         if now < self._due:
             return
         at, numbers = self._clock.wall(), self._counted()
@@ -81,7 +85,7 @@ class TimeSeries:
             yield record.totals, self._nodes.last_report(record.node_id).available
 
     def tell(self, asker: Asker[SeriesNews], request: GetSeries) -> SeriesNews:
-        """Answer."""
+        """Answer with the points that were added after the time that the asker names."""
         told = [
             NumberOverTime(what, of, points)
             for (what, of), one in self._series.items()

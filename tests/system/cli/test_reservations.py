@@ -46,7 +46,7 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
         (("reserve", "r", "--every", "61 * * * *", "--for", "1h", "-N", "1"), 1, "'61' is not"),
         (("reserve", "r", "--change"), 2, "Nothing to change"),
         (("unreserve", "r"), 1, "there is no reservation 'r'"),
-        (("run", "--reservation", "r", "--", "true"), 1, "there is no such reservation"),
+        (("run", "--reservation", "r", "--", "true"), 1, "no reservation has this name"),
         (("run", "-L", "matlab:x", "--", "true"), 2, "a count of matlab is a whole number"),
         (("run", "-L", "matlab", "--", "true"), 1, "the cluster has no such licences"),
         (("set-license", "a b", "1"), 1, "is no name of a licence"),

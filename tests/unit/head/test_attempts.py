@@ -26,16 +26,16 @@ class Owner:
     def when_written(self, action: Callable[[], None]) -> None:
         action()
 
-    def has_prepared(self, attempt: Attempt, now: float) -> None:
+    def on_prepared(self, attempt: Attempt, now: float) -> None:
         pass
 
     def may_begin(self, attempt: Attempt) -> bool:
         return self.is_wanted
 
-    def is_refused(self, attempt: Attempt, now: float) -> None:
+    def on_refused(self, attempt: Attempt, now: float) -> None:
         self.log.append("refused")
 
-    def is_settled(self, attempt: Attempt, now: float) -> None:
+    def on_settled(self, attempt: Attempt, now: float) -> None:
         self.log.append(f"settled {attempt.kept}")
 
     def free(self, node: str, group: bytes, number: int, indexes: list[int], how: Ending) -> None:

@@ -216,7 +216,7 @@ def test_queues_reservations_and_rules():
     ana.ask(SetRules(None))
     refused, reset = events(world, kinds=["rules"])
     assert (refused.kind, refused.name, refused.by) == ("rules-refused", EVIL, "ana")
-    assert "not YAML" in refused.why and reset.why == "those that come with the cluster"
+    assert "not YAML" in refused.why and reset.why == "back to the rules that come with the cluster"
 
 
 def test_the_next_head_knows_what_was_written_and_goes_on():
@@ -241,7 +241,7 @@ def test_the_next_head_knows_what_was_written_and_goes_on():
 def test_a_row_is_forgotten_in_the_store_when_it_is_forgotten_here(monkeypatch):
     monkeypatch.setattr(books, "WRITES", 10**6)
     world = StoredWorld()
-    book = world.shell.book
+    book = world.shell.event_log
     for number in range(KEEP_OF_JOBS + 5):
         book.note("placed", job=f"default/{number}")
         if number == 100:
@@ -285,7 +285,7 @@ def test_who_follows_hears_each_event_once_also_from_another_head():
 
 def test_texts_are_cut_and_a_defect_that_comes_again_and_again_is_noted_now_and_then():
     world = World()
-    world.shell.book.note("defect", name=EVIL * 100, why="x" * 1000)
+    world.shell.event_log.note("defect", name=EVIL * 100, why="x" * 1000)
     (event,) = events(world, kinds=["defect"])
     assert len(event.name) == len(event.why) == MAX_TEXT and event.why.endswith("…")
     world.shell.internal_errors._show = lambda error: None

@@ -293,7 +293,7 @@ def test_refusals_of_a_place():
     assert refusal((b"g", 0), amounts(ONE)) is None
     assert refusal((b"g", -1), amounts({"CPU": 2})) is None
     assert refusal((b"g", 0), amounts({"CPU": 2}))[1] == "invalid_value"
-    assert "has 2 bundles and no number 2" in refusal((b"g", 2), amounts(ONE))[0]
+    assert "has 2 bundles, and none has index 2" in refusal((b"g", 2), amounts(ONE))[0]
     assert refusal((b"x", 0), amounts({}))[1] == "task_group_removed"
     world.groups.remove(b"g", world.now)
     assert refusal((b"g", 0), amounts({}))[1] == "task_group_removed"

@@ -273,7 +273,7 @@ def test_what_happens_to_devices_and_holds_is_noted() -> None:
     world.rounds(1)
 
     def noted() -> list[tuple[str, str, str]]:
-        events = world.control.book.page(EventQuery(kinds=["device", "node"], node=A)).events
+        events = world.control.event_log.page(EventQuery(kinds=["device", "node"], node=A)).events
         return [(one.kind, one.name, one.why) for one in events if one.kind != "node-joined"]
 
     world.did(DrainNode(A, "new disks", "ann@desk"))

@@ -146,7 +146,7 @@ def test_the_dead_must_come_back_as_another(directory):
     [
         (node("b", epoch=2), "joined before, but this head knows nothing of it"),
         (node("b", prefix="a"), "has the prefix 612d2d2d2d2d of node a"),
-        (node("a", prefix="x", epoch=1), "joined with the prefix 612d2d2d2d2d, and comes again"),
+        (node("a", prefix="x", epoch=1), "joined with the prefix 612d2d2d2d2d and comes again"),
     ],
 )
 def test_who_may_not_join(directory, record, words):

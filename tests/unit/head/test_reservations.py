@@ -132,7 +132,7 @@ def test_what_is_kept_by_another_or_in_use_is_not_chosen():
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"nodes": ("x",)}, r"nodes='x': there is no such node; there are a, b, c"),
+        ({"nodes": ("x",)}, r"nodes='x': no node has this name; there are a, b, c"),
         ({"labels": (("rack", "9"),)}, r"no node has the labels rack=9"),
         ({"node_count": 4}, r"nodeCount=4: the cluster has 3 such nodes; allowed is at most that"),
         ({"amounts": (("GPU", 25.0),)}, r"amounts.GPU=25: the cluster has 24 of GPU"),
@@ -344,7 +344,7 @@ def test_who_may_not_run_in_it_is_refused(world):
     reserve(world, users=("ann",), queues=("lab",))
     with pytest.raises(JobCommandError, match=r"reservation='r': it is for user ann, queue lab"):
         submit(world, job(user="bob", reservation="r"))
-    with pytest.raises(JobCommandError, match=r"there is no such reservation.*; there are r"):
+    with pytest.raises(JobCommandError, match=r"no reservation has this name.*; known: r"):
         submit(world, job(reservation="rr"))
     world.ask(DeleteReservation("r"))
     reserve(world, maintenance=True)
@@ -398,10 +398,10 @@ def test_there_are_only_so_many_of_both(world, monkeypatch):
     monkeypatch.setattr(table_module, "MAX_RESERVATIONS", 1)
     monkeypatch.setattr(licenses_module, "MAX_LICENSES", 1)
     reserve(world)
-    with pytest.raises(JobCommandError, match="there are 1 reservations, which is the most"):
+    with pytest.raises(JobCommandError, match="there are 1 reservations already"):
         reserve(world, name="s", start=Moment(at=world.now + 1000))
     world.ask(SetLicense("a", 1))
-    with pytest.raises(JobCommandError, match="there are 1 kinds of licences, which is the most"):
+    with pytest.raises(JobCommandError, match="there are 1 kinds of licences already"):
         world.ask(SetLicense("b", 1))
 
 

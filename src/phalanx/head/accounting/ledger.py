@@ -1,4 +1,4 @@
-"""What the head asks of who keeps the records of attempts. See `storage.ledger`."""
+"""The interface of the ledger, which keeps the records of attempts. See `storage.ledger`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ Answered = Callable[[T | Exception], None]
 
 
 class Ledger(Protocol):
-    """Keeps records, and looks them up, while the head goes on. It calls back from its loop."""
+    """Keeps records and looks them up while the head continues. It calls back from the head's
+    loop.
+    """
 
     def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
-        """Keep these, each once by its key; `kept` is called when that is durable."""
+        """Keep these rows, each once by its key; `kept` is called when they are durable."""
         ...
 
     def attempts(self, query: AttemptQuery, answered: Answered[AttemptPage]) -> None:

@@ -1,8 +1,9 @@
-"""Writes a record of each attempt of a job's member that has ended; those of steps go with them.
+"""Writes a record of each attempt of a job's member that has ended; records of steps go with them.
 
-A record is a row of the store at first, put there with what else its end changes: so it is as
-durable as the end itself. From there it goes to the ledger, which keeps it once by its key, and is
-then deleted from the store. A head that dies between the two has the next one hand it over again.
+A record is first a row of the store, put there together with the other changes of the attempt's
+end, so it is as durable as the end itself. From there it goes to the ledger, which keeps it once by
+its key, and then it is deleted from the store. If a head dies between the two, the next head hands
+the record over again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ENDED_AS = {
     st.RESTARTING: at.RESTARTED,
     st.COMPLETING: at.MEMBER_COMPLETED,
 }
-"""Of a member that its job has ended: by the state of the job."""
+"""The state recorded for a member that its job has ended, by the state of the job."""
 
 
 class AttemptRecords:
@@ -46,14 +47,15 @@ class AttemptRecords:
         host_of: Callable[[str], str],
         job_of: Callable[[str], JobRecord | None],
     ) -> None:
-        """`ledger`: None where no history is kept. `host_of`: the host name of a node, by its id.
-        `job_of`: a job by its uid."""
+        """`ledger`: None if no history is kept. `host_of`: the host name of a node, by its id.
+        `job_of`: a job by its uid.
+        """
         self._state_store = state_store
         self._ledger = ledger
         self._host_of = host_of
         self._job_of = job_of
 
-    # ---- what happens to members ---------------------------------------------------------------
+    # ---- ends of members -----------------------------------------------------------------------
 
     def ended(
         self,
@@ -67,7 +69,7 @@ class AttemptRecords:
         used: Used | None,
         now: float,
     ) -> None:
-        """The member's attempt has ended on its node, and its job does not know yet."""
+        """Record a member's attempt that has ended on its node; call it before its job knows."""
         member = self._member(gang, index, job, st.PENDING, st.RUNNING, st.TERMINATING)
         if member is None or (member.state == st.PENDING and used is None):
             return  # it never began
@@ -82,8 +84,9 @@ class AttemptRecords:
         self._write(gang, index, job, member, state, why, code, used, now, signal)
 
     def lost(self, gang: Gang, index: int, job: JobRecord, reason: str, now: float) -> None:
-        """The member loses its place, and its job does not know yet; `reason`: why, where it was
-        not evicted. Where it was, the record says for whom."""
+        """Record that a member loses its place; call it before its job knows. `reason`: why, if the
+        member was not evicted; otherwise the record names the claimant.
+        """
         member = self._member(gang, index, job, st.RUNNING, st.TERMINATING)
         if member is not None:
             state = at.NODE_LOST if reason else at.PREEMPTED
@@ -91,12 +94,12 @@ class AttemptRecords:
             self._write(gang, index, job, member, state, why, None, None, now)
 
     def used(self, gang: Gang, index: int, attempt: int, used: Used) -> None:
-        """What an attempt used that lost its place."""
+        """Record what an attempt used that lost its place."""
         key = _key(gang.group, index, attempt)
         self.put(key + b"u", UsedRow(key=key, used=used))
 
     def _member(self, gang: Gang, index: int, job: JobRecord, *states: str) -> MemberRecord | None:
-        """The member that has this place, if this attempt of it is the one that ends."""
+        """Return the member that has this place, if its current attempt is the one that ends."""
         place = gang.members[index]
         member = job.member(place.of_group, place.index)
         is_it = member is not None and place.attempt and member.attempt == place.attempt
@@ -119,7 +122,7 @@ class AttemptRecords:
     ) -> None:
         place, spec = gang.members[index], job.spec
         key = _key(gang.group, index, place.attempt)
-        # How long it ran is known by its node, on a clock that never goes back.
+        # The node knows how long it ran, on a clock that never goes back.
         since = member.started if member.started is not None else now
         started = min(since, now) if used is None else now - used.ran_s
         group = spec.group(place.of_group)
@@ -150,7 +153,7 @@ class AttemptRecords:
         self.put(key, AttemptRow(key=key, attempt=attempt))
 
     def submitted(self, job: JobRecord) -> float:
-        """When the job was, or the array of which it is an element."""
+        """Return when the job was submitted, or the array whose task it is."""
         element = job.spec.element
         array = None if element is None else self._job_of(element.array)
         return job.submitted if array is None else array.submitted
@@ -158,7 +161,9 @@ class AttemptRecords:
     def _waited_s(
         self, job: JobRecord, group: str, index: int, attempt: int, started: float
     ) -> float | None:
-        """A job waits once, however many members it has and however often they start again."""
+        """Return how long the job waited, with its first member's first attempt only: a job waits
+        once, however many members it has and however often they restart.
+        """
         first = job.spec.groups[0].name if job.spec.groups else ""
         if (group, index, attempt) != (first, 0, 1):
             return None
@@ -167,7 +172,7 @@ class AttemptRecords:
         return max(started - (since if element is None else element.since), 0.0)
 
     def put(self, key: bytes, row: LedgerRow) -> None:
-        """Write a row that the ledger is to have."""
+        """Write a row that the ledger should have."""
         if self._ledger is None:
             return
         self._state_store.keep(TABLE, key, row)
@@ -182,7 +187,7 @@ class AttemptRecords:
         self._ledger.add([row for _, row in rows], kept)
 
     def restore(self, values: Iterable[bytes]) -> None:
-        """An earlier head has written these, and did not hear that the ledger has them."""
+        """Hand over records that an earlier head wrote and whose confirmation it did not get."""
         decode = msgspec.msgpack.Decoder(AttemptRow | UsedRow | StepRow).decode
         rows = [(_stored_key(row), row) for row in map(decode, values)]
         if rows and self._ledger is not None:
@@ -190,7 +195,7 @@ class AttemptRecords:
 
 
 def user_of(spec: JobSpec) -> str:
-    """Who submitted a job, as far as that was said."""
+    """Return the user who submitted a job, if known."""
     return spec.user or dict(spec.annotations).get("slurm/user", "")
 
 

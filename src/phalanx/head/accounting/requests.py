@@ -1,4 +1,4 @@
-"""Questions about what jobs used."""
+"""Answers requests about what jobs used."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ T = TypeVar("T")
 
 
 class AccountingRequests:
-    """Passes them on to the ledger."""
+    """Passes requests on to the ledger."""
 
     def __init__(
         self, ledger: Ledger | None, running: Callable[[AttemptQuery], list[Step]]
     ) -> None:
-        """`ledger`: None where no history is kept. `running`: the steps that run and are meant, the
-        last that began first."""
+        """`ledger`: None if no history is kept. `running` returns the running steps that match a
+        query, the last that began first.
+        """
         self._kept_in = ledger
         self._running = running
 
     @property
     def _ledger(self) -> Ledger:
-        """Raises HistoryUnavailableError where there is none."""
+        """The ledger. Raises HistoryUnavailableError if there is none."""
         if self._kept_in is None:
             raise HistoryUnavailableError(
                 "This cluster keeps no history of jobs: only one with a head of its own does "
@@ -45,7 +46,7 @@ class AccountingRequests:
         return self._kept_in
 
     def entries(self) -> list[Entry]:
-        """For RequestHandlers."""
+        """Return the entries for RequestHandlers."""
         return [
             ListAttempts.handled_by(self._list_attempts),
             GetUsage.handled_by(self._get_usage),

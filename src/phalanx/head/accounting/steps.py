@@ -1,7 +1,7 @@
 """Steps of jobs while they run, and a record of each once it has ended.
 
-A step that runs is a row of the store, so that a head that comes back knows it; each of its tasks
-is ended once, by its number, however often its node says so.
+A running step is a row of the store, so that a head that comes back knows it. Each of its tasks is
+ended once, by its number, however often its node reports the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from phalanx.protocol.bundle_messages import StepEnded
 
 TABLE = "steps"
 PATIENCE_S = 120.0
-"""So long after the last of them the next task of a step may begin: who was to ask is gone."""
+"""Seconds after its last task in which the next task of a step may begin; then its asker counts as
+gone.
+"""
 
 
 class OpenStep(msgspec.Struct, kw_only=True, eq=False):
@@ -30,17 +32,17 @@ class OpenStep(msgspec.Struct, kw_only=True, eq=False):
     key: bytes
     step: Step
     begun: int = 0
-    """Tasks that were asked for by now."""
+    """How many tasks have been requested so far."""
     running: dict[int, int] = {}
-    """Tasks that run, with the places of their members in the gang."""
+    """Running tasks, each with its member's index in the gang."""
     attempts: dict[int, int] = {}
-    """Of these places."""
+    """The attempt of each of these members."""
     node_ids: list[str] = []
-    """Where its tasks were begun."""
+    """The nodes where its tasks were begun."""
     is_cut: bool = False
-    """A task of it was ended with its member."""
+    """A task of it was ended together with its member."""
     last: float
-    """When its last task ended, or it began."""
+    """When its last task ended, or when it began."""
 
 
 class StepUsage:
@@ -53,25 +55,26 @@ class StepUsage:
         host_of: Callable[[str], str],
         steady: Callable[[], float],
     ) -> None:
-        """`write` takes the record of a step that has ended; `host_of`: see AttemptRecords."""
+        """`write` takes the record of a step that has ended; `host_of`: as in AttemptRecords."""
         self._state_store = state_store
         self._write = write
         self._host_of = host_of
         self._steady = steady
         self._open: dict[bytes, OpenStep] = {}
         self._touched: dict[bytes, float] = {}
-        """When something was last heard of those of which no task runs."""
+        """When each step without a running task was last heard of."""
 
-    # ---- what happens to steps -----------------------------------------------------------------
+    # ---- life of a step ------------------------------------------------------------------------
 
     def begin(self, gang: Gang, step: Step) -> None:
-        """A step of a gang that is about to begin its tasks."""
+        """Open a step of a gang that is about to begin its tasks."""
         key = _key(gang.group, step.number)
         self._keep(OpenStep(key=key, step=step, last=step.started))
 
     def task(self, gang: Gang, index: int, number: int, cpus: float) -> int:
-        """One more task of a step begins in the member of that place, which holds so many CPUs; the
-        task's number. Raises JobCommandError where the step is over."""
+        """Begin one more task of a step in the member at this index, which holds this many CPUs;
+        return the task's number. Raises JobCommandError if the step is over.
+        """
         one = self._open.get(_key(gang.group, number))
         if one is None or one.begun >= one.step.tasks:
             raise JobCommandError(f"step {gang.job}.{number} is over, or has all its tasks")
@@ -88,13 +91,15 @@ class StepUsage:
         return task
 
     def refused(self, group: bytes, number: int, task: int, now: float) -> None:
-        """A node does not begin a task."""
+        """End a task that its node does not begin."""
         one = self._open.get(_key(group, number))
         if one is not None and task in one.running:
             self._task_over(one, task, now)
 
     def ended(self, message: StepEnded, now: float) -> None:
-        """A node says that a task has ended. Said again, or of a step that is over: nothing."""
+        """End a task by its node's report. A repeated report, or one about a step that is over,
+        changes nothing.
+        """
         one = self._open.get(_key(message.group, message.step))
         if one is None or message.task not in one.running:
             return
@@ -103,8 +108,9 @@ class StepUsage:
         self._task_over(one, message.task, now)
 
     def member_over(self, group: bytes, index: int, attempt: int, state: str, now: float) -> None:
-        """A member's attempt has ended: what its node has not told of its tasks will not come.
-        `state`: what has become of the member, where it was not its own end."""
+        """End the tasks of a member whose attempt has ended: no more reports of them will come.
+        `state`: the member's state, if it did not end on its own account.
+        """
         for one in self._of(group):
             left = [task for task, place in one.running.items() if place == index]
             if left and one.attempts.get(index) == attempt:
@@ -113,20 +119,22 @@ class StepUsage:
                     self._task_over(one, task, now, state)
 
     def gang_over(self, group: bytes, now: float) -> None:
-        """Nobody of the gang is left."""
+        """Close the steps of a gang that is over."""
         for one in self._of(group):
             one.is_cut = True
             self._close(one, now, "")
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much: what runs began so long before now as before."""
+        """Move noted moments along after the time of day was stepped by this many seconds, so that
+        lengths of time stay the same.
+        """
         for one in list(self._open.values()):
             one.step = msgspec.structs.replace(one.step, started=one.step.started + step_s)
             one.last += step_s
             self._state_store.keep(TABLE, one.key, one)
 
     def tick(self) -> None:
-        """Close those whose other tasks do not come."""
+        """Close the steps whose remaining tasks do not come."""
         now = self._steady()
         for key, since in list(self._touched.items()):
             if now - since >= PATIENCE_S:
@@ -164,10 +172,10 @@ class StepUsage:
             self._touched[one.key] = self._steady()
         self._state_store.keep(TABLE, one.key, one)
 
-    # ---- what is known of them -----------------------------------------------------------------
+    # ---- questions -----------------------------------------------------------------------------
 
     def meant(self, query: AttemptQuery) -> list[Step]:
-        """Those that run and are asked for, the last that began first."""
+        """Return the running steps that match a query, the last that began first."""
         found = [one.step for one in self._open.values() if is_step_meant(one.step, query)]
         return sorted(found, key=lambda step: step.started, reverse=True)
 
@@ -175,7 +183,7 @@ class StepUsage:
         return [one for key, one in self._open.items() if key.startswith(group)]
 
     def restore(self, values: Iterable[bytes], gangs: Mapping[bytes, Gang], now: float) -> None:
-        """An earlier head has written these. Those of gangs that are gone have ended."""
+        """Restore the steps that an earlier head wrote; steps of gangs that are gone have ended."""
         for one in map(msgspec.msgpack.Decoder(OpenStep).decode, values):
             self._keep(one)
         for group in {one.key[:-4] for one in self._open.values()} - gangs.keys():

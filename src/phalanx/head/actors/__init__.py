@@ -1,1 +1,1 @@
-"""Actors of the cluster: who is where, who may have which name, and when one is made again."""
+"""The cluster's actors: their nodes, their names, and their restarts."""

@@ -1,4 +1,4 @@
-"""What the table of actors asks for: nodes found, creations sent, news published."""
+"""Carries out what the table of actors asks for: finds nodes, sends creations, publishes news."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from phalanx.scheduler.placement.outcome import Outcome
 
 
 class ActorControl:
-    """Does what `ActorTable` asks for, and turns nodes' news into its events."""
+    """Carries out the effects that `ActorTable` asks for, and turns nodes' news into its events."""
 
     def __init__(
         self,
@@ -53,11 +53,12 @@ class ActorControl:
         internal_errors: InternalErrors,
         kept_dead: int,
         meter: Meter,
-        book: EventLog,
+        event_log: EventLog,
         unplaceable: Unplaceable,
     ) -> None:
         """`bundle_left` is called with (group, index) when an actor that lived in a bundle is dead
-        for good. `kept_dead`: so many dead actors are still known."""
+        for good. `kept_dead`: how many dead actors stay known.
+        """
         self._outbox = outbox
         self._state_store = state_store
         self._clock = clock
@@ -68,7 +69,7 @@ class ActorControl:
         self._bundle_left = bundle_left
         self._internal_errors = internal_errors
         self._meter = meter
-        self._book = book
+        self._event_log = event_log
         self._unplaceable = unplaceable
         self.table = ActorTable(self, kept_dead)
         self._pids: dict[bytes, int] = {}
@@ -76,24 +77,28 @@ class ActorControl:
         self._must_look = False
         self._pauses = CrashPauses()
         self._rests_until: dict[bytes, float] = {}
-        """Actors that crashed, and when they start again."""
+        """When each crashed actor starts again, on the head's clock."""
 
     # ---- effects -----------------------------------------------------------------------------
 
     def place_actor(self, record: ActorRecord) -> None:
-        """See ActorEffects."""
+        """Choose a node for an actor and ask it for a worker, unless the actor rests after a
+        crash.
+        """
         if record.actor in self._rests_until:
             return
         choice = self._node_choice.place(record, self._home(record), self._clock.now())
         self._follow(record, choice)
 
     def _home(self, record: ActorRecord) -> str:
-        """The node of its owner; empty when that is gone."""
+        """Return the node of the actor's owner; empty if that node is gone."""
         owner = self._nodes.of_prefix(record.owner[:PREFIX_BYTES])
         return owner.node_id if owner is not None and self._nodes.is_alive(owner.node_id) else ""
 
     def explain(self, name: str) -> Explanation:
-        """Why an actor waits, by its id in hex or its name. Raises JobNotFoundError."""
+        """Return why an actor waits. `name`: its id in hex, or its name. Raises
+        JobNotFoundError.
+        """
         for record in self.table.all():
             if record.state != DEAD and name in (record.actor.hex(), record.name):
                 break
@@ -116,7 +121,7 @@ class ActorControl:
         return explain_outcome("actor", name, why)
 
     def _follow(self, record: ActorRecord, choice: Choice) -> None:
-        """Ask the chosen node for a worker, or tell why there is none."""
+        """Ask the chosen node for a worker, or report why there is none."""
         if record.node and record.node != choice.node:
             self._outbox.order(record.node, WithdrawActor(record.actor))
         self.table.sent(record.actor, choice.node)
@@ -162,19 +167,19 @@ class ActorControl:
         self._drivers.warn(record.job, Refused(0, text, False, ""))
 
     def withdraw_actor(self, record: ActorRecord) -> None:
-        """See ActorEffects."""
+        """Tell the actor's node that it needs no worker any more."""
         if record.node:
             self._outbox.order(record.node, WithdrawActor(record.actor))
 
     def restarts(self, record: ActorRecord, is_crash: bool) -> None:
-        """See ActorEffects."""
+        """Count a restart; after a crash, let the actor rest first."""
         self._meter.add("phalanx_actor_restarts_total")
         now = self._clock.now()
         if is_crash and (pause_s := self._pauses.crashed(record.actor, now)):
             self._rests_until[record.actor] = now + pause_s
 
     def tick(self, now: float) -> None:
-        """Time has passed: what has rested starts again."""
+        """Start the actors again that have rested long enough."""
         for actor in [one for one, until in self._rests_until.items() if now >= until]:
             del self._rests_until[actor]
             record = self.table.get(actor)
@@ -183,20 +188,20 @@ class ActorControl:
                     self.place_actor(record)
 
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
-        """See ActorEffects."""
+        """End the actor's process."""
         prefix = record.worker[:PREFIX_BYTES]
         self._outbox.send(prefix, EndActor(record.worker, reason, force))
 
     def ending(self, record: ActorRecord) -> None:
-        """See ActorEffects."""
+        """Store that the actor is about to end."""
         self._state_store.put_actor(record)
 
     def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
-        """See ActorEffects."""
+        """Store the actor's state, and send it to its watchers."""
         self._state_store.put_actor(record)
         if record.state == RESTARTING:
             name = record.name or f"{record.class_name} {record.actor.hex()}"
-            self._book.note("actor-restarted", name=name, why=record.reason)
+            self._event_log.note("actor-restarted", name=name, why=record.reason)
         if record.state == DEAD:
             self._node_choice.gone(record.actor)
             self._pauses.gone(record.actor)
@@ -222,8 +227,9 @@ class ActorControl:
             self._bundle_left(bytes.fromhex(record.strategy["group"]), record.strategy["bundle"])
 
     def _tell_what_it_holds(self, record: ActorRecord, watchers: Iterable[bytes]) -> None:
-        """Have the nodes of who watches know its node as it is with the actor, before they hear
-        that it lives: what is placed after that is placed by no older view."""
+        """Send the watchers' nodes the view of the actor's node before they learn that the actor
+        lives, so that later placements use no older view.
+        """
         node = self._nodes.get(record.node)
         if node is None or not self._nodes.is_alive(record.node):
             return
@@ -232,10 +238,10 @@ class ActorControl:
             if prefix != node.prefix:
                 self._outbox.send(prefix, view)
 
-    # ---- what nodes say ----------------------------------------------------------------------
+    # ---- news of nodes -------------------------------------------------------------------------
 
     def placed(self, prefix: bytes, message: ActorPlaced) -> None:
-        """A worker makes the actor."""
+        """Handle news that a worker creates the actor."""
         record = self.table.get(message.actor)
         node = self._nodes.of_prefix(prefix)
         if (
@@ -251,11 +257,11 @@ class ActorControl:
             self._outbox.send(prefix, EndActor(message.worker, "the actor is not wanted", True))
 
     def ready(self, worker: bytes, message: ActorReady) -> None:
-        """Its constructor returned."""
+        """Handle news that the actor's constructor returned."""
         self.table.ready(message.actor, worker, self._pids.get(worker, 0), message.repr_name)
 
     def lost(self, message: ActorLost) -> None:
-        """Its worker ended."""
+        """Handle news that the actor's worker ended."""
         self._pids.pop(message.worker, None)
         self.table.worker_died(
             message.actor, message.worker, message.reason, message.preempted, message.code
@@ -264,18 +270,18 @@ class ActorControl:
             action()
 
     def when_gone(self, worker: bytes, action: Callable[[], None]) -> None:
-        """Do something once an actor's worker has ended."""
+        """Run an action once an actor's worker has ended."""
         if worker in self._pids:
             self._exit_waiters.setdefault(worker, []).append(action)
         else:
             action()
 
     def refused(self, prefix: bytes, message: ActorRefused) -> None:
-        """A node cannot have it, for now or for ever."""
+        """Handle a node's refusal of an actor, for now or for ever."""
         record = self.table.get(message.actor)
         node = self._nodes.of_prefix(prefix)
         if record is None or record.state == DEAD or node is None or record.node != node.node_id:
-            return  # it is over, or was sent elsewhere meanwhile
+            return  # the actor is dead, or has been sent elsewhere since
         if message.code == code_of(ActorUnschedulableError):
             home, now = self._home(record), self._clock.now()
             choice = self._node_choice.elsewhere(record, node.node_id, home, now)
@@ -290,7 +296,7 @@ class ActorControl:
     # ---- nodes -------------------------------------------------------------------------------
 
     def node_died(self, record: NodeRecord, reason: str) -> None:
-        """A node is given up, and its actors with it."""
+        """Restart or end the actors of a node that was given up."""
         self.table.node_gone(record.node_id, reason, record.death, self._clock.wall())
         gone = [w for w in self._pids if w[:PREFIX_BYTES] == record.prefix]
         for worker in gone:
@@ -299,7 +305,7 @@ class ActorControl:
                 action()
 
     def node_joined(self, record: NodeRecord, here: Mapping[bytes, ActorHere]) -> None:
-        """A node says which actors it has."""
+        """Compare a joining node's actors with the table; end those that are not wanted there."""
         strangers = self.table.confirm(record.node_id, here)
         for actor in strangers:
             if worker := here[actor].worker:
@@ -316,7 +322,7 @@ class ActorControl:
         return self._node_choice.is_overdue(self._clock.now())
 
     def place_waiting(self) -> None:
-        """Resources came free: who waits may do better elsewhere."""
+        """Send waiting actors elsewhere if that is better now, after resources came free."""
         for record, choice in self._node_choice.better(self._clock.now()):
             with self._internal_errors.kept_apart("actor", record.name or record.class_name):
                 self._follow(record, choice)

@@ -1,6 +1,8 @@
-"""How long an actor rests before it starts again: not at all the first time, then ever longer.
+"""Decides how long an actor rests before it restarts: not at all after the first crash, then ever
+longer.
 
-An actor that crashes as soon as it lives would start without end, and each start costs a process.
+An actor that crashes as soon as it lives would otherwise restart without end, and each start costs
+a process.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import msgspec
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 STEADY_S = 10.0
-"""An actor that has lived for so long is well: its next crash counts as the first."""
+"""Seconds of life after which an actor counts as healthy: its next crash counts as the first."""
 _MOST_DOUBLINGS = 16
 
 
@@ -20,19 +22,21 @@ class _Crashes(msgspec.Struct):
 
 
 class CrashPauses:
-    """Counts the crashes of each actor that follow one another."""
+    """Counts each actor's consecutive crashes."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, _Crashes] = {}
 
     def lives(self, actor: bytes, now: float) -> None:
-        """Its constructor has returned."""
+        """Note that the actor's constructor has returned."""
         known = self._known.get(actor)
         if known is not None and known.lives_since is None:
             known.lives_since = now
 
     def crashed(self, actor: bytes, now: float) -> float:
-        """Its process has ended by itself; how many seconds it rests."""
+        """Count an unexpected end of the actor's process; return how many seconds the actor
+        rests.
+        """
         known = self._known.setdefault(actor, _Crashes())
         if known.lives_since is not None and now - known.lives_since >= STEADY_S:
             known.count = 0
@@ -46,10 +50,10 @@ class CrashPauses:
         return pause_s
 
     def count(self, actor: bytes) -> int:
-        """How many crashes have followed one another."""
+        """Return how many consecutive crashes are counted."""
         known = self._known.get(actor)
         return 0 if known is None else known.count
 
     def gone(self, actor: bytes) -> None:
-        """It is dead for good."""
+        """Forget an actor that is dead for good."""
         self._known.pop(actor, None)

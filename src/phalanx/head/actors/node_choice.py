@@ -1,9 +1,10 @@
-"""Which node an actor goes to, and when one that still waits there does better elsewhere.
+"""Chooses nodes for actors, and better ones for actors that still wait.
 
-The node of its owner, if that has room; else whatever its strategy picks; and where nobody has
-room now, the node that can hold it where it would wait least. An actor that holds nothing while it
-runs is first asked of any node in place of its owner's. Under another policy than the default that
-policy chooses in all cases. Choices are hints: the node decides whether it has room.
+An actor goes to its owner's node if that has room; otherwise to the node that its strategy picks;
+and if no node has room now, to the node that can hold it and where it would wait least. For an
+actor that holds nothing while it runs, a random node takes the place of its owner's. Under another
+policy than the default, that policy chooses in all cases. Choices are hints: the node decides
+whether it has room.
 """
 
 from __future__ import annotations
@@ -39,15 +40,16 @@ NODE_ID = "ray.io/node-id"
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Where an actor goes. Without a `node` it waits, for `reason`; or never can, with `code`.
+    """The node chosen for an actor.
 
-    `code` is that of the error that its calls fail with.
+    Without a `node`, the actor waits, for `reason`; or, with a `code`, it can never be placed.
+    `code` is that of the error with which its calls fail.
     """
 
     node: str = ""
     is_available: bool = False
     bundle: int = -1
-    """The bundle that it is counted into, when it goes into a placement group."""
+    """The index of the bundle that it is counted into, if it goes into a placement group."""
     reason: str = ""
     code: str = ""
 
@@ -62,7 +64,7 @@ class _Waiting:
 
 
 class ActorNodeChoice:
-    """Chooses nodes for actors, and knows which of them still wait."""
+    """Chooses nodes for actors, and knows which actors still wait."""
 
     def __init__(
         self,
@@ -82,15 +84,16 @@ class ActorNodeChoice:
         """(job, node) of each actor that was sent to a node."""
         self._waiting: dict[bytes, _Waiting] = {}
         self._inside: dict[bytes, tuple[bytes, int, ResourceSet]] = {}
-        """The bundle of (group, index) that an actor was counted into, and what it takes there."""
+        """(group, index) of the bundle that an actor was counted into, and what it takes there."""
         self._full: dict[bytes, frozenset[str]] = {}
-        """The nodes that refused an actor, as they run as many as they can."""
+        """The nodes that refused an actor because they run as many as they can."""
 
     def place(
         self, record: ActorRecord, owner_node: str, now: float, full: frozenset[str] = frozenset()
     ) -> Choice:
-        """Where the actor goes now. It waits until `placed` or `gone`. `owner_node`: "" if none.
-        `full`: nodes that run as many actors as they can."""
+        """Return where the actor goes now. It counts as waiting until `placed` or `gone`.
+        `owner_node`: "" if none. `full`: nodes that run as many actors as they can.
+        """
         self.gone(record.actor)
         if full:
             self._full[record.actor] = full
@@ -108,7 +111,9 @@ class ActorNodeChoice:
     def elsewhere(
         self, record: ActorRecord, full_node: str, owner_node: str, now: float
     ) -> Choice | None:
-        """Where the actor goes whose node runs as many as it can; None where no other will do."""
+        """Return where an actor goes whose node runs as many as it can; None if no other node will
+        do.
+        """
         wire = record.strategy
         if wire.get("group") is not None or (wire.get("node_id") and not wire.get("soft")):
             return None
@@ -117,20 +122,22 @@ class ActorNodeChoice:
         return choice if choice.node else None
 
     def placed(self, actor: bytes) -> None:
-        """It has a worker: it waits no longer."""
+        """Take note that the actor has a worker and waits no longer."""
         self._waiting.pop(actor, None)
         self._full.pop(actor, None)
         if self._tried is not None:
             self._tried.forget(actor)
 
     def gone(self, actor: bytes) -> None:
-        """It needs no node any more."""
+        """Take note that the actor needs no node any more."""
         self.placed(actor)
         self._inside.pop(actor, None)
         self._homes.pop(actor, None)
 
     def why(self, record: ActorRecord, owner_node: str, now: float) -> Outcome | str:
-        """What the actor's strategy says now of nodes with room; in words where it has no say."""
+        """Return the outcome of the actor's strategy on nodes with room now; in words if no
+        strategy decides.
+        """
         place = ResourceSet.from_mapping(record.place)
         if record.strategy.get("group") is not None:
             return self._in_group(record, place).reason or "it waits for room in its bundle"
@@ -145,16 +152,16 @@ class ActorNodeChoice:
         return self._tried is not None and self._tried.is_overdue(now)
 
     def better(self, now: float) -> list[tuple[ActorRecord, Choice]]:
-        """Waiting actors that another node has room for now, or that can never be placed.
+        """Return waiting actors for which another node has room now, or that can never be placed.
 
-        To be called when resources changed, once for many news. Who waits by its node's word
-        is to be withdrawn there before it goes elsewhere.
+        Call it once for many news after resources changed. An actor that waits on a node must be
+        withdrawn there before it goes elsewhere.
         """
         moves = []
         for actor, waiting in list(self._waiting.items()):
             if self._starts(actor, waiting, now) or self._is_on_the_only_node(waiting):
                 continue
-            inside = self._inside.pop(actor, None)  # it is not in its own way
+            inside = self._inside.pop(actor, None)  # so that it is not in its own way
             choice = self._pick(
                 waiting.record, waiting.owner_node, now, require_available=bool(waiting.node)
             )
@@ -172,14 +179,16 @@ class ActorNodeChoice:
         return moves
 
     def _starts(self, actor: bytes, waiting: _Waiting, now: float) -> bool:
-        """Whether its node showed room for it so lately that its worker may be starting there: the
-        selector, which would count it as in its own way, chooses no other node meanwhile."""
+        """Whether its node showed room for it so recently that its worker may be starting there.
+        Until then the selector chooses no other node, because it would count the actor as in its
+        own way.
+        """
         if self._tried is None or not waiting.has_room:
             return False
         return waiting.node not in self._tried.of(actor, now)
 
     def _is_on_the_only_node(self, waiting: _Waiting) -> bool:
-        """Whether it waits there outside of groups: no node can be better."""
+        """Whether it waits on the only node, outside of groups: no node can be better."""
         nodes = self._cluster.view.nodes.states
         is_grouped = waiting.record.strategy.get("group") is not None
         return len(nodes) == 1 and nodes[0].id == waiting.node and not is_grouped
@@ -244,8 +253,10 @@ class ActorNodeChoice:
         )
 
     def _any_node(self) -> str:
-        """Some node that takes work: there an actor is asked for that holds nothing, as on Ray. As
-        all nodes show room for such actors, they would all pile up on their owner's node."""
+        """Return a random node that takes work. An actor that holds nothing is requested there, as
+        in Ray: all nodes show room for such actors, so they would otherwise all pile up on their
+        owner's node.
+        """
         open_nodes = [node.id for node in self._cluster.view.nodes.states if node.is_schedulable]
         return open_nodes[self._rng.randrange(len(open_nodes))] if open_nodes else ""
 
@@ -267,7 +278,9 @@ class ActorNodeChoice:
         )
 
     def _has_room(self, place: ResourceSet, tiers: Sequence[LabelSelector]) -> bool:
-        """Whether any node has, before it is worked out which and why not the others."""
+        """Whether any node has room; checked before working out which, and why the others have
+        none.
+        """
         requests = (Request(resources=place, selector=selector) for selector in tiers)
         return any(self._cluster.view.of(request).available.any() for request in requests)
 
@@ -297,7 +310,7 @@ class ActorNodeChoice:
         place: ResourceSet,
         tiers: Sequence[LabelSelector],
     ) -> Choice:
-        """Why there is no node, in today's words; an error where waiting is not allowed."""
+        """Return why there is no node now; an error if the strategy does not let the actor wait."""
         nodes = self._cluster.view.nodes
         target = wire.get("node_id")
         if target is not None and not wire.get("soft"):
@@ -322,7 +335,9 @@ class ActorNodeChoice:
         return Choice(reason=f"it asks for {lacking} and the largest node has {largest}")
 
     def _in_group(self, record: ActorRecord, place: ResourceSet) -> Choice:
-        """The node of a bundle, of all that may serve the first with room left by other actors."""
+        """Return the node of a bundle: the first of those that may serve with room left by other
+        actors.
+        """
         group_id, index = bytes.fromhex(record.strategy["group"]), record.strategy["bundle"]
         refusal = self._groups.refusal((group_id, index), place)
         if refusal is not None:

@@ -1,4 +1,4 @@
-"""The control store's table of actors: names, states, restarts, who watches, why one died."""
+"""The head's table of actors: names, states, restarts, watchers and causes of death."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from phalanx.protocol.requests.actors import KILLED
 REGISTRATION_S = 5.0
 KILLED_ONCE = "killed by phalanx.kill"
 CONFIRMATION_S = 60.0
-"""How long a restarted head waits for the nodes to say which actors they have."""
+"""Seconds for which a restarted head waits for the nodes to report their actors."""
 
 
 class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One actor. `creation` is what its workers need to make it, opaque here."""
+    """An actor. `creation` is what its workers need to create it, opaque here."""
 
     actor: bytes
     owner: bytes
     job: bytes
     creation: bytes
     files: list[str] = []
-    """Files in shared memory that its making reads: they stay while it may be made again."""
+    """Files in shared memory that its creation reads: they stay while it may be created again."""
     class_name: str
     repr_name: str = ""
-    """What it calls itself; empty where its class does not say."""
+    """The name that it gives itself; empty if its class gives none."""
     call_site: str = ""
-    """Where in its program it was made, where that is recorded."""
+    """The place in its program where it was created, if that is recorded."""
     task_events: bool = True
-    """Whether listings of tasks have its making."""
+    """Whether listings of tasks show its creation."""
     name: str = ""
     namespace: str = ""
     detached: bool = False
@@ -61,8 +61,9 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     priority: int = 0
     state: str = PENDING_CREATION
     incarnation: int = 0
-    """Grows with each life, and with each node that it leaves before it lives: it names one order
-    to one node."""
+    """Grows with each life, and with each node that it leaves before it lives: the number
+    identifies one order to one node.
+    """
     restarts: int = 0
     node: str = ""
     """The node that was asked for a worker, or has it; in hex."""
@@ -70,43 +71,49 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     pid: int = 0
     reason: str = ""
     error: bytes = b""
-    """What its constructor raised, pickled; opaque here."""
+    """The error that its constructor raised, pickled; opaque here."""
     code: str = ""
-    """Of the error for which it could be placed nowhere."""
+    """The code of the error for which it could not be placed anywhere."""
     handle: bytes = b""
-    """What get_actor gives out: the pickled description of its methods, opaque here."""
+    """The value that get_actor returns: the pickled description of its methods, opaque here."""
     watchers: list[bytes] = []
     is_ending: str = ""
     """Why it is being ended on purpose, while its process still runs."""
     node_deaths: list[float] = []
-    """When nodes died under it, in seconds since the epoch, as far as that is held against it."""
+    """When nodes died while it ran there, in seconds since the epoch; only deaths that count
+    against it.
+    """
 
 
 class ActorEffects(Protocol):
-    """What the table asks of its shell."""
+    """The table's requests to its shell."""
 
     def place_actor(self, record: ActorRecord) -> None:
-        """Find a worker for it; `placed` follows."""
+        """Find a worker for the actor; `placed` follows."""
         ...
 
     def withdraw_actor(self, record: ActorRecord) -> None:
-        """It needs no worker any more."""
+        """Withdraw the request for a worker that the actor needs no longer."""
         ...
 
     def restarts(self, record: ActorRecord, is_crash: bool) -> None:
-        """It is to start again, as its worker is gone: by itself, or else by what befell it."""
+        """Count that an actor restarts because its worker is gone; `is_crash`: the process failed
+        on its own.
+        """
         ...
 
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
-        """End the actor's process: at once, or after the calls it already has."""
+        """End the actor's process: at once with `force`, otherwise after the calls that it already
+        has.
+        """
         ...
 
     def ending(self, record: ActorRecord) -> None:
-        """It lives, and is about to end on purpose: a head that restarts has to know."""
+        """Store that a living actor is about to end on purpose: a head that restarts must know."""
         ...
 
     def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
-        """Tell these processes the actor's state."""
+        """Send these processes the actor's state."""
         ...
 
 
@@ -114,15 +121,15 @@ class ActorTable:
     """All actors of the cluster."""
 
     def __init__(self, effects: ActorEffects, kept_dead: int = DEAD_ACTORS) -> None:
-        """`kept_dead`: so many that have ended are still known."""
+        """`kept_dead`: how many ended actors stay known."""
         self._effects = effects
         self._kept_dead = kept_dead
         self._actors: dict[bytes, ActorRecord] = {}
         self._names: dict[tuple[str, str], bytes] = {}
         self._awaited: dict[bytes, tuple[float, list[bytes]]] = {}
-        """Watchers of actors whose registration is still on its way, with their deadline."""
+        """The watchers of actors whose registration is still on its way, with their deadline."""
         self._unconfirmed: dict[bytes, float] = {}
-        """Actors that were restored, and until when their nodes may say that they have them."""
+        """Restored actors, and until when their nodes may report that they have them."""
 
     def announce(self, record: ActorRecord) -> None:
         """Make an actor known whose constructor's arguments are not there yet."""
@@ -130,7 +137,7 @@ class ActorTable:
         self._add(record)
 
     def register(self, record: ActorRecord) -> None:
-        """Add an actor and have it placed. Raises ActorAlreadyExistsError for a taken name."""
+        """Add an actor and place it. Raises ActorAlreadyExistsError for a taken name."""
         known = self._actors.get(record.actor)
         if known is not None:
             if known.state != DEPENDENCIES_UNREADY:
@@ -156,27 +163,29 @@ class ActorTable:
         record.watchers = [record.owner, *(w for w in waiting if w != record.owner)]
 
     def get(self, actor: bytes) -> ActorRecord | None:
-        """The actor with this id, dead ones included for a while."""
+        """Return the actor with this id; dead actors are known for a while."""
         return self._actors.get(actor)
 
     def named(self, namespace: str, name: str) -> ActorRecord | None:
-        """The actor of that name: one that lives, or will."""
+        """Return the actor with this name that lives or will live."""
         actor = self._names.get((namespace, name))
         return None if actor is None else self._actors[actor]
 
     def names(self, namespace: str | None) -> list[tuple[str, str]]:
-        """(namespace, name) of named actors that live or will; of one namespace or of all."""
+        """Return (namespace, name) of named actors that live or will live, in one namespace or in
+        all.
+        """
         return [k for k in self._names if namespace is None or k[0] == namespace]
 
     def all(self) -> list[ActorRecord]:
-        """Every actor, oldest first."""
+        """Return every actor, oldest first."""
         return list(self._actors.values())
 
     def watch(self, actor: bytes, watcher: bytes, now: float) -> None:
-        """Tell `watcher` the actor's state, now and whenever it changes."""
+        """Send `watcher` the actor's state, now and whenever it changes."""
         record = self._actors.get(actor)
         if record is None:
-            # A handle may overtake its actor's registration, which came from another process.
+            # A handle may overtake its actor's registration, which comes from another process.
             _, waiting = self._awaited.setdefault(actor, (now + REGISTRATION_S, []))
             waiting.append(watcher)
             return
@@ -185,7 +194,9 @@ class ActorTable:
         self._effects.publish(record, [watcher])
 
     def tick(self, now: float) -> None:
-        """Watchers of actors that never came learn that there is none."""
+        """Tell watchers of actors that never came that these do not exist, and count unconfirmed
+        actors as missing.
+        """
         for actor, (deadline, watchers) in list(self._awaited.items()):
             if now < deadline:
                 continue
@@ -203,12 +214,12 @@ class ActorTable:
         for actor in [a for a, deadline in self._unconfirmed.items() if now >= deadline]:
             self._missing(self._actors[actor])
 
-    # ---- a head that restarts ----------------------------------------------------------------
+    # ---- a restarted head ----------------------------------------------------------------------
 
     def restore(self, rows: Iterable[ActorRecord], now: float) -> None:
-        """Know again what the head knew before it restarted.
+        """Restore what the head knew before it restarted.
 
-        Whose node was asked for a worker, or has it, counts as died when the node does not
+        An actor whose node was asked for a worker, or has it, counts as dead if the node does not
         `confirm` it in time; the others are placed.
         """
         restored = list(rows)
@@ -225,14 +236,14 @@ class ActorTable:
                 self._place_anew(record)
 
     def row(self, record: ActorRecord) -> ActorRecord:
-        """What is stored of an actor: a copy that later changes leave alone."""
+        """Return the row that is stored for an actor: a copy that later changes do not affect."""
         return msgspec.structs.replace(record, watchers=list(record.watchers))
 
     def confirm(self, node: str, here: Mapping[bytes, ActorHere]) -> list[bytes]:
-        """A node joined again and says which actors are there.
+        """Compare the actors that a joining node reports with the table.
 
-        Those that should be there and are not have died, or are placed anew. The answer: actors
-        that nobody counts on there, whose workers the node has to end.
+        Actors that should be there and are not have died, or are placed again. Returns the actors
+        that should not be there, whose workers the node must end.
         """
         strangers = []
         for actor, (worker, incarnation) in here.items():
@@ -250,23 +261,25 @@ class ActorTable:
         return strangers
 
     def _missing(self, record: ActorRecord) -> None:
-        """Its node does not have it."""
+        """Handle an actor that its node does not have."""
         if record.worker:
             why = f"the node {record.node} does not have it any more"
             self._lost(record, why, f"The actor died because {why}.")
         else:
             self._place_anew(record)
 
-    # ---- its life ----------------------------------------------------------------------------
+    # ---- the life of an actor -------------------------------------------------------------------
 
     def sent(self, actor: bytes, node: str) -> None:
-        """This node was asked for a worker; or none, with an empty id."""
+        """Note which node was asked for a worker; an empty id if none."""
         record = self._actors.get(actor)
         if record is not None and record.state != DEAD:
             self._go_to(record, node)
 
     def placed(self, actor: bytes, worker: bytes, node: str = "") -> bool:
-        """A worker of the node that was asked makes it. False when the actor does not need it."""
+        """Note that a worker of the asked node creates the actor. False if the actor does not need
+        it.
+        """
         record = self._actors.get(actor)
         if record is None or record.state == DEAD:
             return False
@@ -276,15 +289,15 @@ class ActorTable:
         return True
 
     def ready(self, actor: bytes, worker: bytes, pid: int, repr_name: str = "") -> None:
-        """Its constructor returned, and it calls itself so."""
+        """Note that the constructor returned, and the name that the actor gives itself."""
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state in (ALIVE, DEAD):
-            return  # reported twice, for one
+            return  # reported twice, for example
         record.pid, record.repr_name = pid, repr_name
         self._move(record, ALIVE)
 
     def failed(self, actor: bytes, error: bytes) -> None:
-        """Its constructor raised: it is dead, restarts or not."""
+        """End an actor whose constructor raised; it does not restart."""
         record = self._actors.get(actor)
         if record is None or record.state == DEAD:
             return
@@ -299,8 +312,9 @@ class ActorTable:
     def worker_died(
         self, actor: bytes, worker: bytes, reason: str, preempted: bool = False, code: str = ""
     ) -> None:
-        """Its process ended: restart it, or call it dead. `preempted`: that costs no restart;
-        `code`: of the error that its calls fail with, where it is one of its own."""
+        """Restart an actor whose process ended, or end it. `preempted`: that costs no restart;
+        `code`: of the error with which its calls fail, if it is a special one.
+        """
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state == DEAD:
             return
@@ -310,10 +324,10 @@ class ActorTable:
         self._lost(record, reason, death, code, is_crash=not preempted and reason != KILLED_ONCE)
 
     def node_gone(self, node: str, reason: str, death: str = ORDERLY, wall: float = 0.0) -> None:
-        """A node is dead: its actors restart as declared, those that waited there are placed anew.
+        """Restart the actors of a dead node as declared, and place those that waited there again.
 
-        What waited there is not charged with a restart. `death`: how the node ended; what made two
-        of them end is dead. `wall`: the time of day.
+        A waiting actor is not charged with a restart. `death`: how the node ended; an actor under
+        which too many nodes failed is not restarted. `wall`: the time of day.
         """
         for record in list(self._actors.values()):
             if record.node != node or record.state == DEAD:
@@ -337,11 +351,12 @@ class ActorTable:
             self._effects.place_actor(record)
 
     def _go_to(self, record: ActorRecord, node: str) -> None:
-        """It leaves its node for another, or for none, as another incarnation.
+        """Move the actor from its node to another, or to none, as another incarnation.
 
-        The node that it leaves may have made it, and callers may have heard so: a head that could
-        not write that down forgot it when it died. The next process must not pass for the same one.
-        Nor may what a node makes late pass for a later order to it, which may not be written yet.
+        The node that it leaves may have created it, and callers may have heard of that; a head that
+        could not write that down forgot it when it died. So the next process must not pass for the
+        same one. A late creation by the old node must not pass for a later order to it either,
+        which may not be written yet.
         """
         if record.node and record.node != node:
             record.incarnation += 1
@@ -356,9 +371,12 @@ class ActorTable:
         is_final: bool = False,
         is_crash: bool = False,
     ) -> None:
-        """Its worker is gone: restart it for `reason`, or call it dead, as it is if `is_final`.
-        `death`: what callers read then, in the error of that code. `is_crash`: it ended by
-        itself."""
+        """Restart an actor whose worker is gone for `reason`, or end it; always end it if
+        `is_final`.
+
+        `death` is the text that callers then read, in the error of that code. `is_crash`: the
+        process failed on its own.
+        """
         record.worker, record.node = b"", ""
         self._unconfirmed.pop(record.actor, None)
         if record.is_ending:
@@ -375,13 +393,13 @@ class ActorTable:
             self._die(record, death)
 
     def leaving(self, actor: bytes, reason: str) -> None:
-        """It ends by its own will (exit_actor): no restart."""
+        """Handle an actor that ends by its own will (exit_actor): it does not restart."""
         record = self._actors.get(actor)
         if record is not None and record.state != DEAD:
             self._begin_end(record, reason)
 
     def kill(self, actor: bytes, no_restart: bool) -> None:
-        """End it now; with restarts left and `no_restart` False it comes back."""
+        """End an actor now; with restarts left and `no_restart` False it comes back."""
         record = self._actors.get(actor)
         if record is None or record.state == DEAD:
             return
@@ -394,28 +412,30 @@ class ActorTable:
             self._lost(record, KILLED_ONCE, KILLED)
 
     def unreferenced(self, actor: bytes) -> None:
-        """Its last handle went: it ends after the calls that it has."""
+        """End an actor without handles after the calls that it has."""
         record = self._actors.get(actor)
         if record is None or record.detached or record.state == DEAD:
             return
         self._end(record, "The actor died because all handles to it went out of scope.", False)
 
     def refused(self, actor: bytes, reason: str, code: str) -> None:
-        """It can be placed nowhere, ever. `code`: of the error that its calls fail with."""
+        """End an actor that can never be placed. `code`: of the error with which its calls fail."""
         record = self._actors.get(actor)
         if record is not None and record.state != DEAD:
             record.code = code
             self._die(record, f"The actor cannot be placed: {reason}.")
 
     def refuse_new(self, record: ActorRecord, reason: str, code: str) -> None:
-        """An actor that is not taken: its owner, and who watches it, learn that it is dead."""
+        """Report an actor that is not accepted as dead, to its owner and watchers."""
         if record.actor not in self._actors:
-            record.name = ""  # so that none is taken, or in the way
+            record.name = ""  # so that no name is taken, or in the way
             self._add(record)
         self.refused(record.actor, reason.rstrip("."), code)
 
     def process_gone(self, process: bytes) -> None:
-        """An owner ended: its actors end, unless detached. A watcher watches no longer."""
+        """End the actors of an owner that ended, unless they are detached. A watcher that ended
+        watches no longer.
+        """
         for record in list(self._actors.values()):
             if process in record.watchers:
                 record.watchers.remove(process)
@@ -427,8 +447,11 @@ class ActorTable:
                 )
 
     def _begin_end(self, record: ActorRecord, reason: str, at_once: bool = False) -> None:
-        """It will not live again. Its name is free from now on: who asks for the name gets an actor
-        that lives, though the process of this one may take a while to end."""
+        """Note that an actor will not live again.
+
+        Its name is free from now on: a lookup by name returns only an actor that will live, though
+        this one's process may take a while to end.
+        """
         if record.is_ending:
             return
         record.is_ending = reason
@@ -472,6 +495,7 @@ class ActorTable:
 
 
 def _is_of(record: ActorRecord, worker: bytes, incarnation: int) -> bool:
-    """Whether that worker is for the life that the actor has now. Where none is known yet, it may
-    still be one of an earlier life, which had been given up when the node was away."""
+    """Whether that worker belongs to the actor's current life. If no worker is known yet, it may
+    still be one of an earlier life, which was given up while the node was away.
+    """
     return record.worker == worker if record.worker else record.incarnation == incarnation

@@ -1,1 +1,1 @@
-"""What happened at the head's cluster, written down for people."""
+"""Events of the head's cluster, recorded for people."""

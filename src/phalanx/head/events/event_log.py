@@ -1,8 +1,8 @@
-"""The book of events: what happened lately, numbered, with who and why, kept in the state store.
+"""The log of recent events, numbered, each with its cause and user, kept in the state store.
 
-What happens is noted in memory. Rows are written when time passes, some at a time, so that nothing
-waits for them; a head that is killed loses those of its last moment. What happens to jobs and gangs
-has pages of its own: it is much, and must crowd nothing else out.
+Events are noted in memory. Rows are written as time passes, some at a time, so that nothing waits
+for them; a head that is killed loses those of its last moment. Events of jobs and gangs have pages
+of their own, because they are many and must not displace others.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from phalanx.observe.events import KINDS, EventPage, EventQuery, check_events, i
 TABLE = "events"
 KEEP_OF_JOBS = 8_000
 KEEP_OTHERS = 2_000
-"""So many events are kept of jobs and gangs, and of all else."""
+"""How many events are kept of jobs and gangs, and of everything else."""
 MAX_TEXT = 300
-"""Of a reason, a name or who did it; what is longer is cut."""
+"""Characters of a reason, a name or a user; longer texts are cut."""
 WRITES = 500
-"""So many rows of each are written at most when time passes."""
+"""How many rows of each kind of page are written at most per tick."""
 _TEXTS = frozenset({"job", "queue", "user", "host", "name", "by", "why"})
 
 
@@ -67,12 +67,12 @@ class EventLog:
         self._asking = ""
 
     def wall(self) -> float:
-        """The time of day by which events are noted."""
+        """Return the time of day by which events are noted."""
         return self._clock.wall()
 
     @contextmanager
     def asked_by(self, user: str) -> Iterator[None]:
-        """What happens inside was asked for by this user."""
+        """Attribute the events noted inside to this user."""
         before, self._asking = self._asking, user
         try:
             yield
@@ -80,15 +80,17 @@ class EventLog:
             self._asking = before
 
     def note(self, kind: str, *, at: float | None = None, **fields: Any) -> None:
-        """Something happened: see EventInfo. Now, unless `at` says when; by who asks for something
-        now, unless `by` says who."""
+        """Note an event; see EventInfo for its fields.
+
+        The time is now unless `at` is given; `by` is the user who is asking now unless it is given.
+        """
         assert kind in KINDS, kind
         wall = self._clock.wall()
         fields.setdefault("by", self._asking)
         for name in _TEXTS & fields.keys():
             if len(fields[name]) > MAX_TEXT:
                 fields[name] = f"{fields[name][: MAX_TEXT - 1]}…"
-        # The next head goes on above these also where it never hears of the last ones.
+        # The next head continues above these numbers, even if it never learns of the last events.
         self._newest = max(self._newest + 1, int(1000 * wall))
         at = wall if at is None else at
         event = EventInfo(number=self._newest, at=at, kind=kind, **fields)
@@ -100,32 +102,31 @@ class EventLog:
     # ---- the state store ---------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Time has passed: write some of what was noted. A store without room for new work takes
-        no events either."""
+        """Write some of the noted events, unless the store has no room for new work."""
         if not self._state_store.shortage:
             self._of_jobs.write(self._state_store)
             self._others.write(self._state_store)
 
     def restore(self, rows: Iterable[EventInfo]) -> None:
-        """Know again what an earlier head wrote."""
+        """Restore what an earlier head wrote."""
         for row in sorted(rows, key=lambda one: one.number):
             self._newest = row.number
             self._pages_of(row).know(row)
 
     @property
     def jobs_until(self) -> float:
-        """When the newest event of a job happened; 0 where there is none."""
+        """The time of the newest event of a job; 0 if there is none."""
         return max((row.at for row in self._of_jobs.rows), default=0.0)
 
     @property
     def kept(self) -> int:
-        """So many events are kept."""
+        """How many events are kept."""
         return len(self._of_jobs.rows) + len(self._others.rows)
 
     # ---- questions ---------------------------------------------------------------------------
 
     def page(self, query: EventQuery) -> EventPage:
-        """The events that a question means. Raises ValueError for one that is none."""
+        """Return the events that match a query. Raises ValueError for an invalid query."""
         check_events(query)
         of_jobs, others = self._of_jobs.rows, self._others.rows
         found: list[EventInfo] = []

@@ -1,4 +1,4 @@
-"""What becomes of the places of gangs' members, noted as events."""
+"""Records what happens to the places of gangs' members, as events."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from phalanx.head.gangs.member_states import HAVING, HELD
 from phalanx.model.jobs.records import JobRecord
 
 MAX_PLACES = 256
-"""So many nodes of an event are named."""
+"""How many nodes an event names."""
 PREEMPTING: Final = frozenset({"preempt", "gangpreempt"})
 RECLAIMING: Final = frozenset({"reclaim", "gangreclaim"})
 
 
 class GangRecorder:
-    """Notes what becomes of members' places. Follows their life cycle. Of elements of arrays only
-    what goes wrong: they are many, and their array says how many run."""
+    """Notes what happens to members' places. Follows their life cycle.
+
+    For array tasks it notes only failures: they are many, and their array shows how many run.
+    """
 
     def __init__(
         self,
-        book: EventLog,
+        event_log: EventLog,
         host_of: Callable[[str], str],
         job_of: Callable[[str], JobRecord | None],
     ) -> None:
         """`host_of`: the host name of a node, by its id. `job_of`: a job by its uid."""
-        self._book = book
+        self._event_log = event_log
         self._host_of = host_of
         self._job_of = job_of
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """See Follower."""
+        """Note members that were placed or lost."""
         if isinstance(move.event, Arrived):
             there = [i for i in move.indexes if gang.members[i].state == HELD]
             if there and not self._is_element(gang):
@@ -45,7 +47,7 @@ class GangRecorder:
                 self._note("lost", gang, lost, [*lost.values()])
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
-        """These members are to go, by an action, for a gang; "" for nobody."""
+        """Note that an action evicts these members for the gang `claimant`, or "" for none."""
         kind = "evicted"
         if action in PREEMPTING:
             kind = "preempted"
@@ -72,7 +74,7 @@ class GangRecorder:
         counts: dict[str, int] = {}
         for node in (gang.members[i].node for i in members) if nodes is None else nodes:
             counts[node] = counts.get(node, 0) + 1
-        self._book.note(
+        self._event_log.note(
             kind,
             job=gang.uid,
             queue=gang.queue,

@@ -1,4 +1,4 @@
-"""What becomes of jobs, noted as events by the history in their records."""
+"""Records what happens to jobs as events, from the history in their records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, Transition
 
 MOST_OF_ARRAY = 100
-"""So many failed elements of an array are noted while the head runs: it may have a million."""
+"""How many failed array tasks of an array are noted while the head runs: an array may have a
+million.
+"""
 _KIND_OF_STATE: Final = {
     st.PENDING: "waits",
     st.RUNNING: "began",
@@ -20,25 +22,28 @@ _KIND_OF_STATE: Final = {
     st.TERMINATING: "ending",
     **dict.fromkeys(st.FINISHED, "ended"),
 }
-"""What it is that a job is in another state. It is suspended when that begins."""
+"""The kind of event for each new state of a job. A job counts as suspended when suspending
+begins.
+"""
 _KIND_OF_NOTE: Final = {"held": "held", "released": "released"}
-"""Of notes that change no state; others say that the job was changed."""
+"""The kinds of notes that change no state; all other notes mean that the job was changed."""
 
 
 class JobRecorder:
-    """Notes what became of jobs since it looked last, by the history in their records."""
+    """Notes what happened to each job since the last look at its history."""
 
-    def __init__(self, book: EventLog) -> None:
-        self._book = book
+    def __init__(self, event_log: EventLog) -> None:
+        self._event_log = event_log
         self._told: dict[str, Transition] = {}
         """The last transition of each job that is noted, or that an earlier head has noted."""
         self._failed: dict[str, int] = {}
-        """Elements of each array that are noted as failed."""
+        """How many array tasks of each array are noted as failed."""
 
     def restore(self, jobs: Iterable[JobRecord]) -> None:
-        """Know again those that an earlier head knew: what it could not write down any more is
-        noted now. Where none has noted anything, what was is left alone."""
-        until = self._book.jobs_until
+        """Restore which transitions an earlier head noted; those that it could not write any more
+        are noted now. If no events of jobs are kept, older transitions are left alone.
+        """
+        until = self._event_log.jobs_until
         for job in jobs:
             if job.spec.element is not None:
                 continue
@@ -47,7 +52,7 @@ class JobRecorder:
                 self._told[job.uid] = known[-1]
 
     def changed(self, job: JobRecord) -> None:
-        """Something about a job may be new, or it is forgotten."""
+        """Note what is new about a job."""
         if job.spec.element is not None:
             self._element_changed(job, job.spec.element.array)
             return
@@ -63,7 +68,7 @@ class JobRecorder:
             self._note(job, step)
 
     def forgotten(self, job: JobRecord) -> None:
-        """A job is not known any more."""
+        """Forget a job."""
         self._told.pop(job.uid, None)
         self._failed.pop(job.uid, None)
 
@@ -73,10 +78,10 @@ class JobRecorder:
         elif step.old == step.new:
             kind = _KIND_OF_NOTE.get(step.reason, "changed")
         elif step.new not in _KIND_OF_STATE:
-            return  # it is suspended since it began to be
+            return  # it counts as suspended since suspending began
         else:
             kind = _KIND_OF_STATE[step.new]
-        self._book.note(
+        self._event_log.note(
             kind,
             at=step.at,
             job=job.uid,
@@ -93,7 +98,7 @@ class JobRecorder:
         count = self._failed[array] = self._failed.get(array, 0) + 1
         if count > MOST_OF_ARRAY:
             return
-        self._book.note(
+        self._event_log.note(
             "element-failed",
             job=array,
             queue=job.spec.queue,

@@ -1,4 +1,4 @@
-"""What happens to queues and reservations, noted as events by what their records say."""
+"""Records what happens to queues and reservations, as events."""
 
 from __future__ import annotations
 
@@ -13,72 +13,72 @@ from phalanx.model.reservations import Reservation
 from phalanx.scheduler.cycle.specs import QueueSpec
 
 _UNSAID = frozenset({"name", "state", "created"})
-"""What is no change of a queue's quotas."""
+"""Fields whose change is no change of a queue's quotas."""
 
 
 class QueueRecorder:
-    """Notes what is news of a queue, by what was known of it."""
+    """Notes changes of queues, by comparison with what was known."""
 
-    def __init__(self, book: EventLog) -> None:
-        self._book = book
+    def __init__(self, event_log: EventLog) -> None:
+        self._event_log = event_log
         self._known: dict[str, QueueSpec] = {}
 
     def restore(self, records: Iterable[QueueRecord]) -> None:
-        """Know again those that an earlier head knew, and those that are always there."""
+        """Restore the queues that an earlier head knew, and those that always exist."""
         self._known = {one.name: one.spec for one in records}
 
     def published(self, queue: QueueRecord) -> None:
-        """A queue is new, or something about it may have changed."""
+        """Note that a queue is new, or what has changed about it."""
         before, self._known[queue.name] = self._known.get(queue.name), queue.spec
         if before is queue.spec:
             return
         if before is None:
-            self._book.note("queue-made", queue=queue.name, state=queue.state)
+            self._event_log.note("queue-made", queue=queue.name, state=queue.state)
             return
         if (before.state or "Open") != queue.state:
             why = queue.history[-1].reason if queue.history else ""
-            self._book.note("queue-state", queue=queue.name, state=queue.state, why=why)
+            self._event_log.note("queue-state", queue=queue.name, state=queue.state, why=why)
         if changes := _changes(before, queue.spec):
-            self._book.note("queue-changed", queue=queue.name, why=changes)
+            self._event_log.note("queue-changed", queue=queue.name, why=changes)
 
     def forgotten(self, queue: QueueRecord) -> None:
-        """A queue is gone."""
+        """Note that a queue is deleted."""
         self._known.pop(queue.name, None)
-        self._book.note("queue-deleted", queue=queue.name)
+        self._event_log.note("queue-deleted", queue=queue.name)
 
 
 class ReservationRecorder:
-    """Notes what is news of a reservation."""
+    """Notes changes of reservations."""
 
-    def __init__(self, book: EventLog) -> None:
-        self._book = book
+    def __init__(self, event_log: EventLog) -> None:
+        self._event_log = event_log
         self._known: dict[str, tuple[Reservation, float | None]] = {}
 
     def restore(self, records: Iterable[ReservationRecord]) -> None:
-        """Know again those that an earlier head knew."""
+        """Restore the reservations that an earlier head knew."""
         self._known = {one.name: (one.spec, one.begun) for one in records}
 
     def kept(self, name: str, record: ReservationRecord | None) -> None:
-        """A reservation is new, may have changed, or is gone."""
+        """Note that a reservation is new, has changed, or is gone."""
         spec, begun = self._known.pop(name, (None, None))
         if record is None:
             if begun is not None:
-                self._book.note("reservation-ended", name=name)
-            self._book.note("reservation-deleted", name=name)
+                self._event_log.note("reservation-ended", name=name)
+            self._event_log.note("reservation-deleted", name=name)
             return
         self._known[name] = (record.spec, record.begun)
         if spec is None:
-            self._book.note("reservation-made", name=name)
+            self._event_log.note("reservation-made", name=name)
         elif spec != record.spec:
-            self._book.note("reservation-changed", name=name)
+            self._event_log.note("reservation-changed", name=name)
         if begun is not None and record.begun != begun:
-            self._book.note("reservation-ended", name=name)
+            self._event_log.note("reservation-ended", name=name)
         if record.begun is not None and record.begun != begun:
-            self._book.note("reservation-began", name=name)
+            self._event_log.note("reservation-began", name=name)
 
 
 def _changes(before: QueueSpec, now: QueueSpec) -> str:
-    """What is another, in words: "weight 1 to 3"."""
+    """Return what has changed, in words: "weight 1 to 3"."""
     old, new = msgspec.structs.asdict(before), msgspec.structs.asdict(now)
     said = [
         f"{name} {_words(old[name])} to {_words(new[name])}"

@@ -1,4 +1,6 @@
-"""All that is noted of queues, reservations, gangs and jobs, and where it is heard of."""
+"""Composes the recorders of queues, reservations, gangs and jobs, and connects them to their
+sources.
+"""
 
 from __future__ import annotations
 
@@ -15,34 +17,34 @@ from phalanx.model.jobs.records import JobRecord
 
 
 class Stories:
-    """One for each kind of thing."""
+    """One recorder for each kind of thing."""
 
     def __init__(
         self,
-        book: EventLog,
+        event_log: EventLog,
         queues: Queues,
         calendar: CalendarControl,
         host_of: Callable[[str], str],
         job_of: Callable[[str], JobRecord | None],
     ) -> None:
         """`host_of`: the host name of a node, by its id. `job_of`: a job by its uid."""
-        self.of_gangs = GangRecorder(book, host_of, job_of)
-        self.of_jobs = JobRecorder(book)
-        self._queues, self._of_queues = queues, QueueRecorder(book)
-        self._calendar, self._of_reservations = calendar, ReservationRecorder(book)
+        self.of_gangs = GangRecorder(event_log, host_of, job_of)
+        self.of_jobs = JobRecorder(event_log)
+        self._queues, self._of_queues = queues, QueueRecorder(event_log)
+        self._calendar, self._of_reservations = calendar, ReservationRecorder(event_log)
         self._of_queues.restore(queues.table.all())
         queues.on_publish = self._of_queues.published
         queues.on_forget = self._of_queues.forgotten
         calendar.on_keep = self._of_reservations.kept
 
     def restore(self, jobs: Iterable[JobRecord]) -> None:
-        """Know again what an earlier head knew: queues and reservations are restored before."""
+        """Restore what an earlier head knew; queues and reservations are restored before."""
         self._of_queues.restore(self._queues.table.all())
         self._of_reservations.restore(self._calendar.table.all())
         self.of_jobs.restore(jobs)
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
-        """These members are to go, by an action, for a gang; "" for nobody."""
+        """Note that an action evicts these members for the gang `claimant`, or "" for none."""
         self.of_gangs.evicted(gang, members, action, claimant)
         if claimant:
             for index in members:

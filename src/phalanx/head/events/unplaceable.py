@@ -1,4 +1,4 @@
-"""What waits and could run on no node of the cluster, however long: noted as an event once."""
+"""Notes requests that no node of the cluster could ever run, as an event once."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 _KNOWN = 1_000
-"""So many amounts are remembered; what was asked for longest ago would be noted again."""
+"""How many amounts are remembered; forgotten ones would be noted again."""
 
 Amounts = Mapping[str, float]
 
 
 class Unplaceable:
-    """Notes the amounts that ordinary tasks and actors ask for and that no node has together.
+    """Notes the amounts that ordinary tasks and actors request and that no node has together.
 
-    Jobs and gangs have reasons of their own, and are refused where nothing can ever run them.
+    Jobs and gangs have reasons of their own, and are refused if nothing can ever run them.
     """
 
-    def __init__(self, book: EventLog, cluster: ClusterNodes) -> None:
-        self._book = book
+    def __init__(self, event_log: EventLog, cluster: ClusterNodes) -> None:
+        self._event_log = event_log
         self._cluster = cluster
         self._judged: OrderedDict[ResourceSet, tuple[int, bool]] = OrderedDict()
         """For amounts, the last first: the shape of the cluster, and whether no node had them."""
 
     def judge(self, waiting: Iterable[Amounts]) -> None:
-        """These wait: note what no node could hold, unless it was so before."""
+        """Note the amounts among these that no node could hold, unless they are noted already."""
         for amounts in waiting:
             asked = ResourceSet.from_mapping(amounts)
             shape, was_noted = self._judged.get(asked, (-1, False))
@@ -40,14 +40,16 @@ class Unplaceable:
                 continue
             why = self._why(asked)
             if why and not was_noted:
-                self._book.note("infeasible", name=said(asked.to_mapping()), why=why)
+                self._event_log.note("infeasible", name=said(asked.to_mapping()), why=why)
             self._judged[asked] = (self._cluster.shape, bool(why))
             self._judged.move_to_end(asked)
             if len(self._judged) > _KNOWN:
                 self._judged.popitem(last=False)
 
     def _why(self, asked: ResourceSet) -> str:
-        """Empty where some node has it all, or none is known yet."""
+        """Return why no node has these amounts; empty if a node has them, or if no node is known
+        yet.
+        """
         nodes = self._cluster.view.nodes
         has = {name: nodes.column(nodes.total, name) for name in asked}
         fits = np.ones(len(nodes), np.bool_)

@@ -1,1 +1,1 @@
-"""Queues, gangs and jobs at the control store; imported when they are first used."""
+"""Queues, gangs and jobs at the head; imported when first used."""

@@ -120,7 +120,7 @@ class GangBinder:
         self.give_backs = GiveBacks(effects.give_back)
         self.attempts = Attempts(self, self.give_backs)
 
-    # ---- what is decided about members -------------------------------------------------------
+    # ---- decisions about members -------------------------------------------------------------
 
     def add(self, gang: Gang) -> None:
         """Add a new gang, which waits for its places."""
@@ -157,7 +157,9 @@ class GangBinder:
         self._registry.keep(gang)
 
     def end(self, gang: Gang, indexes: Iterable[int]) -> None:
-        """End these members and give their places back. When the last member ends, the gang ends."""
+        """End these members and give their places back. When the last member ends, the gang
+        ends.
+        """
         self.handle(gang, indexes, Ended())
 
     def refused_by_node(self, gang: Gang, index: int, why: str) -> None:
@@ -178,12 +180,14 @@ class GangBinder:
         self._forget_if_free(gang)
 
     def rest(self, gang: Gang) -> None:
-        """Make cycles pass over the gang for a while, because a node had no room for it after all."""
+        """Make cycles pass over the gang for a while, because a node had no room for it after
+        all.
+        """
         gang.backoff_s = min(gang.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S) or FIRST_BACKOFF_S
         gang.rests_until = self._clock.now() + gang.backoff_s
         self._listener.rests(gang)
 
-    # ---- what follows ------------------------------------------------------------------------
+    # ---- consequences ------------------------------------------------------------------------
 
     def _follow(self, gang: Gang, following: Mapping[str, list[int]]) -> None:
         """Carry out what follows from a transition. Listeners may change the gang further."""
@@ -211,7 +215,9 @@ class GangBinder:
             self._lifecycle.handle(gang, gang.among(HELD, PLACING), Evicted())
 
     def _release_due(self, gang: Gang) -> None:
-        """Ask nodes to free the places of evicted and ended members, once no attempt is under way."""
+        """Ask nodes to free the places of evicted and ended members, once no attempt is under
+        way.
+        """
         if self.attempts.get(gang.group) is None:
             warned = Ending(warn=True, grace_s=gang.grace_s)
             for state, ending in ((EVICTED, warned), (OVER, AT_ONCE)):
@@ -253,7 +259,7 @@ class GangBinder:
         """Run an action once all changes so far are stored."""
         self._effects.when_written(action)
 
-    def has_prepared(self, attempt: Attempt, now: float) -> None:
+    def on_prepared(self, attempt: Attempt, now: float) -> None:
         """Store that all nodes have set the gang's bundles aside."""
         gang = self._registry.gangs[attempt.group]
         gang.is_prepared = True
@@ -266,7 +272,7 @@ class GangBinder:
         """
         return self._has_minimum(self._registry.gangs[attempt.group])
 
-    def is_refused(self, attempt: Attempt, now: float) -> None:
+    def on_refused(self, attempt: Attempt, now: float) -> None:
         """Make the members on their way wait again, after the attempt failed."""
         gang = self._registry.gangs[attempt.group]
         gang.is_prepared = False
@@ -275,7 +281,7 @@ class GangBinder:
         self.rest(gang)
         self._follow(gang, {})
 
-    def is_settled(self, attempt: Attempt, now: float) -> None:
+    def on_settled(self, attempt: Attempt, now: float) -> None:
         """Start the members whose bundles are kept; the others are lost. Members on a node that
         died in between have been moved by then.
         """
@@ -294,10 +300,12 @@ class GangBinder:
         following |= self._lifecycle.handle(gang, arrived, Arrived(self._clock.wall()))
         self._follow(gang, following)
 
-    # ---- what nodes say ----------------------------------------------------------------------
+    # ---- news of nodes -----------------------------------------------------------------------
 
     def returned(self, node_id: str, group: bytes, number: int) -> None:
-        """Take note that a node has freed the bundles that it was asked to free under this number."""
+        """Take note that a node has freed the bundles that it was asked to free under this
+        number.
+        """
         indexes = self.give_backs.awaited(node_id, group, number)
         self.give_backs.done(node_id, group, number)
         gang = self._registry.gangs.get(group)
@@ -404,7 +412,7 @@ class GangBinder:
         self.attempts.tick(now)
         self.give_backs.tick(now)
 
-    # ---- a head that came back ---------------------------------------------------------------
+    # ---- a restarted head --------------------------------------------------------------------
 
     def restore(self, gang: Gang, is_alive: Callable[[str], bool]) -> None:
         """Restore a gang that an earlier head knew.
@@ -444,7 +452,9 @@ class GangBinder:
             self._follow(gang, {})
 
     def _ask_again(self, gang: Gang, now: float) -> None:
-        """Ask nodes again to free bundles, because this head does not know what they have answered."""
+        """Ask nodes again to free bundles, because this head does not know what they have
+        answered.
+        """
         asked: dict[tuple[str, int, Ending], list[int]] = {}
         for index in gang.within(GIVING_BACK):
             member = gang.members[index]

@@ -18,7 +18,9 @@ from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 class GangGroup:
-    """A gang seen as a placement group. It stores nothing; every answer is read from the members."""
+    """A gang seen as a placement group. It stores nothing; every answer is read from the
+    members.
+    """
 
     name = ""
     strategy = "PACK"

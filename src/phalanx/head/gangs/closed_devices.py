@@ -1,4 +1,4 @@
-"""Says which GPUs nobody gets now, of what waits for more of them."""
+"""Explains a wait for GPUs by the devices that are closed to new work."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from phalanx.model.rows.explanation import Explanation, Reason
 CODE = "devices-closed"
 _NEVER_FITS = "never-fits"
 _LACKS = frozenset({"resource", _NEVER_FITS})
-"""Codes of reasons that more of a resource would change."""
+"""Codes of reasons that more of a resource would resolve."""
 _GPUS = ("GPU", "nvidia.com/gpu")
 _NAMED = 4
-"""So many devices are named."""
+"""How many devices a sentence names."""
 
 
 def with_closed_devices(found: Explanation, closed: Sequence[str]) -> Explanation:
-    """`closed`: each device with why, in words, its name first.
+    """Return an explanation that names closed devices where it says that no node has enough GPUs.
 
-    What asks for more GPUs than nodes have is refused when it comes. So where it is said that no
-    node has as many, it is for the closed ones that it waits, and that is said in its place.
+    `closed`: each device's name and the reason why it is closed, in words. The head refuses work
+    that asks for more GPUs than any node has when it is submitted. So if a reason says that no node
+    has that many, the work waits for closed devices, and the explanation says that instead.
     """
     if not closed or not any(_is_of_gpus(one.reason, one.detail) for one in _all_reasons(found)):
         return found
@@ -46,19 +47,19 @@ def with_closed_devices(found: Explanation, closed: Sequence[str]) -> Explanatio
 
 
 def closed_sentence(closed: Sequence[str]) -> str:
-    """`closed`: as in with_closed_devices."""
+    """Return a sentence that names closed devices. `closed`: as in with_closed_devices."""
     count = len(closed)
     named = "; ".join(closed[:_NAMED]) + (f"; and {count - _NAMED} more" if count > _NAMED else "")
     return f"{count} GPU{'s get' if count > 1 else ' gets'} nothing new: {named}"
 
 
 def is_for_closed(code: str, detail: Mapping[str, Any]) -> bool:
-    """Whether a reason says that no node has so many GPUs."""
+    """Whether a reason says that no node has that many GPUs."""
     return code == _NEVER_FITS and _is_of_gpus(code, detail)
 
 
 def _put(said: Reason, because: Sequence[Reason]) -> list[Reason]:
-    """The reason in place of those that it explains."""
+    """Return the reasons, with `said` in place of those that it explains."""
     left = _without(because)
     return [said, *left] if len(left) < len(because) else left
 

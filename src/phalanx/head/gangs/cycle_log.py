@@ -1,4 +1,6 @@
-"""The last cycles as people are told of them: what each decided for whom, and how long it took."""
+"""The last cycles as people see them: what each cycle decided for which gangs, and how long it
+took.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ from phalanx.scheduler.cycle.explain import sentence
 from phalanx.scheduler.cycle.plan import Plan, Rejection
 
 KEEP_CYCLES = 200
-"""So many are kept; those on end that come to nothing count as one."""
+"""How many cycles are kept; consecutive cycles that decide nothing count as one."""
 NAMED = 200
-"""So many gangs of a kind are named of a cycle."""
+"""How many gangs of each list a cycle names."""
 NODES = 16
-"""So many nodes of a gang are named."""
+"""How many nodes of a gang are named."""
 ACTION = "action"
 _LISTS = ("placed", "evicted", "promised", "left")
 
@@ -28,14 +30,14 @@ _LISTS = ("placed", "evicted", "promised", "left")
 class _Kept(NamedTuple):
     info: CycleInfo
     refused: dict[str, Rejection]
-    """Of gangs as a whole; put into words for who asks."""
+    """Rejections of gangs as a whole; put into words when somebody asks."""
 
 
 class CycleLog:
-    """Written after each cycle, read by people."""
+    """The log of the last cycles, written after each cycle and read by people."""
 
     def __init__(self, clock: Clock, member_of: Mapping[str, tuple[Gang, int]]) -> None:
-        """`member_of`: the gang and the member that a task is."""
+        """`member_of`: the gang and the member index of each task."""
         self._clock = clock
         self._member_of = member_of
         self._cycles: deque[_Kept] = deque(maxlen=KEEP_CYCLES)
@@ -44,7 +46,7 @@ class CycleLog:
     def decided(
         self, plan: Plan, waiting: Collection[Gang], *, took_s: float, read_s: float
     ) -> None:
-        """A cycle over the gangs that wait came to this plan."""
+        """Record the plan of a cycle over the waiting gangs. `took_s` and `read_s` are seconds."""
         self._count += 1
         actions = {one.name: one.seconds for one in plan.timings if one.part == ACTION}
         placed, evicted = self._placed(plan), self._evicted(plan)
@@ -92,7 +94,7 @@ class CycleLog:
         found: dict[str, tuple[Gang, list[str]]] = {}
         for task, node in plan.binds.items():
             if task not in self._member_of:
-                continue  # carrying it out has ended it
+                continue  # carrying the plan out has ended the member
             gang, _ = self._member_of[task]
             found.setdefault(gang.uid, (gang, []))[1].append(node)
         return {
@@ -127,22 +129,26 @@ class CycleLog:
     # ---- questions ---------------------------------------------------------------------------
 
     def rows(self, number: int | None) -> list[CycleInfo]:
-        """All cycles, the oldest first, without names; or the one of that number with all names,
-        after the one before it, where that is known. Raises JobNotFoundError for one that is not
-        known (any more)."""
+        """Return all cycles, the oldest first, without names; or for a number, that cycle with all
+        names, after the cycle before it if that is known.
+
+        Raises JobNotFoundError for a number that is not known (any more).
+        """
         if number is None:
             nothing: dict[str, list[Any]] = {name: [] for name in _LISTS}
             return [msgspec.structs.replace(one.info, **nothing) for one in self._cycles]
         numbers = [one.info.number for one in self._cycles]
         if number not in numbers:
             known = f"{numbers[0]} to {numbers[-1]}" if numbers else "none yet"
-            raise JobNotFoundError(f"there is no cycle {number} (any more); known are {known}")
+            raise JobNotFoundError(
+                f"there is no cycle {number} (any more); cycles known are {known}"
+            )
         place = numbers.index(number)
         return [_whole(self._cycles[i]) for i in (place - 1, place) if i >= 0]
 
 
 def _chosen(plan: Plan, uid: str) -> dict[str, Any]:
-    """Why its first member went where it did, where that was noted."""
+    """Return why a gang's first member got its node, if that was noted."""
     choice = plan.choices.get(uid)
     if choice is None:
         return {}
@@ -163,7 +169,7 @@ def _whole(kept: _Kept) -> CycleInfo:
 
 
 def _is_same(before: CycleInfo, now: CycleInfo) -> bool:
-    """Whether neither decided anything, for the same gangs."""
+    """Whether both cycles decided nothing, for the same gangs."""
     is_nothing = not any(
         one.counts[name] for one in (before, now) for name in ("placed", "evicted", "promised")
     )

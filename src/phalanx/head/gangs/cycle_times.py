@@ -1,4 +1,6 @@
-"""What cycles look at and decide, and how long they take, for metrics and people."""
+"""Measurements of cycles for metrics and people: what they look at and decide, and how long they
+take.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from phalanx.observe.metrics.meter import Meter
 from phalanx.scheduler.cycle.plan import Plan
 
 HOOKS_EVERY_S = 10.0
-"""One cycle in this time has each hook of each plugin timed, which makes it slower."""
+"""Seconds between cycles in which each hook of each plugin is timed, which slows the cycle down."""
 
 
 class CycleTimes:
-    """Puts cycles into a meter and a log."""
+    """Records measurements of cycles in a meter and a log."""
 
     def __init__(self, meter: Meter, clock: Clock, log: CycleLog | None) -> None:
-        """`log` tells people of cycles; None: nobody asks."""
+        """`log` shows cycles to people; None if no one reads it."""
         self._log = log
         self._read_s = 0.0
         self._meter = meter
@@ -26,11 +28,13 @@ class CycleTimes:
         self._hooks_at = float("-inf")
 
     def now(self) -> float:
-        """Seconds, to measure by."""
+        """Return the time in seconds, for measuring."""
         return self._clock.now()
 
-    def wants_hooks(self) -> bool:
-        """Whether the cycle that begins is one whose hooks are timed."""
+    def plan_hook_timing(self) -> bool:
+        """Return whether the cycle that begins should time its hooks; if so, the next such cycle is
+        due HOOKS_EVERY_S later.
+        """
         now = self._clock.now()
         is_due = now >= self._hooks_at
         if is_due:
@@ -38,12 +42,12 @@ class CycleTimes:
         return is_due
 
     def read(self, began: float) -> None:
-        """What a cycle looks at is up to date, since `began`."""
+        """Record how long reading the cluster took, since `began`."""
         self._read_s = self._clock.now() - began
         self._meter.observe("phalanx_snapshot_seconds", self._read_s)
 
     def decided(self, plan: Plan, waiting: Collection[Gang], began: float) -> None:
-        """A cycle over these gangs that waited came to a plan, which is carried out by now."""
+        """Record a cycle over these waiting gangs, whose plan has been carried out."""
         took_s = self._clock.now() - began
         if self._log is not None:
             self._log.decided(plan, waiting, took_s=took_s, read_s=self._read_s)
@@ -60,5 +64,5 @@ class CycleTimes:
                 meter.observe("phalanx_schedule_plugin_seconds", timing.seconds, plugin, hook)
 
     def failed(self) -> None:
-        """A cycle met an error of ours."""
+        """Count a cycle that met an internal error."""
         self._meter.add("phalanx_schedule_cycles_total", "failed")

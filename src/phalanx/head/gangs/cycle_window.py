@@ -1,9 +1,9 @@
-"""Which gangs a cycle looks at: of many that ask for the same, the first few.
+"""Chooses which gangs a cycle looks at: of many with equal requests, the first few.
 
-Of equal gangs of one user in one queue the one that came first goes first, and where it finds no
-room the others find none. So those behind are shown to the scheduler only as those before them get
-places, and a cycle costs no more when ten thousand wait. Who of several users is next is for the
-scheduler to say: it sees the first ones of each, fewer the more users there are.
+Of equal gangs of one user in one queue, the one that came first goes first; if it finds no room,
+the others find none either. So the scheduler sees the gangs behind only as those before them get
+places, and a cycle costs no more when ten thousand gangs wait. The scheduler decides the order
+among users, so it sees the first gangs of each user, fewer when there are more users.
 """
 
 from __future__ import annotations
@@ -17,50 +17,53 @@ import msgspec
 from phalanx.head.gangs.gang import Gang
 
 WINDOW = 32
-"""So many equal gangs are looked at together, or one of each user."""
+"""How many equal gangs are looked at together, shared among their users (one each at least)."""
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 _Kind = tuple[bytes, str]
-"""What gangs have in common, and their user."""
+"""The terms that equal gangs have in common, and their user."""
 
 
 class CycleWindow:
-    """All gangs that are not over. `seen`: those that cycles look at, by group."""
+    """All gangs that are not over. `seen`: the gangs that cycles look at, by group."""
 
     def __init__(self) -> None:
         self.most = WINDOW
-        """So many are looked at together when all before them found room; a shell whose thread has
-        nothing else to do sets more, as what a cycle costs whatever it decides is shared then."""
+        """The largest number of equal gangs looked at together after all before them found room.
+
+        A shell whose thread has nothing else to do sets more, because the fixed cost of a cycle is
+        then shared by more gangs.
+        """
         self._sizes: dict[_Kind, int] = {}
-        """How many of a kind were looked at together last."""
+        """How many gangs of a kind were last looked at together."""
         self.seen: dict[bytes, Gang] = {}
         self._behind: dict[_Kind, deque[Gang]] = {}
         self._gone: set[bytes] = set()
         """Gangs that ended while they were behind."""
 
     def add(self, gang: Gang) -> None:
-        """A gang has come; one that holds places already is seen at once."""
+        """Add a new gang; a gang that holds places already is seen at once."""
         if gang.holds:
             self.seen[gang.group] = gang
             return
         self._behind.setdefault(_kind(gang), deque()).append(gang)
 
     def remove(self, gang: Gang) -> None:
-        """It is over."""
+        """Remove a gang that is over."""
         if self.seen.pop(gang.group, None) is None:
             self._gone.add(gang.group)
 
     def sees(self, gang: Gang) -> bool:
-        """Whether cycles look at it."""
+        """Whether cycles look at a gang."""
         return gang.group in self.seen
 
     @property
     def is_holding_back(self) -> bool:
-        """Whether some are not shown yet."""
+        """Whether some gangs are not shown yet."""
         return bool(self._behind)
 
     def next(self, waiting: Iterable[Gang]) -> Iterator[Gang]:
-        """Those that are to be seen from now on; `waiting`: at least those seen that wait."""
+        """Yield the gangs to be seen from now on. `waiting`: at least the seen gangs that wait."""
         if not self._behind:
             return
         shown = Counter(_kind(gang) for gang in waiting if gang.group in self.seen)
@@ -83,7 +86,9 @@ class CycleWindow:
 
 
 def _kind(gang: Gang) -> _Kind:
-    """What equal gangs have in common: worked out here, unless who made the gang knows better."""
+    """Return the terms that equal gangs have in common; computed here unless the gang's creator set
+    them.
+    """
     if not gang.kind:
         first = gang.members[0].need
         alike = all(member.need == first for member in gang.members)

@@ -1,6 +1,6 @@
-"""When the scheduler runs, and what it is asked.
+"""Decides when the scheduler runs, and with which rules.
 
-Cycles run when something changed and something waits, and take no more than a part of the time.
+Cycles run when something changed and a gang waits, and take no more than a part of the time.
 """
 
 from __future__ import annotations
@@ -50,49 +50,57 @@ tiers:
       hypernode.binpack.normal-pod.enable: false
   - name: binpack
 """
-"""Users of a queue take turns by what they used lately, after priority. Evictions take whole gangs;
-weights say what queues deserve (`head.queues.deserved`). Capacity stands in conformance's tier: the
-first tier that names victims decides."""
+"""The rules that come with the cluster.
+
+After priority, users of a queue take turns by their recent usage. Evictions take whole gangs;
+weights say what queues deserve (`head.queues.deserved`). Capacity stands in conformance's tier,
+because the first tier that names victims decides.
+"""
 AFTER_DEFECT_S = 1.0
-"""A cycle that failed is tried again so much later."""
+"""Seconds after which a failed cycle is tried again."""
 NEVER = float("inf")
 DEFAULT_PLACEMENT = PlacementPolicy()
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How far cycles are apart: at least so long, and so many times what the last one took, as
-    others work in the same thread. The same of those that may take places away."""
+    """The least time between cycles, and between cycles that may evict.
+
+    A pause is at least `pause_s` seconds, and at least `pause` times as long as the last cycle
+    took, because other work runs in the same thread. `eviction_pause_s` and `eviction_pause` are
+    the same for cycles that may evict.
+    """
 
     pause_s: float = 0.001
     pause: float = 2.0
     eviction_pause_s: float = 0.05
     eviction_pause: float = 10.0
     always_evicts: bool = False
-    """Whether places may be taken away for others reasons than priority and queues."""
+    """Whether gangs may be evicted for other reasons than priority and queues."""
 
 
 class CycleEffects(Protocol):
-    """What cycles lead to."""
+    """Carries out what cycles decide."""
 
     def apply(self, plan: Plan) -> None:
-        """Do what a cycle decided."""
+        """Carry out the plan of a cycle."""
         ...
 
     def stranded(self, gang: Gang) -> None:
-        """Some members of a gang run that are too few, and the others found no room."""
+        """Handle a gang of which too few members run, while the others found no room."""
         ...
 
     def claim_room(self, now: float) -> float:
-        """Gangs wait: ask nodes to keep room for them that ordinary tasks hold. When to do so
-        again, if nothing changes."""
+        """Ask nodes to keep room for waiting gangs that ordinary tasks hold. Returns when to ask
+        again if nothing changes.
+        """
         ...
 
     def claim_nothing(self) -> None:
-        """No gang waits any more."""
+        """Give up all claims, because no gang waits any more."""
         ...
 
     def report_defect(self, error: Exception) -> None:
-        """A cycle failed: it is tried again."""
+        """Report a failed cycle, which will be tried again."""
         ...
 
 
@@ -103,22 +111,25 @@ BY_PATHS = """\
     enablePreemptable: false
     enableReclaimable: false
 """
-"""Orders queues with paths. What they deserve follows the weights of their paths, too, so that
-capacity takes it back for them: drf by itself stops one task before the shares are equal."""
+"""Orders queues with paths. Their deserved amounts follow the weights of their paths, too, so that
+capacity takes resources back for them; drf alone stops one task before the shares are equal.
+"""
 
 
 @functools.cache
 def configuration(
     placement: PlacementPolicy = DEFAULT_PLACEMENT, *, has_paths: bool = False
 ) -> Configuration:
-    """The rules that come with the cluster. `has_paths`: queues have paths
-    (`volcano.sh/hierarchy`)."""
+    """Return the rules that come with the cluster. `has_paths`: queues have paths
+    (`volcano.sh/hierarchy`).
+    """
     return parse_volcano(default_text(placement, has_paths=has_paths), known_plugins())
 
 
 def default_text(placement: PlacementPolicy, *, has_paths: bool = False) -> str:
-    """The same as Volcano's scheduler configuration: where the selector is the cluster's policy,
-    it chooses the nodes in binpack's place."""
+    """Return the same rules as text in Volcano's format. If the selector is the cluster's policy,
+    the selector chooses nodes in binpack's place.
+    """
     text = CONFIGURATION
     if has_paths:
         text = text.replace("  - name: capacity\n", f"{BY_PATHS}  - name: capacity\n")
@@ -130,7 +141,7 @@ def default_text(placement: PlacementPolicy, *, has_paths: bool = False) -> str:
 
 
 class Cycles:
-    """Runs the scheduler when it is due. Follows the life cycle of members."""
+    """Runs the scheduler when a cycle is due. Follows the life cycle of members."""
 
     def __init__(
         self,
@@ -152,14 +163,14 @@ class Cycles:
         self._next = NEVER
         self._not_before = self._no_eviction_before = 0.0
 
-    # ---- what has changed --------------------------------------------------------------------
+    # ---- requests for a cycle ----------------------------------------------------------------
 
     def request_cycle(self, within_s: float = 0.0) -> None:
-        """Something changed: a cycle is due."""
+        """Run a cycle within this many seconds, because something changed."""
         self._next = min(self._next, self._clock.now() + within_s)
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """See Follower: somebody waits, or room is free or will soon be."""
+        """Request a cycle if a member now waits, or if room is free or will be soon."""
         for index in move.indexes:
             state = gang.members[index].state
             if state in PLACELESS or state in GOING:
@@ -170,16 +181,16 @@ class Cycles:
 
     @property
     def wake_at(self) -> float:
-        """When `round` has something to do."""
+        """The time when `round` next has something to do."""
         return max(self._next, self._not_before)
 
     def round(self, now: float) -> None:
-        """All messages that had come are handled: run a cycle if one is due."""
+        """Run a cycle if one is due, after all messages that had come are handled."""
         if now < self.wake_at:
             return
         try:
             self._cycle(now)
-        except Exception as error:  # a defect in a plugin, say: what runs must not end with it
+        except Exception as error:  # a defect in a plugin, say: running work must not end with it
             self._times.failed()
             self._effects.report_defect(error)
             self.request_cycle(AFTER_DEFECT_S)
@@ -199,7 +210,7 @@ class Cycles:
         self._not_before = now + took_s + max(self.pace.pause_s, self.pace.pause * took_s)
 
     def show_next(self) -> None:
-        """Have those gangs seen from now on whose turn it is."""
+        """Show the gangs that are next in order to the scheduler from now on."""
         for gang in self._registry.window.next(self._registry.looked_at()):
             self._cache.gang_changed(gang)
 
@@ -210,10 +221,10 @@ class Cycles:
         self._effects.apply(plan)
         self._times.decided(plan, waiting, now)
         self._next = min(self._next, self._effects.claim_room(now))
-        if evicts or not may_evict:  # else room may be made for them yet
+        if evicts or not may_evict:  # otherwise room may still be made for them
             self._look_for_stranded(waiting, plan, now)
         if plan.binds and self._registry.window.is_holding_back:
-            self.request_cycle()  # those behind may find room as well
+            self.request_cycle()  # the gangs behind may find room as well
         if evicts:
             done = self._clock.now()
             pace = self.pace
@@ -223,22 +234,22 @@ class Cycles:
             self._next = min(self._next, self._no_eviction_before)
 
     def _look_for_stranded(self, waiting: Iterable[Gang], plan: Plan, now: float) -> None:
-        """Report gangs of which too few run, while the cycle found no room for the others."""
+        """Report gangs of which too few members run, if the cycle found no room for the others."""
         active = self._registry.active
         for gang in waiting:
             if gang.group not in active:
-                continue  # nothing of it runs
+                continue  # none of its members runs
             held = gang.count(HELD)
             is_moving = any(m.state in ON_THE_WAY or m.state in GOING for m in gang.members)
             if not held or not gang.waits or is_moving or gang.rests_until > now:
                 continue
             if any(gang.task(index) in plan.pipelined for index in gang.among(WAITING)):
-                continue  # somebody goes for them
+                continue  # victims end for these members
             if held < self._specs.min_member(gang):
                 self._effects.stranded(gang)
 
     def may_evict(self, waiting: Iterable[Gang]) -> bool:
-        """Whether somebody who waits might have a right to what somebody holds."""
+        """Whether a waiting gang might have a right to resources that another gang holds."""
         if self.pace.always_evicts:
             return True
         active = {queue: min(found) for queue, found in self._registry.priorities.items() if found}

@@ -1,4 +1,4 @@
-"""Why something waits, and the scheduler's own picture of the cluster."""
+"""Explains why work waits, and shows the scheduler's own view of the cluster."""
 
 from __future__ import annotations
 
@@ -46,15 +46,19 @@ from phalanx.scheduler.forecast.inquiry import (
 from phalanx.scheduler.forecast.run_times import LearntRunTimes, with_past_runs
 
 PLANNED = 500
-"""Of so many that wait, the first in order, people are told when they start."""
+"""How many waiting gangs, the first in order, get an expected start."""
 PLANNING_SHORT_S = 0.1
-"""A start that took longer to work out is told again, and others as they were listed last, until it
-took a tenth of the head's time."""
+"""Seconds of planning that are free of charge.
+
+After a start that took longer to work out, starts are repeated, or taken from the last listing,
+until planning has taken at most a tenth of the head's time.
+"""
 
 
 class Wait(NamedTuple):
-    """Why something waits in few words, its position in its queue, when it should start, the code
-    of the first reason, and the plugin that says so, where one does."""
+    """Why a gang waits in few words, its position in its queue, its expected start, the code of the
+    first reason, and the plugin that gave it, if any.
+    """
 
     reason: str
     position: int
@@ -64,7 +68,7 @@ class Wait(NamedTuple):
 
 
 class Explanations:
-    """Answers `explain` and `snapshot`."""
+    """Answers `explain` and `snapshot` requests."""
 
     def __init__(
         self,
@@ -78,10 +82,11 @@ class Explanations:
         closed_devices: Callable[[], list[str]],
         told: Callable[[Mapping[str, ExpectedStart], Collection[str]], None],
     ) -> None:
-        """`may_evict`: whether cycles look for evictions, as these wait. `show_next` has those
-        gangs seen whose turn it is. `learnt`: how long such work ran. `closed_devices`: the GPUs
-        that nobody gets, in words. `told` hears what people are told of starts, and of all gangs
-        that there are."""
+        """`may_evict`: whether cycles look for evictions while these gangs wait. `show_next` shows
+        the scheduler the gangs that are next in order. `learnt`: how long similar work ran.
+        `closed_devices`: the GPUs that are closed to new work, in words. `told` hears the starts
+        that people are shown, and the uids of all gangs.
+        """
         self._told = told
         self._closed_devices = closed_devices
         self._learnt = learnt
@@ -93,17 +98,20 @@ class Explanations:
         self._reasons = KeptReasons(clock, self._work_out)
         self._planning = Share(clock, PLANNING_SHORT_S)
         self._planned: dict[str, ExpectedStart | None] = {}
-        """Of the gang whose start was worked out last."""
+        """The expected start of the gang for which it was worked out last."""
 
     def explain(self, name: str) -> Explanation:
-        """Why a gang or job waits: reasons, what would change them, and its position in its queue.
+        """Return why a gang or job waits: reasons, what would change them, and its position in its
+        queue.
 
         `name`: of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.
         """
         gang = self.find(name)
         if gang is None:
             known = {g.name: None for g in self._registry.gangs.values()}
-            raise JobNotFoundError(f"nothing called {name!r} waits or runs{nearest(name, known)}")
+            raise JobNotFoundError(
+                f"no job or gang called {name!r} waits or runs{nearest(name, known)}"
+            )
         if gang in self._set_aside:
             return _of_defect(gang, self._set_aside.errors[gang.group])
         picture, found = self._explained(gang)
@@ -119,8 +127,9 @@ class Explanations:
         )
 
     def _explained(self, gang: Gang) -> tuple[Snapshot, Explanation]:
-        """Decided on the columns that cycles keep, where there are any, else on everything read
-        anew; and what it was decided by."""
+        """Return an explanation, and the snapshot by which it was decided. Decided on the columns
+        that cycles keep, if any; otherwise on a snapshot that is read again in full.
+        """
         seen = self._seen()
         waiting = [one for one in (*self._registry.looked_at(), gang) if one.waits]
         ready = self._pictures.columns(gang)
@@ -138,7 +147,7 @@ class Explanations:
     def _start(
         self, uid: str, work_out: Callable[[], ExpectedStart | None]
     ) -> ExpectedStart | None:
-        """When a gang starts, worked out no oftener than the head can afford."""
+        """Return when a gang starts, worked out no more often than the head can afford."""
         if not self._planning.is_spent:
             self._planned = {uid: self._planning.spend(work_out)}
         if uid in self._planned:
@@ -147,15 +156,17 @@ class Explanations:
         return None if listed is None else listed.expected_start
 
     def _as_cycles(self, picture: Snapshot, waiting: Iterable[Gang]) -> Snapshot:
-        """Without evictions where cycles look for none, as nobody has a right to any: looking for
-        them is most of what deciding costs on a full cluster."""
+        """Return the snapshot without evictions if cycles look for none because no gang has a right
+        to any: looking for them is most of the cost of deciding on a full cluster.
+        """
         if self._may_evict(waiting):
             return picture
         return msgspec.structs.replace(picture, config=gentle(picture.config))
 
     def reasons(self) -> dict[str, Wait]:
-        """Why all wait that do, by name. Where very much waits, as it was some seconds ago: what
-        came since has no reason yet."""
+        """Return why each waiting gang waits, by name. On a crowded cluster the answer may be some
+        seconds old, and gangs that came since have no reason yet.
+        """
         if not self._registry.waiting:
             return {}
         kept = self._reasons.get()
@@ -186,13 +197,13 @@ class Explanations:
                 else:
                     reason = "; ".join(map(sentence, main))
             else:
-                reason = "others that ask for the same are ahead of it"
+                reason = "gangs with the same request are ahead of it"
                 code, plugin = "behind", ""
             found[gang.uid] = Wait(reason, position, starts.get(gang.uid), code, plugin)
         return found
 
     def find(self, name: str) -> Gang | None:
-        """The gang of a job or gang of this name, or of this group in hex."""
+        """Return the gang of a job or gang with this name, or with this group in hex."""
         with contextlib.suppress(ValueError):
             found = self._registry.gangs.get(bytes.fromhex(name))
             if found is not None:
@@ -201,7 +212,7 @@ class Explanations:
         return self._registry.named.get(f"{namespace or NAMESPACE}/{own}")
 
     def _position(self, gang: Gang, is_by_priority: bool, order: Mapping[str, int]) -> int:
-        """1 for the first that waits in its queue. `order`: see _positions."""
+        """Return a gang's position in its queue, from 1. `order`: as in _positions."""
         registry = self._registry
         looked_at = [one for one in registry.looked_at() if one.queue == gang.queue]
         mine = _place(gang, is_by_priority)
@@ -214,13 +225,14 @@ class Explanations:
         before = registry.lines.earlier(gang, any_priority=not is_by_priority)
         if is_by_priority:
             before += registry.lines.of_higher_priority(gang)
-        # Who is seen goes before all of its priority that are not, whenever it came.
+        # A seen gang goes before all unseen gangs of its priority, whenever it came.
         late = (_place(one, is_by_priority) for one in looked_at)
         return 1 + before + sum(one[0] == mine[0] and one >= mine for one in late)
 
     def _positions(self, is_by_priority: bool, order: Mapping[str, int]) -> dict[str, int]:
-        """Of all that wait. `order`: positions among those that cycles see; those that they do not
-        see stand behind all of their priority that they do."""
+        """Return the positions of all waiting gangs. `order`: positions among the gangs that cycles
+        see; unseen gangs stand behind all seen gangs of their priority.
+        """
         sees = self._registry.window.sees
 
         def place(gang: Gang) -> tuple[int, bool, int, tuple[int, float, str]]:
@@ -239,13 +251,15 @@ class Explanations:
         return [g for g in self._registry.window.seen.values() if g not in self._set_aside]
 
     def plan(self) -> TimePlan:
-        """Who starts when, of the first that wait, and until when what runs holds its places."""
+        """Return when each of the first waiting gangs starts, and until when running gangs hold
+        their places.
+        """
         self._show_next()
         living = (g for g in self._registry.gangs.values() if g not in self._set_aside)
         return plan_snapshot(self._pictures.of(living), PLANNED, self._learnt)
 
     def snapshot(self, has_past_runs: bool) -> bytes:
-        """Everything that a cycle could look at, as a snapshot file in JSON."""
+        """Return everything that a cycle could look at, as a snapshot file in JSON."""
         picture = self._pictures.of(self._registry.gangs.values())
         if has_past_runs:
             picture = with_past_runs(picture, self._learnt)
@@ -257,19 +271,19 @@ def _kind(gang: Gang) -> str:
 
 
 def _state(gang: Gang) -> str:
-    """What a gang does of which no member waits for a place."""
+    """Return what a gang does that has no member waiting for a place."""
     if gang.count(*ON_THE_WAY):
         return "is being placed: its nodes are asked for its places"
     if gang.count(EVICTED, LEAVING):
-        return "gives its places back, and waits again then"
+        return "gives its places back, and will wait again"
     if gang.count(HELD):
         later = gang.count(ABSENT)
-        return f"runs; {later} of its members are not to start yet" if later else "runs"
+        return f"runs; {later} of its members may not start yet" if later else "runs"
     return "ends"
 
 
 _SET_ASIDE = "set-aside"
-_DEFECT = "it is set aside, as deciding about it failed: "
+_DEFECT = "it is set aside, because deciding about it failed: "
 
 
 def _of_defect(gang: Gang, error: str) -> Explanation:
@@ -296,5 +310,5 @@ def _is_by_priority(picture: Snapshot) -> bool:
 
 
 def _place(gang: Gang, is_by_priority: bool) -> tuple[int, float, str]:
-    """Gangs of one queue and user that cycles do not see wait in this order."""
+    """Return the sort key for gangs of one queue and user that cycles do not see."""
     return (-gang.priority if is_by_priority else 0, gang.created, gang.uid)

@@ -1,4 +1,4 @@
-"""A gang that could never run, whatever runs now, is refused before anything is made of it."""
+"""Refuses gangs that could never run, whatever runs now, before anything is made of them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def new_feasible_gang(
     ports: int = 1,
     grace_s: float = 0.0,
 ) -> Gang:
-    """The gang, with all its members waiting.
+    """Return the gang, with all its members waiting.
 
-    `limits`: what its queue may use at most; `domains`: what each node has in all, of every domain
-    in which it may be placed whole. Raises GangInfeasibleError for one that none of these can
-    ever hold, and ValueError for numbers of members and amounts that no gang has.
+    `limits`: the most that its queue may use; `domains`: for each domain in which the gang may be
+    placed whole, the totals of each node. Raises GangInfeasibleError for a gang that no domain
+    could ever hold, and ValueError for impossible numbers of members or amounts.
     """
     if not 0 <= min_members <= len(needs) or not needs:
         raise ValueError(f"a gang of {len(needs)} members cannot need {min_members} of them")
@@ -66,8 +66,7 @@ def check_side_by_side(
     limits: Amounts,
     domains: Sequence[Sequence[Amounts]],
 ) -> None:
-    """Raise GangInfeasibleError when the nodes of no domain, empty, hold all of `needs` side by
-    side."""
+    """Raise GangInfeasibleError when no domain's nodes, empty, hold all of `needs` side by side."""
     counts = [most_members(needs, nodes, limits) for nodes in domains]
     most = max(counts)
     if most >= len(needs):
@@ -97,8 +96,9 @@ def check_sum(
     limits: Amounts,
     nodes: Sequence[Amounts],
 ) -> None:
-    """Raise GangInfeasibleError when `needs`, different ones, are more in all than these nodes
-    have, or than the queue may use: then no way to place them side by side will be found."""
+    """Raise GangInfeasibleError when differing `needs` add up to more than these nodes have, or
+    than the queue may use: then they can never be placed side by side.
+    """
     for name in sorted({name for need in needs for name in need}):
         asked = sum(need.get(name, 0.0) for need in needs)
         has = sum(node.get(name, 0.0) for node in nodes)
@@ -116,11 +116,12 @@ def check_sum(
 def most_members(
     members: Sequence[Amounts], nodes: Sequence[Amounts], capability: Amounts | None = None
 ) -> int:
-    """How many of these members, the first first, empty nodes hold side by side, within what
-    their queue may use at most. Members go to the first node that has room, so the answer is
-    exact where all ask for the same.
+    """Return how many of these members, in order, empty nodes hold side by side, within the most
+    that their queue may use.
+
+    Members go to the first node that has room, so the answer is exact if all ask for the same.
     """
-    left: dict[int, ResourceSet] = {}  # of nodes that were looked at: there may be thousands
+    left: dict[int, ResourceSet] = {}  # only of nodes that were looked at: there may be thousands
 
     def room(at: int) -> ResourceSet:
         if at not in left:
@@ -148,7 +149,7 @@ def most_members(
 
 
 def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
-    """What one member asks for that no node has, in words; "" where some node holds it."""
+    """Say what one member asks for that no node has; "" if some node holds the member."""
     asked = ResourceSet.from_mapping(member)
     if any(asked.is_subset(ResourceSet.from_mapping(node)) for node in nodes):
         return ""
@@ -162,7 +163,7 @@ def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
 
 
 def said(amounts: Amounts) -> str:
-    """Amounts as people say them: 2 CPU, 1.5 GiB memory."""
+    """Return amounts for display: 2 CPU, 1.5 GiB memory."""
     return ", ".join(
         f"{round(amount / 2**30, 2):g} GiB {name}" if name in _BYTES else f"{amount:g} {name}"
         for name, amount in amounts.items()

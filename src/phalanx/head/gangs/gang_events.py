@@ -1,4 +1,4 @@
-"""What becomes of members, written down as events."""
+"""Records the placement, eviction and release of members as events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from phalanx.observe.cluster_events import Event
 from phalanx.observe.gang_events import MembersEvicted, MembersFreed, MembersPlaced
 
 NODE_DIGITS = 12
-"""Events name nodes by so many digits of their ids."""
+"""How many digits of a node's id events show."""
 
 
 class Recorder:
-    """Records through `record`, with the time of day of `wall`; `minimum_of` a gang now, beside
-    members that have ended. Follows the life cycle of members."""
+    """Records events with `record`, at the time of day of `wall`. Follows the life cycle of
+    members.
+
+    `minimum_of` returns how many members a gang needs now, not counting members that have ended.
+    """
 
     def __init__(
         self,
@@ -29,7 +32,7 @@ class Recorder:
         self._minimum_of = minimum_of
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """See Follower."""
+        """Record that members were placed, lost or freed."""
         if isinstance(move.event, Arrived):
             self._placed(gang, [i for i in move.indexes if gang.members[i].state == HELD])
         elif isinstance(move.event, Lost):
@@ -40,7 +43,7 @@ class Recorder:
                 self._freed(gang, _from(move, {state}), lost or why)
 
     def evicted(self, gang: Gang, members: Iterable[int], action: str) -> None:
-        """These members are to go."""
+        """Record that these members are evicted."""
         event = MembersEvicted(
             at=self._wall(),
             node="",
@@ -83,6 +86,6 @@ class Recorder:
 
 
 def _from(move: Move, states: Collection[str]) -> list[int]:
-    """The members that were in one of these states before."""
+    """Return the members that were in one of these states before."""
     before = zip(move.indexes, move.before, strict=True)
     return [index for index, state in before if state in states]

@@ -1,4 +1,4 @@
-"""All gangs that are not over, and what follows from the states of their members."""
+"""The registry of all gangs that are not over, with indexes that follow their members' states."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from phalanx.head.gangs.queue_positions import QueuePositions, came
 from phalanx.model.rows.work import Amounts
 
 Keep = Callable[[str, bytes, Gang | None], None]
-"""Writes a gang down in a table, under its group; None: it is gone."""
+"""Stores a gang in a table under its group; None deletes it."""
 
 
 def one_of_each_name(gangs: Iterable[Gang]) -> tuple[list[Gang], list[Gang]]:
-    """The gangs that a head goes on with, as they came, and those that it forgets.
+    """Return the gangs that a head continues with, as they came, and those that it forgets.
 
-    Only a store that lost what was written last has two of one name: a job's gang of which the end
-    was lost, and its next one. Members go by names, so one of them goes on: one that is not
-    removed, and of two the younger. What nodes hold of the other they give back when they join.
+    Only a store that lost its last writes has two gangs of one name: a job's gang whose end was
+    lost, and the job's next gang. Members go by names, so only one continues: the gang that is not
+    removed, or else the younger one. Nodes give back what they hold of the other when they join.
     """
     best: dict[str, Gang] = {}
     twins = []
@@ -34,36 +34,37 @@ def one_of_each_name(gangs: Iterable[Gang]) -> tuple[list[Gang], list[Gang]]:
 
 class GangRegistry:
     """Gangs by the ids of their groups, and members by the names of their tasks. Follows the life
-    cycle of members."""
+    cycle of members.
+    """
 
     def __init__(self, keep: Keep, queues_changed: Callable[[], None]) -> None:
-        """`queues_changed` is called when other queues than before have gangs."""
+        """`queues_changed` is called when the set of queues that have gangs changes."""
         self._keep = keep
         self._queues_changed = queues_changed
         self.follow: Callable[[Gang], None] = lambda gang: None
-        """Hears of every gang that changes or is over."""
+        """Called with every gang that changes or is over."""
         self.gangs: dict[bytes, Gang] = {}
         self.named: dict[str, Gang] = {}
-        """The same by their `uid`."""
+        """The same gangs by their `uid`."""
         self.member_of: dict[str, tuple[Gang, int]] = {}
         self.waiting: dict[bytes, Gang] = {}
-        """Gangs of which members wait for places."""
+        """Gangs with members that wait for places."""
         self.lines = QueuePositions()
-        """The same, in the order in which they came."""
+        """The waiting gangs, in the order in which they came."""
         self.active: dict[bytes, Gang] = {}
-        """Gangs of which members take, or may take, something of nodes."""
+        """Gangs with members that take, or may take, resources of nodes."""
         self.priorities: dict[str, Counter[int]] = {}
-        """How many active gangs of each priority each queue has."""
+        """For each queue, how many active gangs it has of each priority."""
         self._queues: dict[str, dict[bytes, Gang]] = {}
         self.window = CycleWindow()
 
     def add(self, gang: Gang) -> None:
-        """A gang has come."""
+        """Add and store a new gang."""
         self.know(gang)
         self.keep(gang)
 
     def know(self, gang: Gang) -> None:
-        """A gang that is written down is known again."""
+        """Add a gang that is stored already."""
         self.gangs[gang.group] = self.named[gang.uid] = gang
         if gang.queue not in self._queues:
             self._queues[gang.queue] = {}
@@ -75,7 +76,7 @@ class GangRegistry:
         self.follow(gang)
 
     def members_added(self, gang: Gang) -> None:
-        """It has more members from now on."""
+        """Know and store members that were added to a gang."""
         self._know_members(gang)
         self.keep(gang)
 
@@ -84,7 +85,7 @@ class GangRegistry:
             self.member_of[gang.task(index)] = (gang, index)
 
     def remove(self, gang: Gang) -> None:
-        """It is over."""
+        """Remove a gang that is over."""
         del self.gangs[gang.group], self.named[gang.uid]
         of_queue = self._queues[gang.queue]
         del of_queue[gang.group]
@@ -97,26 +98,28 @@ class GangRegistry:
         self.forget(gang)
 
     def forget(self, gang: Gang) -> None:
-        """Strike it out of the store."""
+        """Delete a gang from the store."""
         self._keep("gangs", gang.group, None)
         self.follow(gang)
 
     def keep(self, gang: Gang) -> None:
-        """Write it down."""
+        """Store a gang."""
         self._keep("gangs", gang.group, gang)
         self.follow(gang)
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much. The order in which gangs came stays."""
+        """Move noted moments along after the time of day was stepped by this many seconds. The
+        order in which gangs came stays.
+        """
         for gang in self.gangs.values():
             gang.clock_stepped(step_s)
         for gang in self.gangs.values():
             self.keep(gang)
 
-    # ---- what follows ------------------------------------------------------------------------
+    # ---- indexes -----------------------------------------------------------------------------
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """See Follower."""
+        """Update the indexes for a gang whose members moved."""
         self._look_at(gang)
         self.follow(gang)
 
@@ -151,17 +154,17 @@ class GangRegistry:
         return frozenset(self._queues)
 
     def looked_at(self) -> list[Gang]:
-        """Gangs of which members wait, and that cycles look at."""
+        """Return the gangs that cycles look at and that have waiting members."""
         seen, waiting = self.window.seen, self.waiting
         few, many = (seen, waiting) if len(seen) < len(waiting) else (waiting, seen)
         return [gang for group, gang in few.items() if group in many]
 
     def of_queue(self, queue: str) -> Mapping[bytes, Gang]:
-        """The gangs of a queue."""
+        """Return the gangs of a queue."""
         return self._queues.get(queue, {})
 
     def amounts(self, queue: str) -> tuple[Amounts, Amounts]:
-        """What gangs of a queue hold, and what they wait for, as leases name it."""
+        """Return what gangs of a queue hold, and what they wait for, in the units of leases."""
         held: Amounts = {}
         asked: Amounts = {}
         for gang in self.of_queue(queue).values():
@@ -173,7 +176,7 @@ class GangRegistry:
         return held, asked
 
     def counts(self, queue: str) -> tuple[dict[str, int], int]:
-        """A queue's gangs by phase, and how many members hold something in it."""
+        """Return a queue's gangs by phase, and how many members hold resources in it."""
         phases: dict[str, int] = {}
         members = 0
         for gang in self.of_queue(queue).values():

@@ -1,7 +1,7 @@
-"""Queues and gangs at the head: composes the parts, and passes on what nodes and members do.
+"""Composes the head's parts for queues and gangs, and passes on what nodes and members do.
 
-A gang is to nodes a placement group with a bundle a member: `cycles` decides where its members go,
-`plan_applier` and `reservations` have it done.
+Nodes see a gang as a placement group with one bundle for each member: `cycles` decides where its
+members go, `plan_applier` and `binder` carry that out.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ from phalanx.scheduler.plugin_parts.users import BOOKS
 from phalanx.scheduler.plugins.reservation import Reservation
 
 REPORTS_PAUSE_S = 0.02
-"""When only nodes' reports have changed, cycles are this far apart."""
+"""Seconds between cycles when only nodes' reports have changed."""
 
 
 class GangScheduler:
-    """All queues, gangs and jobs of the cluster. See GangSchedulerInterface for what it hears."""
+    """All queues, gangs and jobs of the cluster, behind the methods of GangSchedulerInterface."""
 
     def __init__(  # noqa: PLR0915  (where the parts are composed: a statement each)
         self,
@@ -125,16 +125,16 @@ class GangScheduler:
         internal_errors: InternalErrors,
         ledger: Ledger | None,
         meter: Meter,
-        book: EventLog,
+        event_log: EventLog,
         busy: Callable[[str, int, float], float | None],
     ) -> None:
-        """`busy`: see IdleGpus."""
+        """`busy` measures how busy devices are, as IdleGpus asks for it."""
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
         self._internal_errors = internal_errors
         self._weights: dict[str, float] = {}
-        """What each queue weighs, as it was last sent to nodes."""
+        """Each queue's weight, as last sent to nodes."""
         self.registry = registry = GangRegistry(state_store.keep, self._busy_changed)
         self.queues = Queues(
             state_store, self._queues_changed, registry.counts, registry.amounts, clock.wall
@@ -158,7 +158,7 @@ class GangScheduler:
             self._truth,
             self._rules_changed,
             meter,
-            book,
+            event_log,
         )
         self.books = books = UsageLedger(state_store.keep, clock.wall, rules.current(), live.shape)
         self.shares = SharesControl(
@@ -176,7 +176,7 @@ class GangScheduler:
             clock, registry, self.cache, live, self, Pace(), CycleTimes(meter, clock, cycle_log)
         )
         self._recorder = Recorder(record, clock.wall, live.min_member)
-        self._recorders = Stories(book, self.queues, calendar, self._host_of, self._job_of)
+        self._recorders = Stories(event_log, self.queues, calendar, self._host_of, self._job_of)
         self._starts = starts = GangStarts(meter, clock)
         lifecycle = MemberLifecycle(
             registry, self.cache, self._outside_work, books, self._recorder, self.cycles, starts,
@@ -232,7 +232,7 @@ class GangScheduler:
             lambda: holdings(registry.gangs.values()),
             self.queues.idle_rule,
             busy,
-            book,
+            event_log,
             self._end_idle,
         )
         self.steps = Steps(outbox, nodes, self.jobs, self.job_requests, rng)
@@ -248,7 +248,7 @@ class GangScheduler:
         )
         registry.follow = self._news.gang_changed
         self.handlers = RequestHandlers(
-            "the control store",
+            "the head",
             *self.job_requests.entries(),
             *self.gang_requests.entries(),
             *calendar.entries(),
@@ -260,7 +260,7 @@ class GangScheduler:
         )
 
     def _entries(self, cycle_log: CycleLog) -> list[Entry]:
-        """Requests to parts that answer one or two."""
+        """Return the handlers of parts that answer only one or two requests."""
         explain, steps = self.explanations, self.steps
         signals = Signals(self._outbox, self._nodes, self.jobs, self.job_requests)
         return [
@@ -276,7 +276,7 @@ class GangScheduler:
             TakeSnapshot.handled_by(lambda _, request: explain.snapshot(request.has_past_runs)),
         ]
 
-    # ---- what is known of gangs --------------------------------------------------------------
+    # ---- changes of jobs and gangs -----------------------------------------------------------
 
     def _job_changed(self, job: JobRecord) -> None:
         self._news.job_changed(job)
@@ -291,7 +291,7 @@ class GangScheduler:
         self.cache.gang_changed(gang)
 
     def counts(self) -> dict[str, int]:
-        """How many gangs, those of jobs among them, hold places, wait, and are set aside."""
+        """Return how many gangs, including those of jobs, hold places, wait, and are set aside."""
         gangs = [gang for gang in self.registry.gangs.values() if not gang.is_over]
         return {
             "running": sum(gang.count(HELD) > 0 for gang in gangs),
@@ -302,58 +302,61 @@ class GangScheduler:
     def _truth(self) -> Snapshot:
         return self.pictures.truth()
 
-    # ---- what became of members --------------------------------------------------------------
+    # ---- members and their nodes -------------------------------------------------------------
 
     def member_views(self, gang: Gang, members: list[int]) -> dict[int, bytes]:
-        """Their gang as it is now, for these members, which have their places."""
+        """Return the current view of the gang for each of these members, which have their
+        places.
+        """
         return self._rendezvous.views(gang, members)
 
     def address_of(self, node_id: str) -> str:
-        """Where a node is reached."""
+        """Return the address at which a node is reached."""
         record = self._nodes.get(node_id)
         return (record.host if record is not None else "") or "127.0.0.1"
 
     def _host_of(self, node_id: str) -> str:
-        """What a node's machine is called, for people."""
+        """Return the display name of a node's machine."""
         record = self._nodes.get(node_id)
         return (record.hostname if record is not None else "") or node_id[:8]
 
     def _job_of(self, uid: str) -> JobRecord | None:
         return self.jobs.table.get(uid)
 
-    # ---- what nodes and processes do ---------------------------------------------------------
+    # ---- news of nodes and processes --------------------------------------------------------
 
     def node_changed(self, record: NodeRecord) -> None:
-        """See GangSchedulerInterface."""
+        """Look at the cluster again: a node is about to join, drains, or has different totals."""
         self._nodes_changed(record)
 
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
-        """See GangSchedulerInterface."""
+        """Compare the node's bundles with the gangs; return the bundles that belong to no gang."""
         return self.reservations.inventory(node_id, there, now)
 
     def node_joined(self, record: NodeRecord) -> None:
-        """See GangSchedulerInterface."""
+        """Send the node the queues' weights, and let jobs continue there."""
         self._outbox.send(record.prefix, QueueWeights(self.queues.weights()))
         self.jobs.node_joined(record.node_id)
 
     def node_away(self, node_id: str) -> None:
-        """See GangSchedulerInterface."""
+        """Report to jobs that the node's connection has ended."""
         self.jobs.node_away(node_id)
 
     def node_reported(self, node_id: str, is_news: bool) -> None:
-        """See GangSchedulerInterface."""
+        """Count again what ordinary tasks hold on the node; request a cycle if that is news."""
         self._outside_work.node_changed(node_id)
         if is_news:
             self._request_cycle(REPORTS_PAUSE_S)
 
     def node_dead(self, record: NodeRecord, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Take from members what they had on a dead node, and look at the cluster again."""
         self.reservations.node_gone(record.node_id, now, record.death)
         self._nodes_changed(record)
 
     def vacate(self, node_id: str) -> None:
-        """The members on the node wait again. So do the members of their gang on other nodes, where
-        the gang is left with less than its minimum."""
+        """Make the members on the node wait again. If that leaves a gang with less than its
+        minimum, its members on other nodes wait again, too.
+        """
         for gang in list(self.registry.gangs.values()):
             here = [i for i, member in enumerate(gang.members) if member.node == node_id]
             if here:
@@ -367,11 +370,13 @@ class GangScheduler:
         self.calendar.nodes_changed()
         self._outside_work.node_changed(record.node_id)
         self.cache.nodes_changed()
-        self.cache.queues_changed()  # what they deserve is a part of what all nodes have
+        self.cache.queues_changed()  # what queues deserve is a part of what all nodes have
         self._request_cycle()
 
     def prepared(self, node_id: str, message: Prepared, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Note the devices or busy ports that the node reports, and pass the answer to the
+        attempt.
+        """
         gang = self.registry.gangs.get(message.group)
         if gang is None:
             return
@@ -391,16 +396,16 @@ class GangScheduler:
         self.reservations.attempts.prepared(node_id, group, number, ok, now)
 
     def committed(self, node_id: str, message: Committed, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Pass the node's answer to the attempt."""
         group, number, ok = message.group, message.attempt, message.ok
         self.reservations.attempts.committed(node_id, group, number, ok, now)
 
     def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Free the places of members whose bundles the node has freed."""
         self.reservations.returned(node_id, message.group, message.attempt)
 
     def member_news(self, node_id: str, message: MemberNews | MemberUsed | StepEnded) -> None:
-        """See GangSchedulerInterface."""
+        """Pass news of members and steps to jobs."""
         if isinstance(message, StepEnded):
             self.jobs.step_ended(message)
         elif isinstance(message, MemberUsed):
@@ -409,24 +414,24 @@ class GangScheduler:
             self.jobs.member_news(node_id, message)
 
     def node_answered(self, message: LogRead | StepStarted) -> None:
-        """See GangSchedulerInterface."""
+        """Pass a part of a log to Logs, and the start of a step to Steps."""
         if isinstance(message, LogRead):
             self.logs.answered(message)
         else:
             self.steps.started(message)
 
     def creator_gone(self, process: bytes, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Remove the gangs that the ended process created."""
         self.reservations.creator_gone(process)
 
     def bundle_left(self, group: bytes, index: int) -> None:
-        """See GangSchedulerInterface."""
+        """End the member whose actor is dead for good."""
         gang = self.registry.gangs.get(group)
         if gang is not None and index >= 0:
             self.reservations.end(gang, [index])
 
     def tick(self, now: float) -> None:
-        """See GangSchedulerInterface."""
+        """Repeat requests, and let each part do what is due."""
         with self._internal_errors.kept_apart("gang"):
             self.reservations.tick(now)
         if self._refusals.expire():
@@ -442,7 +447,7 @@ class GangScheduler:
             self._numbers.tick(now)
 
     def clock_stepped(self, step_s: float) -> None:
-        """See GangSchedulerInterface."""
+        """Move the noted moments of all parts along."""
         parts = (
             self.books, self.calendar, self.registry, self.jobs, self.job_requests.crons,
             self._promises, self._starts, self._past.learnt.told,
@@ -457,11 +462,11 @@ class GangScheduler:
         return (job.state for job in self.jobs.table.all() if job.spec.element is None)
 
     def _end_idle(self, job: str, why: str) -> None:
-        with contextlib.suppress(JobCommandError):  # it ends already
+        with contextlib.suppress(JobCommandError):  # the job ends already
             self.jobs.handle(Commanded(job=job, action=TERMINATE_JOB, reason=why))
 
     def round(self, now: float) -> float:
-        """See GangSchedulerInterface."""
+        """Run a cycle if one is due; return when to call again."""
         self.cycles.round(now)
         return self.cycles.wake_at
 
@@ -469,25 +474,27 @@ class GangScheduler:
         self.reservations.remove(gang)
         self.quarantine.forget(gang)
 
-    # ---- what became of members (Listener) ---------------------------------------------------
+    # ---- places of members (Listener) ---------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """See Listener: tasks and actors begin by themselves, commands are started."""
+        """Start the commands of a job's members; members that are tasks or actors start without
+        help.
+        """
         if gang.job:
             self.jobs.arrived(gang, members)
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """See Listener: tasks and actors wait by themselves."""
+        """Report lost members to their job; members that are tasks or actors wait without help."""
         if gang.job:
             self.jobs.lost(gang, members)
 
     def rests(self, gang: Gang) -> None:
-        """See Listener."""
+        """Make cycles pass over the gang, and request a cycle for the end of its backoff."""
         self.cache.gang_rests(gang)
         self._request_cycle(gang.backoff_s)
 
     def over(self, gang: Gang) -> None:
-        """See Listener."""
+        """Forget a gang that is over."""
         self.cache.gang_changed(gang)
         self._rendezvous.free_ports(gang)
         self._refusals.forget(gang)
@@ -498,54 +505,54 @@ class GangScheduler:
         self.queues.left(gang.queue)
         self._request_cycle()
 
-    # ---- what cycles lead to (CycleEffects, PlanEffects) -------------------------------------
+    # ---- effects of cycles (CycleEffects, PlanEffects) -------------------------------------
 
     def apply(self, plan: Plan) -> None:
-        """See CycleEffects."""
+        """Store changed promises, and carry out the plan."""
         self._promises.look()
         self.applier.apply(plan)
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
-        """See PlanEffects."""
+        """Record an eviction as an event."""
         self._recorder.evicted(gang, members, action)
         self._recorders.evicted(gang, members, action, claimant)
 
     def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
-        """See PlanEffects."""
+        """Choose ports for the gang on these nodes; False when none are free."""
         return self._rendezvous.choose_ports(gang, nodes)
 
     def stranded(self, gang: Gang) -> None:
-        """See CycleEffects."""
+        """Report a job's gang as stranded, once."""
         if gang.job and not gang.is_stranded:
             gang.is_stranded = True
             self.jobs.stranded(gang)
 
     def report_defect(self, error: Exception) -> None:
-        """See CycleEffects."""
+        """Count a failed cycle as an internal error."""
         self._internal_errors.add("cycle", error)
 
     def claim_room(self, now: float) -> float:
-        """See CycleEffects."""
+        """Ask nodes to keep room for waiting gangs; return when to ask again."""
         return self._claims.look(now)
 
     def claim_nothing(self) -> None:
-        """See CycleEffects."""
+        """Tell nodes that no room is claimed any more."""
         self._claims.drop()
 
     def gang_changed(self, gang: Gang) -> None:
-        """See GangNews."""
+        """Have the gang read again, and request a cycle."""
         self.cache.gang_changed(gang)
         self._request_cycle()
 
     def gang_amended(self, gang: Gang) -> None:
-        """See GangNews."""
+        """Have the gang's terms read again."""
         self.cache.gang_amended(gang)
 
     def _request_cycle(self, within_s: float = 0.0) -> None:
         self.cycles.request_cycle(within_s)
 
     def _busy_changed(self) -> None:
-        self.cache.queues_changed()  # they deserve a part of what those do that have work
+        self.cache.queues_changed()  # queues with work share what queues without work deserve
 
     def _queues_changed(self) -> None:
         self.books.only(one.name for one in self.queues.table.all())
@@ -566,10 +573,10 @@ class GangScheduler:
         )
         self._request_cycle()
 
-    # ---- a head that came back ---------------------------------------------------------------
+    # ---- a restarted head --------------------------------------------------------------------
 
     def restore(self, stored: Mapping[str, list[bytes]]) -> None:
-        """Know again what an earlier head wrote (rows by table); nodes are restored before."""
+        """Restore what an earlier head wrote (rows by table); nodes are restored before."""
         decode = msgspec.msgpack.decode
         self.rules.load(decode(row, type=RulesRow) for row in stored["rules"])
         self.queues.table.restore([decode(row, type=QueueRecord) for row in stored["queues"]])

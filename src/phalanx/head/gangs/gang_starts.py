@@ -1,5 +1,6 @@
-"""How long gangs take from a plan to their places, how often nodes refuse them, and how far that
-was from what people were told, for metrics."""
+"""Measurements of gang starts for metrics: time from plan to places, refusals by nodes, and errors
+of expected starts.
+"""
 
 from __future__ import annotations
 
@@ -14,27 +15,29 @@ from phalanx.observe.metrics.meter import Meter
 
 
 class GangStarts:
-    """Follows the life cycle of members."""
+    """Measures gang starts. Follows the life cycle of members."""
 
     def __init__(self, meter: Meter, clock: Clock) -> None:
         self._meter = meter
         self._clock = clock
         self._placed: dict[bytes, float] = {}
-        """When a plan gave places to those of a gang that are on their way."""
+        """When a plan gave places to the members of a gang that are on their way, on the head's
+        clock.
+        """
         self._told: dict[str, float] = {}
-        """When gangs that wait should start, as it was said first, by the clock on the wall."""
+        """The first expected start that was shown for each waiting gang, by the time of day."""
 
     def told(self, starts: Mapping[str, ExpectedStart], there: Collection[str]) -> None:
-        """People are told that gangs start then. `there`: all that have not ended."""
+        """Note the starts that people are shown. `there`: all gangs that have not ended."""
         kept = {uid: at_s for uid, at_s in self._told.items() if uid in there}
         self._told = {uid: start.at_s for uid, start in starts.items()} | kept
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much."""
+        """Move expected starts along after the time of day was stepped by this many seconds."""
         self._told = {uid: at_s + step_s for uid, at_s in self._told.items()}
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """See Follower."""
+        """Measure how long an attempt took, or count its refusal."""
         if isinstance(move.event, Placed):
             self._placed.setdefault(gang.group, self._clock.now())
             return

@@ -27,7 +27,9 @@ Held = tuple[bytes, int, int, bool]
 
 
 class GangSchedulerInterface(Protocol):
-    """The events that the head reports to the gang scheduler. `now` is in seconds of the head's clock."""
+    """The events that the head reports to the gang scheduler. `now` is in seconds of the head's
+    clock.
+    """
 
     def node_changed(self, record: NodeRecord) -> None:
         """Take note that a node is about to join, drains, or has different totals."""

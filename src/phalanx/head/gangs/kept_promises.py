@@ -1,4 +1,4 @@
-"""Places in time that waiting gangs were promised, in the store: the next head keeps them, too."""
+"""Stores the promises of waiting gangs, so that the next head keeps them, too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLE = "promises"
 
 
 class KeptPromises:
-    """Writes what changed of a planner's promises."""
+    """Writes changes of a planner's promises to the store."""
 
     def __init__(
         self, planner: Planner, keep: Callable[[str, bytes, PromiseRow | None], None]
@@ -21,10 +21,10 @@ class KeptPromises:
         self.planner = planner
         self._keep = keep
         self._written: dict[str, tuple[Kept, int]] = {}
-        """What the store has, and its place in the order."""
+        """The stored promises, each with its place in the order."""
 
     def look(self) -> None:
-        """A cycle has run."""
+        """Store the promises that a cycle has changed."""
         promised, before = self.planner.promised, self._written
         for uid in before:
             if uid not in promised:
@@ -40,17 +40,17 @@ class KeptPromises:
             last = place
 
     def clock_stepped(self, step_s: float) -> None:
-        """See Planner."""
+        """Move promised starts along with the time of day, and store them."""
         self.planner.clock_stepped(step_s)
         self.look()
 
     def drop(self) -> None:
-        """Nobody keeps promises any more."""
+        """Forget all promises, when no plugin keeps promises any more."""
         self.planner.restore(())
         self.look()
 
     def load(self, stored: Iterable[bytes]) -> None:
-        """Know again what an earlier head promised."""
+        """Restore the promises of an earlier head."""
         rows = [msgspec.msgpack.decode(row, type=PromiseRow) for row in stored]
         self.planner.restore(rows)
         promised = self.planner.promised

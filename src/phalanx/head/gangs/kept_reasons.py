@@ -1,4 +1,4 @@
-"""Why things wait, worked out no oftener than the head can afford."""
+"""The reasons why gangs wait, worked out no more often than the head can afford."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ Found = TypeVar("Found")
 T = TypeVar("T")
 
 SHORT_S = 0.05
-"""An answer that took no longer is worked out anew each time."""
+"""An answer that took no more seconds than this is worked out again each time."""
 PAUSE = 9.0
-"""So many times what it took an answer is good for: all who ask take a tenth of the head's time."""
+"""An answer stays valid for this many times the time that it took, so that all requests together
+take a tenth of the head's time.
+"""
 
 
 class Share:
     """A tenth of the head's time, for answers that take longer than a moment."""
 
     def __init__(self, clock: Clock, short_s: float = SHORT_S) -> None:
-        """What takes no longer than `short_s` is not counted."""
+        """Answers that take no longer than `short_s` seconds are not counted."""
         self._clock = clock
         self._short_s = short_s
         self._until = float("-inf")
 
     @property
     def is_spent(self) -> bool:
-        """Whether to do with what is known, for now."""
+        """Whether callers should use the last answer for now."""
         return self._clock.now() < self._until
 
     def spend(self, work_out: Callable[[], T]) -> T:
-        """Work something out, whatever it takes."""
+        """Work something out, and count the time that it takes."""
         begun = self._clock.now()
         found = work_out()
         done = self._clock.now()
@@ -41,16 +43,16 @@ class Share:
 
 
 class KeptReasons(Generic[Found]):
-    """The last answer, while another one would cost others too much."""
+    """The last answer, used while working out another would slow other requests down too much."""
 
     def __init__(self, clock: Clock, work_out: Callable[[], Mapping[str, Found]]) -> None:
         self._share = Share(clock)
         self._work_out = work_out
         self.last: Mapping[str, Found] = {}
-        """The last answer, however old."""
+        """The last answer, whatever its age."""
 
     def get(self) -> Mapping[str, Found]:
-        """Why all waits, by name, as it was a moment ago where there is much of it."""
+        """Return why each gang waits, by name; when many wait, the answer may be a moment old."""
         if not self._share.is_spent:
             self.last = self._share.spend(self._work_out)
         return self.last

@@ -17,11 +17,11 @@ from phalanx.model.lifecycle import ALIVE
 from phalanx.scheduler.cycle.specs import Amounts, HyperNodeSpec, NodeSpec, QueueSpec
 
 PODS = 1e6
-"""No node limits how many members it has."""
+"""How many members a node may have: practically no limit."""
 
 
 class LiveCluster(PodGroups):
-    """See ClusterSource."""
+    """The cluster as a source for snapshots (ClusterSource)."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class LiveCluster(PodGroups):
         self._registry = registry
 
     def nodes(self) -> Iterable[NodeSpec]:
-        """Nodes by their ids, with all that they have."""
+        """Return the nodes by their ids, with their totals."""
         return (_node_spec(record) for record in self._nodes.living())
 
     def queues(self) -> Iterable[QueueSpec]:
-        """The queues with what they deserve, as only some of them have work."""
+        """Return the queues with what they deserve while only some of them have work."""
         total: dict[str, float] = {}
         for record in self._nodes.living():
             for name, amount in record.totals.items():
@@ -54,11 +54,11 @@ class LiveCluster(PodGroups):
         return self._queues.specs(self._registry.queues, total)
 
     def taken_changes(self) -> Mapping[str, Amounts]:
-        """See ClusterSource."""
+        """Return the changes of what work outside of gangs takes on nodes."""
         return self._outside_work.changes()
 
     def hypernodes(self) -> tuple[HyperNodeSpec, ...]:
-        """All domains with these nodes."""
+        """Return all domains with these nodes."""
         return self._domains.specs(self._nodes.living())
 
 

@@ -1,8 +1,8 @@
-"""The life cycle of a gang's member: its states, what may happen to it, and what follows.
+"""The life cycle of a gang's member: its states, its events, and what follows from them.
 
-This table is the only place where a member's state or node is changed. Whatever else is said of
-members (what cycles look at, what gangs hold of each node, what a gang's placement group shows,
-what jobs know) follows by `Follower`, or is worked out from the record when somebody asks.
+This table is the only place where a member's state or node is changed. Everything else that is
+known about members (what cycles look at, what gangs hold of each node, what a gang's placement
+group shows, what jobs know) follows by `Follower`, or is worked out from the record on request.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from phalanx.head.gangs.member_states import (
 )
 from phalanx.model.lifecycle import IllegalTransition
 
-# ---- what may happen to a member -----------------------------------------------------------------
+# ---- events of a member --------------------------------------------------------------------------
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Its job wants it to have a place, for the first time or anew."""
+    """Its job wants it to have a place, for the first time or again."""
 
 
 class Dismissed(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Dismissed(msgspec.Struct, frozen=True):
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A plan gives these members nodes, which are being asked in the attempt of this number."""
+    """A plan gives these members nodes, which the attempt of this number asks."""
 
     nodes: Mapping[int, str]
     number: int
@@ -55,19 +55,19 @@ class Arrived(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The attempt that was to place it came to nothing."""
+    """The attempt that should have placed it failed."""
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """Its node is dead, or has its bundle no longer."""
+    """Its node is dead, or does not have its bundle any more."""
 
 
 class Evicted(msgspec.Struct, frozen=True):
-    """It is to give its place up, and to wait for another one."""
+    """It must give up its place and wait for another one."""
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """It is over: nobody wants it any more."""
+    """It is over, and not wanted any more."""
 
 
 class Released(msgspec.Struct, frozen=True):
@@ -77,22 +77,22 @@ class Released(msgspec.Struct, frozen=True):
 
 
 class Freed(msgspec.Struct, frozen=True):
-    """Its node has freed its bundle; or is dead (`is_lost`), so that nothing is taken there."""
+    """Its node has freed its bundle, or is dead (`is_lost`), so that nothing is taken there."""
 
     is_lost: bool = False
 
 
 Event = Wanted | Dismissed | Placed | Arrived | Refused | Lost | Evicted | Ended | Released | Freed
 
-# ---- what follows --------------------------------------------------------------------------------
+# ---- follow-ups ----------------------------------------------------------------------------------
 
 NOTHING: Final = ""
 BEGINS: Final = "begins"
-"""It has its place: who starts it is notified."""
+"""It has its place: its starter is notified."""
 LOSES: Final = "loses"
-"""It had a place and has none any more: who started it is notified."""
+"""It had a place and has none any more: its starter is notified."""
 RELEASE: Final = "release"
-"""Its bundle is to be given back as soon as nothing of its gang is on its way to a node."""
+"""Its bundle must be given back as soon as no member of its gang is on its way to a node."""
 
 _Row = Mapping[type[Event], tuple[str, str]]
 
@@ -128,10 +128,10 @@ TABLE: Final[Mapping[str, _Row]] = {
         Refused: (DONE, NOTHING),
         Lost: (DONE, NOTHING),
         Ended: (CANCELLED, NOTHING),
-        Released: (ENDING, NOTHING),  # its whole gang is removed while it is on its way
+        Released: (ENDING, NOTHING),  # its whole gang is removed while the member is on its way
     },
     HELD: {
-        Wanted: (EVICTED, RELEASE),  # it starts again elsewhere, once its old place is free
+        Wanted: (EVICTED, RELEASE),  # the member starts again elsewhere, once its old place is free
         Lost: (WAITING, LOSES),
         Evicted: (EVICTED, RELEASE),
         Ended: (OVER, RELEASE),
@@ -163,16 +163,16 @@ TABLE: Final[Mapping[str, _Row]] = {
         Ended: (DONE, NOTHING),
     },
 }
-"""State and event to the next state and what follows. What is not here is illegal."""
+"""For each state and event: the next state and what follows. Missing pairs are illegal."""
 
 # ---- the machine ---------------------------------------------------------------------------------
 
 KEEP_STEPS = 40
-"""So many steps of each gang's story are kept."""
+"""How many steps of each gang's story are kept."""
 
 
 class Move(NamedTuple):
-    """Members that an event moved, with the states and nodes that they had before."""
+    """The members that an event moved, with the states and nodes that they had before."""
 
     event: Event
     indexes: Sequence[int]
@@ -181,24 +181,25 @@ class Move(NamedTuple):
 
 
 class Follower(Protocol):
-    """Who keeps something that follows from the states of members."""
+    """Keeps something that follows from the states of members."""
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """Members of a gang have other states now."""
+        """Update what follows from the states of these members, which have just changed."""
         ...
 
 
 class MemberLifecycle:
-    """Moves members, has those follow whose knowledge depends on it, and remembers the story."""
+    """Moves members, notifies the followers of their states, and remembers the members' stories."""
 
     def __init__(self, *followers: Follower) -> None:
         self._followers = followers
         self._recorders: dict[bytes, deque[Move]] = {}
 
     def handle(self, gang: Gang, indexes: Iterable[int], event: Event) -> dict[str, list[int]]:
-        """The event happens to these members. Which members what follows concerns, by kind.
+        """Apply the event to these members. Returns the members concerned by each kind of
+        follow-up.
 
-        Raises IllegalTransition with the member's story when it cannot happen to one of them.
+        Raises IllegalTransition with the member's story when the event is illegal for a member.
         """
         kind = type(event)
         moved: list[int] = []
@@ -237,7 +238,7 @@ class MemberLifecycle:
         return following
 
     def forget(self, gang: Gang) -> None:
-        """A gang is over."""
+        """Forget the story of a gang that is over."""
         self._recorders.pop(gang.group, None)
 
     # ---- the story ---------------------------------------------------------------------------
@@ -249,7 +250,7 @@ class MemberLifecycle:
         recorder.append(move)
 
     def story(self, gang: Gang, index: int) -> str:
-        """The last steps of a member, the oldest first."""
+        """Return the last steps of a member, the oldest first."""
         steps = [
             f"{move.before[move.indexes.index(index)]} {_said(move.event, index)}"
             for move in self._recorders.get(gang.group, ())

@@ -1,31 +1,31 @@
-"""The states of a gang's member. `member_lifecycle` says how they follow each other."""
+"""The states of a gang's member. `member_lifecycle` defines their transitions."""
 
 from __future__ import annotations
 
 from typing import Final
 
 ABSENT: Final = "absent"
-"""Nobody wants it, yet or for now."""
+"""Its job does not want it, yet or for now."""
 WAITING: Final = "waiting"
 """It waits for a place."""
 PLACING: Final = "placing"
 """Its node is being asked for its bundle."""
 RECALLED: Final = "recalled"
-"""It was evicted on its way: it gives its place back once it has it, and waits again."""
+"""It was evicted on its way: it gives its place back once it has it, then waits again."""
 CANCELLED: Final = "cancelled"
 """It ended on its way: it gives its place back once it has it."""
 HELD: Final = "held"
 """It has its bundle."""
 EVICTED: Final = "evicted"
-"""It has a bundle that is to be given back, and waits again then."""
+"""It has a bundle that must be given back; then it waits again."""
 LEAVING: Final = "leaving"
-"""As evicted; its node has been asked to free the bundle."""
+"""Like evicted, and its node has been asked to free the bundle."""
 OVER: Final = "over"
-"""It has a bundle that is to be given back, for good."""
+"""It has a bundle that must be given back, for good."""
 ENDING: Final = "ending"
-"""As over; its node has been asked to free the bundle."""
+"""Like over, and its node has been asked to free the bundle."""
 DONE: Final = "done"
-"""It has ended, and nothing of it is left."""
+"""It has ended and holds nothing."""
 
 PLACELESS: Final = frozenset({ABSENT, WAITING, DONE})
 ON_THE_WAY: Final = frozenset({PLACING, RECALLED, CANCELLED})
@@ -34,11 +34,11 @@ HAVING: Final = frozenset({HELD, EVICTED, OVER})
 """Its node keeps its bundle."""
 GIVING_BACK: Final = frozenset({LEAVING, ENDING})
 HOLDING: Final = ON_THE_WAY | HAVING | GIVING_BACK
-"""It takes, or may take, something of a node."""
+"""It takes, or may take, resources of a node."""
 ENDED: Final = frozenset({CANCELLED, OVER, ENDING, DONE})
-"""Nobody wants it any more, whatever it still holds."""
+"""It is not wanted any more, even if it still holds something."""
 GOING: Final = HOLDING - {PLACING, HELD}
-"""What it holds will be free soon."""
+"""Its resources will be free soon."""
 
 SHOWN: Final = {
     ABSENT: "absent",
@@ -53,4 +53,4 @@ SHOWN: Final = {
     ENDING: "ending",
     DONE: "ended",
 }
-"""What people are shown."""
+"""The words for states that people are shown."""

@@ -1,4 +1,4 @@
-"""Whether a gang has its minimum: who has a place or is on the way to one, without who goes."""
+"""Checks whether a gang has its minimum: members that have a place or are on the way to one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from phalanx.head.gangs.member_states import HELD, PLACING
 
 
 class GangSpecs(Protocol):
-    """What is asked about gangs."""
+    """Answers questions about gangs that depend on their jobs."""
 
     def min_member(self, gang: Gang) -> int:
-        """How many of its members must have places now, beside those that have ended."""
+        """Return how many members must have places now, not counting those that have ended."""
         ...
 
     def is_live(self, gang: Gang, index: int) -> bool:
@@ -21,7 +21,7 @@ class GangSpecs(Protocol):
 
 
 def has_minimum(gang: Gang, specs: GangSpecs, more: int = 0) -> bool:
-    """Whether the gang has its minimum with so many members more."""
+    """Whether the gang has its minimum, counting this many members more."""
     here = more
     for index, member in enumerate(gang.members):
         here += member.state == PLACING or (member.state == HELD and specs.is_live(gang, index))

@@ -1,7 +1,7 @@
-"""Network domains: which nodes are close, and what that says of a gang that must be close.
+"""Network domains: the nodes that are close, and where a gang may go that must be close.
 
-Every node is a domain, whose devices are wired together. What HyperNode manifests declare stands
-above; where there are none, nodes with one value of the label `rack` are a domain.
+Every node is a domain, whose devices are wired together. Domains that HyperNode manifests declare
+stand above; if none are declared, nodes with the same value of the label `rack` are a domain.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from phalanx.scheduler.cycle.jobs import is_bound
 from phalanx.scheduler.cycle.specs import HyperNodeSpec
 
 RACK = "rack"
-"""The label of nodes that names their rack, and the tier of racks."""
+"""The label of nodes that names their rack, and the name of the tier of racks."""
 NODE, NVLINK = "node", "nvlink"
-"""The tier of single nodes, and another word for it: the devices of one are wired together."""
+"""The tier of single nodes, and another word for it: the devices of a node are wired together."""
 NODE_TIER, RACK_TIER = 1, 2
-"""Where no HyperNode is declared."""
+"""The tiers of nodes and racks if no HyperNode is declared."""
 
 Totals = dict[str, float]
 
 
 class _Wholes(Sequence[Totals]):
-    """What each node has, worked out when it is looked at: most gangs find room on the first."""
+    """The totals of each node, computed on access: most gangs find room on the first nodes."""
 
     def __init__(self, records: Sequence[NodeRecord]) -> None:
         self._records = records
@@ -46,13 +46,13 @@ class Domains:
     """The declared domains, by name."""
 
     def __init__(self, state_store: StateStore, changed: Callable[[], None]) -> None:
-        """`changed`: nodes are closer or further than before."""
+        """`changed` is called when nodes have become closer or further apart."""
         self._state_store = state_store
         self._changed = changed
         self._declared: dict[str, HyperNode] = {}
 
     def put(self, domain: HyperNode) -> str:
-        """A domain is new, or has other members from now on; what was done."""
+        """Declare a domain, or replace its members; return "created" or "updated"."""
         done = "updated" if domain.name in self._declared else "created"
         self._declared[domain.name] = domain
         self._state_store.keep("hypernodes", domain.name.encode(), domain)
@@ -60,7 +60,7 @@ class Domains:
         return done
 
     def delete(self, name: str) -> bool:
-        """Forget one; False when there is none of that name."""
+        """Delete a domain; False when no domain has this name."""
         if self._declared.pop(name, None) is None:
             return False
         self._state_store.keep("hypernodes", name.encode(), None)
@@ -68,14 +68,14 @@ class Domains:
         return True
 
     def load(self, domains: Iterable[HyperNode]) -> None:
-        """Know them again."""
+        """Restore the stored domains."""
         for domain in domains:
             self._declared[domain.name] = domain
 
     # ---- questions ---------------------------------------------------------------------------
 
     def specs(self, records: Sequence[NodeRecord]) -> tuple[HyperNodeSpec, ...]:
-        """All domains with these nodes."""
+        """Return all domains with these nodes."""
         declared = [self._declared[name] for name in sorted(self._declared)]
         if not declared:
             return (*_nodes(records, NODE_TIER), *_racks(records))
@@ -88,8 +88,9 @@ class Domains:
         )
 
     def topology(self, word: str) -> NetworkTopology | None:
-        """What a word for closeness means: "node" or "nvlink", "rack", or the name of a tier that
-        is declared. Raises ValueError with the words that there are."""
+        """Return the topology that a word for closeness stands for: "node" or "nvlink", "rack", or
+        the name of a declared tier. Raises ValueError with the known words.
+        """
         if not word:
             return None
         tiers = {d.tier_name for d in self._declared.values() if d.tier_name}
@@ -101,9 +102,9 @@ class Domains:
     def within(
         self, topology: NetworkTopology | None, records: Sequence[NodeRecord]
     ) -> list[Sequence[Totals]]:
-        """What the nodes of each domain have in which such a gang may be placed whole.
+        """Return, for each domain in which such a gang may be placed whole, its nodes' totals.
 
-        Raises ValueError for the name of a tier that there is not.
+        Raises ValueError for an unknown tier name.
         """
         everything: list[Sequence[Totals]] = [_Wholes(records)]
         if topology is None or topology.mode != "hard" or not is_bound(topology):
@@ -113,7 +114,10 @@ class Domains:
         bound = tree.bound(topology)
         if bound is None:
             known = ", ".join(sorted({repr(s.tier_name) for s in specs if s.tier_name}))
-            raise ValueError(f"no domain is of tier {topology.highest_tier_name!r}; of {known} are")
+            raise ValueError(
+                f"no domain is of tier {topology.highest_tier_name!r}; "
+                f"the tiers with domains are {known}"
+            )
         if bound > max(tree.tiers, default=0):
             return everything
         return [
@@ -123,7 +127,7 @@ class Domains:
         ] or [[]]
 
     def rows(self, records: Sequence[NodeRecord]) -> list[HyperNodeInfo]:
-        """For people: every domain with the nodes that are in it now."""
+        """Return every domain with its current nodes, for display."""
         specs = self.specs(records)
         tree = HyperNodes(specs, {record.node_id: i for i, record in enumerate(records)})
         return [
@@ -159,7 +163,7 @@ def _racks(records: Iterable[NodeRecord]) -> Iterable[HyperNodeSpec]:
 
 
 def _of_domains(domain: HyperNodeSpec) -> HyperNodeSpec:
-    """The domain with its own nodes as the domains that they are."""
+    """Return the domain with its own nodes as domains."""
     children = (*domain.children, *map(_domain_of, domain.nodes))
     return HyperNodeSpec(
         name=domain.name,

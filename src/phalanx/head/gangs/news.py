@@ -1,4 +1,4 @@
-"""Tells who follows a cluster what has changed of its nodes, jobs and gangs."""
+"""Reports changes of nodes, jobs and gangs to clients that follow the cluster."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from phalanx.protocol.requests.news import MAX_ROWS, ClusterNews, GetNews, Since
 from phalanx.protocol.requests.request import Asker
 
 COUNTED_EVERY_S = 0.5e-3
-"""For each gang."""
+"""Queues are counted again after this many seconds for each gang."""
 
 
 class News:
-    """What changed when, since this head began."""
+    """The changes since this head began, in order."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class News:
     ) -> None:
         self._clock = clock
         self._began = clock.wall()
-        """Names this head among those that came and will come."""
+        """Tells this head apart from earlier and later ones."""
         self._queues: list[QueueInfo] = []
         self._queues_due = clock.now()
         self._nodes = nodes
@@ -42,17 +42,18 @@ class News:
         self._changed_gangs: ChangeLog[bytes] = ChangeLog()
 
     def job_changed(self, job: JobRecord) -> None:
-        """A job has come, has changed, or is forgotten."""
+        """Note that a job has come, has changed, or is forgotten."""
         if job.spec.element is None:
             self._changed_jobs.note(job.uid)
 
     def gang_changed(self, gang: Gang) -> None:
-        """A gang has come, has changed, or is over."""
+        """Note that a gang has come, has changed, or is over."""
         self._changed_gangs.note(gang.group)
 
     def queue_rows(self) -> list[QueueInfo]:
-        """All queues, for people. What they hold is counted over all gangs: the more there are,
-        the more seldom."""
+        """Return all queues for display. Their resources are counted over all gangs, so less often
+        when there are more gangs.
+        """
         now = self._clock.now()
         if now >= self._queues_due:
             self._queues = self._gangs.queue_rows()
@@ -60,7 +61,7 @@ class News:
         return self._queues
 
     def tell(self, asker: Asker[ClusterNews], request: GetNews) -> ClusterNews:
-        """Answer."""
+        """Answer with all changes since the versions that the asker names."""
         since = request.since
         is_new = since.head != self._began
         if is_new:

@@ -1,4 +1,4 @@
-"""Which ports gangs may use on which node."""
+"""Knows which ports gangs may use on which node."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from phalanx.head.nodes import NodeDirectory
 from phalanx.scheduler.devices.ports import Ports, common_ports, parse_ports
 
 USUAL = Ports(((20_000, 32_000),))
-"""Below the ports that systems hand out to clients (from 32,768 on Linux)."""
+"""The ports used unless a node names others; below the ports that systems hand out to clients (from
+32,768 on Linux).
+"""
 
 
 class OfferedPorts:
-    """Those that each node names, else the usual ones."""
+    """The ports that each node offers: those that it names, or the usual ones."""
 
     def __init__(self, nodes: NodeDirectory) -> None:
         self._nodes = nodes
         self._everywhere: Ports | None = None
 
     def nodes_changed(self) -> None:
-        """A node joined, or is dead."""
+        """Take note that a node joined or is dead."""
         self._everywhere = None
 
     def of(self, node_id: str) -> Ports:
-        """The ports of a node; none of one that is gone."""
+        """Return the ports of a node; none if the node is gone."""
         record = self._nodes.get(node_id)
         return Ports() if record is None else ports_of(record.ports)
 
     def everywhere(self) -> Ports:
-        """The ports that every node has."""
+        """Return the ports that every node offers."""
         if self._everywhere is None:
             texts = dict.fromkeys(record.ports for record in self._nodes.living())
             self._everywhere = common_ports(map(ports_of, texts))
@@ -37,5 +39,5 @@ class OfferedPorts:
 
 @functools.cache
 def ports_of(text: str) -> Ports:
-    """What a node's record says of its ports."""
+    """Return the ports that a node's record names."""
     return parse_ports(text) if text else USUAL

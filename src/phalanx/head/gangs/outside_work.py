@@ -1,6 +1,7 @@
-"""What work outside of gangs takes of nodes: what they report as taken, and no gang holds.
+"""Computes the resources that work outside of gangs takes of nodes: taken by the nodes' reports,
+and held by no gang.
 
-Nodes report late: what a gang has just got may not be taken yet by their account.
+Nodes report late: a gang's newest resources may not be taken yet by their account.
 """
 
 from __future__ import annotations
@@ -15,27 +16,28 @@ from phalanx.scheduler.devices.quantities import from_units, to_units
 
 
 class OutsideWork:
-    """Worked out anew for nodes that reported, and for those of which gangs hold something else.
-    Follows the life cycle of members."""
+    """The outside work of each node, computed again after the node reports or gangs hold something
+    different there. Follows the life cycle of members.
+    """
 
     def __init__(self, nodes: NodeDirectory) -> None:
         self._nodes = nodes
         self._held: dict[str, dict[str, int]] = {}
-        """What gangs hold of each node, in units of 1/10000."""
+        """The resources that gangs hold of each node, in units of 1/10000."""
         self._changed = dict.fromkeys(record.node_id for record in nodes.living())
 
     def node_changed(self, node_id: str) -> None:
-        """A node reported, joined, or is dead."""
+        """Take note that a node reported, joined, or is dead."""
         self._changed[node_id] = None
 
     def gang_known(self, gang: Gang) -> None:
-        """A gang is known again, with what it holds."""
+        """Count the resources of a gang that is restored."""
         for member in gang.members:
             if member.state not in PLACELESS:
                 self._count(member.node, member.need, 1)
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """See Follower."""
+        """Count resources that members now hold, or hold no longer."""
         for index, before, node in zip(move.indexes, move.before, move.nodes, strict=True):
             member = gang.members[index]
             held, holds = before not in PLACELESS, member.state not in PLACELESS
@@ -51,7 +53,9 @@ class OutsideWork:
         self._changed[node] = None
 
     def changes(self) -> dict[str, Amounts]:
-        """What is taken of the nodes of which that may be something else than the last time."""
+        """Return the resources taken on the nodes where they may have changed since the last
+        call.
+        """
         changed, self._changed = self._changed, {}
         found = {}
         for node in changed:
@@ -62,7 +66,7 @@ class OutsideWork:
         return found
 
     def taken(self, node_id: str) -> Amounts:
-        """What work outside of gangs takes of a node."""
+        """Return the resources that work outside of gangs takes of a node."""
         row = self._nodes.row(node_id)
         held = self._held.get(node_id, {})
         taken = {}

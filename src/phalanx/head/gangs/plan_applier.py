@@ -1,7 +1,7 @@
-"""Doing what a cycle decided, as far as it still holds: checked against the latest state.
+"""Carries out a cycle's plan, as far as the plan still holds for the latest state.
 
 A plan is made on the scheduler's view. Between two of its steps members may be lost or end, so each
-gang is looked at once more before nodes are asked for its places (`reservations`).
+gang is checked once more before nodes are asked for its places (`reservations`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from phalanx.scheduler.cycle.plan import Plan
 
 
 class PlanEffects(Protocol):
-    """What else follows from a plan."""
+    """Does what else follows from a plan."""
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
-        """These members are to go, as an action decided, so that the gang `claimant` gets their
-        room; empty where they go for nobody."""
+        """Take note that an action evicts these members so that gang `claimant` gets their room;
+        `claimant` is empty when no gang does.
+        """
         ...
 
     def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
-        """These nodes are about to be asked for places of the gang, which needs its ports by then.
-        False when there are too few that the nodes have in common."""
+        """Choose the gang's ports before these nodes are asked for its places. False when the nodes
+        have too few ports in common.
+        """
         ...
 
 
@@ -46,8 +48,9 @@ class PlanApplier:
         failed: Callable[[Gang, Exception], None],
         meter: Meter,
     ) -> None:
-        """`gang_amended` is called when a gang says something else of itself to the scheduler;
-        `failed` when something could not be done with one, which is not the others' matter."""
+        """`gang_amended` is called when the scheduler must read a gang's terms again; `failed` when
+        something failed for one gang, which must not affect the others.
+        """
         self._failed = failed
         self._meter = meter
         self._registry = registry
@@ -56,10 +59,10 @@ class PlanApplier:
         self._effects = effects
         self._gang_amended = gang_amended
         self._promised: dict[bytes, Gang] = {}
-        """Those that have or had a promise, by their group."""
+        """Gangs that have or had a promise, by group."""
 
     def apply(self, plan: Plan) -> None:
-        """Do what a cycle decided."""
+        """Carry out a plan."""
         member_of = self._registry.member_of
         victims: dict[bytes, tuple[Gang, list[int]]] = {}
         actions: dict[bytes, str] = {}
@@ -67,7 +70,9 @@ class PlanApplier:
         for eviction in plan.evictions:
             gang, index = member_of[eviction.task]
             victims.setdefault(gang.group, (gang, []))[1].append(index)
-            if eviction.claimant or gang.group not in actions:  # who goes with it goes for the same
+            if (
+                eviction.claimant or gang.group not in actions
+            ):  # a victim without a claimant goes for the same gang
                 actions[gang.group] = eviction.reason
                 claimants[gang.group] = eviction.claimant
         choices: dict[bytes, tuple[Gang, dict[int, str]]] = {}
@@ -90,8 +95,11 @@ class PlanApplier:
                 self._failed(gang, error)
 
     def evict(self, gang: Gang, members: list[int], action: str, claimant: str = "") -> None:
-        """Take places away from members, with a warning; they wait again. Who has none any more,
-        or gives it back already, is passed over. `claimant`: the gang that gets their room."""
+        """Evict members with a warning; they wait again.
+
+        Members that have no place, or give it back already, are passed over. `claimant`: the gang
+        that gets their room.
+        """
         going = [i for i in members if gang.members[i].state in (PLACING, HELD)]
         if not going:
             return
@@ -102,33 +110,38 @@ class PlanApplier:
         self._reservations.handle(gang, going, Evicted())
 
     def _promise(self, gang: Gang) -> None:
-        """Others are evicted for it: it comes before them until it has its places."""
+        """Let the gang go before others until it has its places, because victims are evicted for
+        it.
+        """
         if not gang.is_promised:
             gang.is_promised = True
             self._promised[gang.group] = gang
             self._gang_amended(gang)
 
     def gang_known(self, gang: Gang) -> None:
-        """An earlier head had this gang."""
+        """Remember the promise of a restored gang."""
         if gang.is_promised:
             self._promised[gang.group] = gang
 
     def _withdraw_promises(self, plan: Plan) -> None:
-        """Whoever a cycle has looked at and given nothing has no promise any more, once those of
-        its queue that come before it have the room: until then they get it by this promise."""
+        """Withdraw the promise of each gang that a cycle looked at and gave nothing.
+
+        A promise stays while gangs of its queue with higher priority wait for room, because they
+        get that room by this promise.
+        """
         if not self._promised:
             return
         member_of = self._registry.member_of
         served: set[bytes] = set()
         above: dict[str, int] = {}
-        """Of each queue, the highest priority of those that wait for room to be free."""
+        """For each queue, the highest priority of gangs that wait for room to become free."""
         for task in (*plan.binds, *plan.pipelined):
             gang, _ = member_of[task]
             served.add(gang.group)
             if task in plan.pipelined:
                 above[gang.queue] = max(gang.priority, above.get(gang.queue, gang.priority))
         for group, gang in list(self._promised.items()):
-            if gang.is_over:  # its job's next gang has its name
+            if gang.is_over:  # its job's next gang has the same name
                 del self._promised[group]
                 continue
             stands = group in served or above.get(gang.queue, gang.priority) > gang.priority
@@ -142,7 +155,7 @@ class PlanApplier:
         waiting = all(gang.members[index].state == WAITING for index in choice)
         if gang.is_removed or not waiting:
             self._rejected("changed")
-            return  # it is over, or has changed so that the next cycle decides anew
+            return  # the gang is over, or has changed so that the next cycle decides again
         if not has_minimum(gang, self._specs, len(choice)):
             self._rejected("too_few")
         elif not self._effects.placing(gang, choice.values()):

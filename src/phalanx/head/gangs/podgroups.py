@@ -1,4 +1,4 @@
-"""Gangs as the scheduler reads them: a podgroup each, and a task for every member."""
+"""Gangs as the scheduler reads them: one podgroup each, with a task for every member."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ RecordOf = Callable[[str], JobRecord | None]
 
 
 class PodGroups:
-    """Makes specs. All members that ask for the same share one shape, so that every question about
-    them is asked once."""
+    """Makes specs. All members with equal requests share one shape, so that every question about
+    them is asked once.
+    """
 
     def __init__(self) -> None:
         self.record_of: RecordOf = lambda uid: None
-        """A job by its name."""
+        """Returns a job by its name."""
         self.tried: Callable[[Gang], Mapping[str, ResourceSet]] = lambda gang: {}
-        """What nodes refused a gang a moment ago."""
+        """Returns the resources that nodes refused a gang recently, by node."""
         self._plain: dict[tuple[Amounts, Labels], Shape] = {}
         self._of_jobs: dict[str, dict[tuple[str, int | None], Shape]] = {}
         self._same: dict[Shape, Shape] = {}
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:
-        """The gang; members that have ended need no place any more."""
+        """Return the gang's podgroup, without the members that have ended."""
         record = self._record_of(gang)
         if record is not None:
             found = podgroup_of(record, gang.priority)
             return msgspec.structs.replace(
                 found,
-                queue=gang.queue,  # its job may wait in another one by now, for another gang
+                queue=gang.queue,  # its job may wait in another queue by now, for another gang
                 promised=gang.is_promised,
                 port_count=gang.port_count,
                 ports=tuple(gang.ports),
@@ -61,7 +62,7 @@ class PodGroups:
         )
 
     def min_member(self, gang: Gang) -> int:
-        """See GangSpecs."""
+        """Return how many members must have places now, not counting those that have ended."""
         record = self._record_of(gang)
         if record is not None:
             return min_member_of(record)
@@ -72,7 +73,7 @@ class PodGroups:
         return tuple((node, batch_amounts(amounts.to_mapping())) for node, amounts in refused)
 
     def task(self, gang: Gang, index: int) -> TaskSpec:
-        """A member, as it waits for its place."""
+        """Return a member's task, as it waits for its place."""
         return TaskSpec(
             name=gang.task(index).partition("/")[2],
             podgroup=gang.name,
@@ -82,8 +83,9 @@ class PodGroups:
         )
 
     def is_live(self, gang: Gang, index: int) -> bool:
-        """Whether a member that has its place counts for the gang's minimum: one that is being
-        ended by its job does not, as it may have to start again."""
+        """Whether a member that has its place counts for the gang's minimum. A member that its job
+        is ending does not, as it may have to start again.
+        """
         record = self._record_of(gang)
         if record is None:
             return True
@@ -92,14 +94,14 @@ class PodGroups:
         return known is not None and known.state in (st.PENDING, st.RUNNING)
 
     def forget(self, gang: Gang) -> None:
-        """It is over."""
+        """Forget the shapes of a gang that is over."""
         self._of_jobs.pop(gang.job, None)
 
     def _record_of(self, gang: Gang) -> JobRecord | None:
         return self.record_of(gang.job) if gang.job else None
 
     def shape(self, gang: Gang, index: int) -> Shape:
-        """What a member asks for."""
+        """Return the shape of a member's request."""
         record = self._record_of(gang)
         if record is not None:
             return self._of_job(record, gang.members[index].of_group, gang.members[index].index)
@@ -120,7 +122,8 @@ class PodGroups:
         if shape is None:
             shape = shape_of(record.spec, group, part)
             if part is None and not group.template.placement and not group.template.labels:
-                # Labels of its own making set it apart from equal ones, and nobody asks for them.
+                # The job's own labels would set it apart from equal jobs, and nothing asks for
+                # them.
                 shape = msgspec.structs.replace(shape, labels=())
             shape = known[name, part] = self._same.setdefault(shape, shape)
         return shape

@@ -1,4 +1,6 @@
-"""Gangs that a defect keeps out of cycles: what is wrong with one harms that one alone."""
+"""Keeps gangs out of cycles after an internal error, so that one gang's fault harms only that
+gang.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +13,24 @@ Fails = Callable[[Sequence[Gang]], bool]
 
 
 class Quarantine:
-    """Those gangs, each with its error. They wait until they are ended, or the head starts again;
-    what they hold they keep."""
+    """The gangs that are set aside, each with its error.
+
+    They wait until they are ended or the head restarts; they keep what they hold.
+    """
 
     def __init__(self, on_defect: Callable[[Exception, Gang], None]) -> None:
-        """`on_defect` hears of each."""
+        """`on_defect` is called for each gang."""
         self._on_defect = on_defect
         self.errors: dict[bytes, str] = {}
-        """By group."""
+        """The error of each gang, by group."""
 
     def add(self, gang: Gang, error: Exception) -> None:
-        """Deciding about this gang, or doing what was decided, failed."""
+        """Set a gang aside, because deciding about it, or carrying that out, failed."""
         self.errors[gang.group] = f"{type(error).__name__}: {error}"[:300]
         self._on_defect(error, gang)
 
     def forget(self, gang: Gang) -> None:
-        """It is over."""
+        """Forget a gang that is over."""
         self.errors.pop(gang.group, None)
 
     def __contains__(self, gang: Gang) -> bool:
@@ -34,8 +38,9 @@ class Quarantine:
 
 
 def culprit(gangs: Sequence[Gang], fails: Fails) -> Gang | None:
-    """The gang without which a cycle over all of them would not have failed, found in a number of
-    cycles that is logarithmic in theirs; None where it is no single gang."""
+    """Return the gang without which a cycle over all of them would not have failed; None if no
+    single gang is the cause. Takes a number of cycles logarithmic in the number of gangs.
+    """
     if not gangs or fails(()):
         return None
     while len(gangs) > 1:

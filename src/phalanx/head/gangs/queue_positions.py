@@ -1,4 +1,4 @@
-"""Who stands before whom of those that wait in a queue, found without a look at each."""
+"""Finds the positions of gangs that wait in a queue, without a look at each."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from bisect import bisect_left, insort
 from phalanx.head.gangs.gang import Gang
 
 _Line = list[Gang]
-"""Those of one priority, the one that came first first."""
+"""The gangs of one priority, in the order in which they came."""
 
 
 class QueuePositions:
-    """A line for each priority of each queue. What it goes by stays while a gang is in it."""
+    """A line of gangs for each priority of each queue. A gang's sort key must not change while the
+    gang is in a line.
+    """
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[int, _Line]] = {}
 
     def enter(self, gang: Gang) -> None:
-        """It waits from now on."""
+        """Add a gang that waits from now on."""
         line = self._lines.setdefault(gang.queue, {}).setdefault(gang.priority, [])
         if not line or came(line[-1]) < came(gang):
             line.append(gang)
@@ -25,7 +27,7 @@ class QueuePositions:
             insort(line, gang, key=came)
 
     def leave(self, gang: Gang) -> None:
-        """It waits no longer."""
+        """Remove a gang that waits no longer."""
         lines = self._lines[gang.queue]
         line = lines[gang.priority]
         del line[bisect_left(line, came(gang), key=came)]
@@ -33,17 +35,17 @@ class QueuePositions:
             del lines[gang.priority]
 
     def of_higher_priority(self, gang: Gang) -> int:
-        """How many of its queue have a higher one."""
+        """Return how many waiting gangs of its queue have a higher priority."""
         lines = self._lines.get(gang.queue, {})
         return sum(len(line) for priority, line in lines.items() if priority > gang.priority)
 
     def earlier(self, gang: Gang, *, any_priority: bool) -> int:
-        """How many of its priority, or of any, came to its queue before it."""
+        """Return how many waiting gangs of its priority, or of any, came to its queue before it."""
         lines = self._lines.get(gang.queue, {})
         looked_at = lines.values() if any_priority else [lines.get(gang.priority, [])]
         return sum(bisect_left(line, came(gang), key=came) for line in looked_at)
 
 
 def came(gang: Gang) -> tuple[float, str]:
-    """What gangs of one priority stand in line by."""
+    """Return the key by which gangs of one priority stand in line."""
     return gang.created, gang.uid

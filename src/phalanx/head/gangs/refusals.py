@@ -1,4 +1,4 @@
-"""What nodes refused gangs a moment ago: cycles pass these nodes over as far as that goes."""
+"""Remembers which nodes refused gangs recently, so that cycles pass them over if they can."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from phalanx.scheduler.placement.selector.tried import TriedPlaces
 
 
 class Refusals:
-    """By gang and node, for as long as `TriedPlaces` says."""
+    """The refusals by gang and node, kept for as long as `TriedPlaces` says."""
 
     def __init__(self, clock: Clock, gang_amended: Callable[[Gang], None]) -> None:
-        """`gang_amended` is called when the scheduler is to read a gang again."""
+        """`gang_amended` is called when the scheduler must read a gang again."""
         self._clock = clock
         self._gang_amended = gang_amended
         self._tried = TriedPlaces[bytes]()
         self._gangs: dict[bytes, tuple[Gang, int]] = {}
-        """The gangs that were refused, and how many nodes the scheduler knows of."""
+        """The gangs that were refused, and how many refusing nodes the scheduler knows of each."""
 
     def refused(self, gang: Gang, node_id: str, members: Iterable[int]) -> None:
-        """The node has no room for these members, though it showed some."""
+        """Note that the node has no room for these members, though it seemed to have some."""
         needs = (ResourceSet.from_mapping(gang.members[index].need) for index in members)
         self._tried.refused(gang.group, node_id, sum(needs, EMPTY), self._clock.now())
         self._gangs[gang.group] = (gang, len(self.of(gang)))
         self._gang_amended(gang)
 
     def of(self, gang: Gang) -> Mapping[str, ResourceSet]:
-        """What nodes refused it, by node."""
+        """Return the resources that nodes refused the gang, by node."""
         return self._tried.of(gang.group, self._clock.now())
 
     def expire(self) -> bool:
-        """Whether any gang may ask nodes again that refused it."""
+        """Drop refusals that are old enough; return whether any gang may ask nodes again."""
         expired = [(gang, left) for gang, known in self._gangs.values()
                    if (left := len(self.of(gang))) < known]  # fmt: skip
         for gang, left in expired:
@@ -44,6 +44,6 @@ class Refusals:
         return bool(expired)
 
     def forget(self, gang: Gang) -> None:
-        """It is over."""
+        """Forget a gang that is over."""
         self._gangs.pop(gang.group, None)
         self._tried.forget(gang.group)

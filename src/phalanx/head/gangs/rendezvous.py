@@ -1,6 +1,7 @@
-"""Where a gang's members meet: ports that are free on all its nodes, and what each knows of it.
+"""The meeting point of a gang's members: ports free on all its nodes, and each member's view of the
+gang.
 
-What a member finds in its environment is worked out by `head.jobs.environment`, as for jobs.
+`head.jobs.environment` computes the variables of a member's environment, as for jobs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Rendezvous:
-    """Ports of all gangs, and the views of the members of each."""
+    """The ports of all gangs, and the views of their members."""
 
     def __init__(
         self,
@@ -33,19 +34,22 @@ class Rendezvous:
         offered: OfferedPorts,
         first_port: int,
     ) -> None:
-        """`first_port`: no port below it is chosen."""
+        """`first_port`: the lowest port that may be chosen."""
         self._rng = rng
         self._address_of = address_of
         self._offered = offered
         self._first_port = first_port
         self._taken: set[int] = set()
         self._busy: dict[int, None] = {}
-        """Ports that nodes said others use; the oldest are forgotten."""
+        """Ports that nodes reported as used by others; the oldest are forgotten."""
 
     def choose_ports(self, gang: Gang, nodes: Collection[str]) -> bool:
-        """Have the gang's ports be some that these nodes, where members will be, and those where
-        members are, have in common, and that no other gang has: those that it had before, if
-        they will do. False when there are too few, and it keeps what it has."""
+        """Choose ports for the gang that all its nodes have in common and no other gang has; the
+        old ones if they can stay.
+
+        `nodes` will get members; nodes that have members count, too. False when there are too few
+        such ports, or running members would have to change theirs; then the gang keeps its ports.
+        """
         held = {member.node for member in gang.members if member.state == HELD}
         self._taken.difference_update(gang.ports)
         picked = settle_ports(
@@ -66,27 +70,29 @@ class Rendezvous:
         return is_settled
 
     def __contains__(self, port: object) -> bool:
-        """Whether somebody has this port."""
+        """Whether a gang or another program has this port."""
         return port in self._taken or port in self._busy
 
     def keep_ports(self, gang: Gang) -> None:
-        """A gang that was known before has these."""
+        """Take the ports of a restored gang."""
         self._taken.update(gang.ports)
 
     def free_ports(self, gang: Gang) -> None:
-        """The gang needs its ports no longer."""
+        """Free the ports of a gang that needs them no longer."""
         self._taken.difference_update(gang.ports)
         gang.ports = []
 
     def are_busy(self, ports: Iterable[int]) -> None:
-        """Somebody uses these."""
+        """Note that other programs use these ports."""
         for port in ports:
             self._busy[port] = None
             if len(self._busy) > KEEP_BUSY:
                 del self._busy[next(iter(self._busy))]
 
     def views(self, gang: Gang, wanted: Iterable[int]) -> dict[int, bytes]:
-        """What these members are to know of their gang. Those that have ended keep their ranks."""
+        """Return the view of their gang for these members. Members that have ended keep their
+        ranks.
+        """
         there = {
             index: member.node or member.last_node
             for index, member in enumerate(gang.members)
@@ -117,7 +123,7 @@ class Rendezvous:
         for index in wanted:
             place = places[ROLE, index]
             env = dict(member_setup(placed, ROLE, index).env)
-            env.pop(DEVICES)  # shown by the worker, within what its node may see
+            env.pop(DEVICES)  # the worker sets it, within the devices that its node may use
             views[index] = _encode(
                 GangView(
                     name=gang.name,

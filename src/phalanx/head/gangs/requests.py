@@ -1,4 +1,4 @@
-"""The requests about queues and gangs that the head answers."""
+"""Answers the requests about queues and gangs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from phalanx.protocol.requests.request import Asker, Entry
 
 
 class GangRequests:
-    """Their handlers."""
+    """The handlers of requests about queues and gangs."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class GangRequests:
         self._request_cycle = request_cycle
 
     def entries(self) -> list[Entry]:
-        """For RequestHandlers."""
+        """Return the entries for RequestHandlers."""
         queues = self._queues
         return [
             CreateQueue.handled_by(
@@ -102,15 +102,17 @@ class GangRequests:
             return
         if unknown := [i for i in request.indexes if not 0 <= i < len(gang.members)]:
             most = len(gang.members) - 1
-            raise ValueError(f"gang {gang.name} has members 0 to {most}, and no {unknown[0]}")
+            raise ValueError(
+                f"gang {gang.name} has members 0 to {most}, but no member {unknown[0]}"
+            )
         self._reservations.end(gang, request.indexes)
 
     def rows(self) -> list[GangInfo]:
-        """Gangs that have not ended, for people."""
+        """Return the gangs that have not ended, for display."""
         return [self.row(gang) for gang in self._registry.gangs.values()]
 
     def row(self, gang: Gang) -> GangInfo:
-        """A gang, for people."""
+        """Return a gang for display."""
         return GangInfo(
             name=gang.name,
             group=gang.group.hex(),
@@ -129,5 +131,5 @@ class GangRequests:
         )
 
     def queue_rows(self) -> list[QueueInfo]:
-        """All queues, for people."""
+        """Return all queues for display."""
         return self._queues.rows()

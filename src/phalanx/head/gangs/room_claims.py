@@ -1,9 +1,9 @@
-"""Room for gangs that wait while drivers' ordinary tasks hold it: nodes are asked to keep it free.
+"""Claims room for waiting gangs that drivers' ordinary tasks hold: nodes are asked to keep it free.
 
 A worker goes from task to task for as long as its owner has any, so a gang could wait for ever. For
-gangs that the scheduler would place if such workers gave way, each node learns what they would
-take there. It decides in its own order of priorities and queues whether they are due, lets the
-tasks that run end, and begins no others in the room that is kept (`node.leases`).
+gangs that the scheduler would place if such workers yielded, each node learns what they would take
+there. The node decides in its own order of priorities and queues whether they are due, lets the
+running tasks end, and starts no others in the room that is kept (`node.leases`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from phalanx.scheduler.cycle.specs import Snapshot
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 LOOK_EVERY_S, PAUSE = 0.25, 10.0
-"""Between two looks lies at least the first, and so many times what the last one took."""
+"""At least LOOK_EVERY_S seconds, and at least PAUSE times the duration of the last look, lie
+between two looks.
+"""
 KEPT = 4.0
-"""A node keeps room for so many times the pause, unless it is asked again."""
+"""How many pauses long a node keeps room unless it is asked again."""
 NEVER = float("inf")
 
 
 class RoomClaims:
-    """What nodes are asked to keep."""
+    """The room that nodes are asked to keep."""
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class RoomClaims:
         member_of: Mapping[str, tuple[Gang, int]],
         truth: Callable[[], Snapshot],
     ) -> None:
-        """`truth`: everything that a cycle looks at now."""
+        """`truth` returns everything that a cycle looks at now."""
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -53,10 +55,10 @@ class RoomClaims:
         self._next = 0.0
         self._pause_s = LOOK_EVERY_S
         self._claimed: set[tuple[bytes, str]] = set()
-        """(gang, node) of all that nodes were asked to keep the last time."""
+        """(gang, node) for all room that nodes were last asked to keep."""
 
     def look(self, now: float) -> float:
-        """Ask nodes to keep what gangs would get that wait. When to look again."""
+        """Ask nodes to keep the room that waiting gangs would get. Returns when to look again."""
         yields = {r.node_id: self._nodes.yields(r.node_id) for r in self._nodes.living()}
         if not any(yields.values()):
             self.drop()
@@ -71,14 +73,14 @@ class RoomClaims:
         return now + LOOK_EVERY_S if self._claimed else NEVER
 
     def drop(self) -> None:
-        """Nobody waits any more."""
+        """Give up all claims, because no gang waits any more."""
         if self._claimed:
             self._claim({})
 
     def _choose(
         self, yields: Mapping[str, Mapping[str, float]]
     ) -> dict[tuple[bytes, str], tuple[Gang, ResourceSet]]:
-        """Who would get what, if ordinary tasks gave way and no gang did."""
+        """Return what each gang would get if ordinary tasks yielded and no gang did."""
         truth = self._truth()
         config = msgspec.structs.replace(truth.config, actions=("allocate",))
         snapshot = msgspec.structs.replace(truth, config=config)

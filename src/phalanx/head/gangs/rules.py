@@ -1,8 +1,8 @@
 """The scheduler's rules on a running cluster: those that come with it, or an administrator's own.
 
-Own rules are Volcano's scheduler configuration. They are refused where gangs would start in parts,
-on nodes that cannot have them, or not at all; and what users may ask of every cluster, licences and
-reservations, is honoured whether the rules name it or not.
+Own rules are Volcano's scheduler configuration. The head refuses rules by which gangs would start
+in parts, on nodes that cannot run them, or not at all. Licences and reservations, which users may
+ask of every cluster, are honoured even if the rules do not name them.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from phalanx.scheduler.forecast.planner import lent
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 MAX_BYTES = 64 << 10
-"""So long a configuration may be."""
+"""The largest size of a configuration in bytes."""
 MAX_VALUES = 10_000
-"""So many values it may have, what its aliases stand for included."""
+"""The largest number of values in a configuration, counting what its aliases stand for."""
 NEEDED = ("gang", "predicates")
 ADDED = ("licenses", "calendar")
-"""Plugins that are added where they are not named."""
+"""Plugins that are added if the rules do not name them."""
 RESTLESS = frozenset({"shuffle", "consolidate"})
-"""Actions that take places away for others reasons than priority and queues."""
+"""Actions that evict for other reasons than priority and queues."""
 _KEY = b"scheduler"
 
 
 class RulesRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Own rules, as stored."""
+    """An administrator's own rules, as stored."""
 
     text: str
     file: str
 
 
 class Rules:
-    """Which rules cycles go by."""
+    """The rules that cycles follow."""
 
     def __init__(
         self,
@@ -57,11 +57,12 @@ class Rules:
         picture: Callable[[], Snapshot],
         changed: Callable[[], None],
         meter: Meter,
-        book: EventLog,
+        event_log: EventLog,
     ) -> None:
-        """`picture`: everything that a cycle could look at, on which new rules are tried.
-        `changed`: there are others from now on."""
-        self._book = book
+        """`picture` returns everything that a cycle could look at, on which new rules are tried.
+        `changed` is called when the rules have changed.
+        """
+        self._event_log = event_log
         self._state_store = state_store
         self._placement = placement
         self._internal_errors = internal_errors
@@ -73,26 +74,27 @@ class Rules:
         self._trouble = ""
 
     def entries(self) -> list[Entry]:
-        """For RequestHandlers."""
+        """Return the entries for RequestHandlers."""
         return [
             GetRules.handled_by(lambda _, request: self.row()),
             SetRules.handled_by(lambda _, request: self.put(request.text, request.file)),
         ]
 
     def current(self, *, has_paths: bool = False) -> Configuration:
-        """`has_paths`: queues have paths, which own rules honour where they name a plugin that
-        does."""
+        """Return the current rules. `has_paths`: queues have paths; own rules honour paths only if
+        they name a plugin that does.
+        """
         if self._config is not None:
             return self._config
         return configuration(self._placement, has_paths=has_paths)
 
     @property
     def always_evicts(self) -> bool:
-        """Whether places may be taken away for others reasons than priority and queues."""
+        """Whether gangs may be evicted for other reasons than priority and queues."""
         return not RESTLESS.isdisjoint(self.current().actions)
 
     def row(self) -> RulesInfo:
-        """For people."""
+        """Return the rules for display."""
         config = self.current()
         return RulesInfo(
             text=default_text(self._placement) if self._own is None else self._own.text,
@@ -104,8 +106,9 @@ class Rules:
         )
 
     def put(self, text: str | None, file: str) -> RulesInfo:
-        """Go by these from now on; None: by those that come with the cluster. Raises
-        JobCommandError for rules by which no cycle could run."""
+        """Follow these rules from now on, or with None those that come with the cluster. Raises
+        JobCommandError for rules by which no cycle could run.
+        """
         own = None if text is None else RulesRow(text=text, file=file)
         try:
             config = None if own is None else read_rules(own)
@@ -113,28 +116,30 @@ class Rules:
                 self._try(config)
         except JobCommandError as error:
             self._meter.add("phalanx_config_reloads_total", "refused")
-            self._book.note("rules-refused", name=file, why=str(error))
+            self._event_log.note("rules-refused", name=file, why=str(error))
             raise
         self._meter.add("phalanx_config_reloads_total", "done")
         self._own, self._config, self._trouble = own, config, ""
         self._state_store.keep("rules", _KEY, own)
-        why = "those that come with the cluster" if own is None else ""
-        self._book.note("rules-set", name=file, why=why)
+        why = "back to the rules that come with the cluster" if own is None else ""
+        self._event_log.note("rules-set", name=file, why=why)
         self._changed()
         return self.row()
 
     def _try(self, config: Configuration) -> None:
-        """One cycle whose plan nobody follows."""
+        """Try the rules in one cycle whose plan is discarded."""
         seen = msgspec.structs.replace(self._picture(), config=config)
         try:
             run_cycle(seen, shells=lent(), explains=False)
         except Exception as error:
             raise JobCommandError(
-                f"a cycle by these rules fails: {type(error).__name__}: {error}"
+                f"a cycle with these rules fails: {type(error).__name__}: {error}"
             ) from error
 
     def load(self, rows: Iterable[RulesRow]) -> None:
-        """Know them again; rules that cannot be read any more are kept, and gone by no more."""
+        """Restore stored rules. Rules that cannot be read any more are kept, but cycles do not
+        follow them.
+        """
         for row in rows:
             self._own = row
             try:
@@ -146,10 +151,12 @@ class Rules:
 
 
 def read_rules(row: RulesRow) -> Configuration:
-    """Own rules with what every cluster has. Raises JobCommandError with file, line and reason."""
+    """Return own rules with the plugins that every cluster has. Raises JobCommandError with file,
+    line and reason.
+    """
     size = len(row.text.encode())
     if size > MAX_BYTES:
-        raise JobCommandError(f"rules may have {MAX_BYTES} bytes, and these have {size}")
+        raise JobCommandError(f"rules may have at most {MAX_BYTES} bytes; these have {size}")
     try:
         config = parse_volcano(row.text, known_plugins(), row.file, most_values=MAX_VALUES)
     except BatchFileError as error:
@@ -159,8 +166,8 @@ def read_rules(row: RulesRow) -> Configuration:
     missing += [] if "allocate" in config.actions else ["action allocate"]
     if missing:
         raise JobCommandError(
-            f"{row.file}: these rules lack {', '.join(missing)}: without, gangs would start in "
-            "parts, where they cannot run, or not at all"
+            f"{row.file}: these rules lack {', '.join(missing)}; without them, gangs would start "
+            "in parts, where they cannot run, or not at all"
         )
     added = tuple(PluginOption(name=name) for name in ADDED if name not in named)
     return msgspec.structs.replace(config, tiers=(*config.tiers, added) if added else config.tiers)

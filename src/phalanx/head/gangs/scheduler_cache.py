@@ -1,8 +1,8 @@
-"""The scheduler's view of the cluster: kept from cycle to cycle, and patched by what happens.
+"""The scheduler's view of the cluster, kept from cycle to cycle and patched after events.
 
-The cache hears events and decides by itself what it patches and what it reads again: everything is
-read again when gangs have network topologies, when a resource turns up or goes that no node named,
-and after a cycle that failed. What is patched equals what reading it again would give.
+The cache hears events and decides what it patches and what it reads again. It reads everything
+again when gangs have network topologies, when a resource appears or disappears that no node named,
+and after a cycle that failed. A patched view equals one that is read again.
 """
 
 from __future__ import annotations
@@ -36,50 +36,51 @@ from phalanx.scheduler.cycle.specs import (
 )
 
 EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle", "consolidate"})
-"""Actions that take places away: they cost most of a long cycle, and seldom find anything."""
+"""Actions that evict: they take most of the time of a long cycle, and seldom find anything."""
 
 
 PREFERRING = frozenset({"binpack", "selector"})
-"""Plugins that only prefer nodes: without them a cycle decides rightly, if less well."""
+"""Plugins that only prefer nodes: without them a cycle decides correctly, if less well."""
 
 NOT_RESTING = float("inf")
 """A time at which no gang rests any more."""
 
 
 class ClusterSource(Protocol):
-    """Everything that cycles look at, as it is now."""
+    """Everything that cycles look at, in its current state."""
 
     def nodes(self) -> Iterable[NodeSpec]:
-        """The nodes that are not dead."""
+        """Return the nodes that are not dead."""
         ...
 
     def queues(self) -> Iterable[QueueSpec]:
-        """The queues, with what they deserve now."""
+        """Return the queues, with what they deserve now."""
         ...
 
     def hypernodes(self) -> tuple[HyperNodeSpec, ...]:
-        """The network domains."""
+        """Return the network domains."""
         ...
 
     def taken_changes(self) -> Mapping[str, Amounts]:
-        """What work outside of gangs takes of each node of which that may be something else than
-        the last time."""
+        """Return the resources that work outside of gangs takes, for each node where they may have
+        changed since the last call.
+        """
         ...
 
     def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:
-        """What is reserved, at this time of day (seconds since the epoch) and after it."""
+        """Return the reservations at this time of day (seconds since the epoch) and after it."""
         ...
 
     def licenses(self) -> tuple[LicenseSpec, ...]:
-        """How many licences of each kind the cluster has."""
+        """Return how many licences of each kind the cluster has."""
         ...
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:
-        """A gang, as its members are now."""
+        """Return a gang's podgroup, as its members are now."""
         ...
 
     def task(self, gang: Gang, index: int) -> TaskSpec:
-        """A member, as it waits for its place."""
+        """Return a member's task, as it waits for its place."""
         ...
 
 
@@ -96,9 +97,9 @@ class SchedulerCache:
         shells: Mapping[str, Any] | None = None,
         on_plugin_left_out: Callable[[str, Exception], None] = lambda name, error: None,
     ) -> None:
-        """`rules` says what cycles go by, and whether for queues with paths
-        (`volcano.sh/hierarchy`). `shells` lends the outside to plugins that need it.
-        `on_plugin_left_out` hears of a plugin that cycles do without from now on, and of its
+        """`rules` returns the rules that cycles follow; its argument is whether queues have paths
+        (`volcano.sh/hierarchy`). `shells` lends objects of the head to plugins that need them.
+        `on_plugin_left_out` is called with a plugin that cycles leave out from now on, and with its
         error."""
         self._on_plugin_left_out = on_plugin_left_out
         self._left_out: set[str] = set()
@@ -110,58 +111,60 @@ class SchedulerCache:
         self._shells = shells
         self._kept: KeptCluster | None = None
         self._gangs_changed: dict[bytes, tuple[Gang, set[int] | None]] = {}
-        """The members that may stand otherwise than in the columns; None for all of a gang's."""
+        """The members whose columns may be out of date; None for all members of a gang."""
         self._resting: dict[bytes, Gang] = {}
         self._taken: dict[str, Amounts] = {}
-        """What work outside of gangs takes of each node."""
+        """The resources that work outside of gangs takes of each node."""
         self._have_nodes_changed = self._have_queues_changed = False
         self._has_clock_stepped = False
 
-    # ---- what happens ------------------------------------------------------------------------
+    # ---- changes -----------------------------------------------------------------------------
 
     def gang_changed(self, gang: Gang) -> None:
-        """A gang is seen from now on, has more members, or is over."""
+        """Take note that a gang is seen from now on, has more members, or is over."""
         self._gangs_changed[gang.group] = (gang, None)
 
     def gang_amended(self, gang: Gang) -> None:
-        """A gang may say something else of itself than before."""
+        """Take note that a gang's terms may have changed."""
         self._gangs_changed.setdefault(gang.group, (gang, set()))
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """See Follower."""
+        """Take note that members of a gang have other states."""
         _, known = self._gangs_changed.get(gang.group, (gang, set()))
         if known is not None:
             known.update(move.indexes)
             self._gangs_changed[gang.group] = (gang, known)
 
     def gang_rests(self, gang: Gang) -> None:
-        """A gang takes no part until `rests_until`: what it holds it holds, and nobody else of it
-        waits."""
+        """Leave a gang out until its `rests_until`: it keeps what it holds, and its waiting members
+        do not take part.
+        """
         self._resting[gang.group] = gang
         self.gang_changed(gang)
 
     def nodes_changed(self) -> None:
-        """A node joined, drains, is dead, or has other totals or labels."""
+        """Take note that a node joined, drains, is dead, or has different totals or labels."""
         self._have_nodes_changed = True
 
     def queues_changed(self) -> None:
-        """There are other queues, or they have other quotas or deserve something else."""
+        """Take note that queues, their quotas, or what they deserve have changed."""
         self._have_queues_changed = True
 
     def clock_stepped(self) -> None:
-        """Gangs and their members say other moments of themselves."""
+        """Take note that the noted moments of gangs and members have moved."""
         self._has_clock_stepped = True
 
     def rules_changed(self) -> None:
-        """Cycles go by other rules: everything is read again, and every plugin has a new chance."""
+        """Read everything again, because the rules have changed; give every plugin a new chance."""
         self._kept = None
         self._left_out.clear()
 
     # ---- cycles ------------------------------------------------------------------------------
 
     def decide(self, now: float, wall: float, times: CycleTimes, *, evicts: bool) -> Plan:
-        """One cycle. `now` is on the head's clock, `wall` in seconds since the epoch. Unless it
-        `evicts`, nobody has to go, whatever the configuration says."""
+        """Run a cycle and return its plan. `now` is on the head's clock, `wall` in seconds since
+        the epoch. Unless `evicts` is set, nothing is evicted, whatever the configuration says.
+        """
         began = times.now()
         cluster = self.cluster(now, wall)
         times.read(began)
@@ -170,7 +173,7 @@ class SchedulerCache:
         kept, self._kept = self._kept, None  # a cycle that fails leaves columns that mean nothing
         try:
             plan = run_cycle(
-                snapshot, clock=times.now, times_hooks=times.wants_hooks(),
+                snapshot, clock=times.now, times_hooks=times.plan_hook_timing(),
                 shells=self._shells, cluster=cluster, explains=False,
             )  # fmt: skip
         except Exception as error:
@@ -191,9 +194,12 @@ class SchedulerCache:
         return plan
 
     def _leave_out_plugin(self, snapshot: Snapshot, now: float, error: Exception) -> bool:
-        """Do without the plugin whose error it is, where that only says which of several good
-        nodes is better: until the head starts again. False when it is another's, or when nothing
-        fails a second time, and so nothing shows whose it was."""
+        """Leave out the plugin that raised the error, if it only prefers nodes, until the head
+        restarts.
+
+        Returns False when another plugin raised it, or when the error does not occur again, so that
+        its cause stays unknown.
+        """
         gangs = self._living()
         if not self._fails(snapshot, gangs, now):
             return False
@@ -218,7 +224,7 @@ class SchedulerCache:
         return False
 
     def cluster(self, now: float, wall: float) -> Cluster:
-        """The columns as everything is now, patched or read again."""
+        """Return the columns in the current state, patched or read again."""
         self._wake(now)
         taken = self._source.taken_changes()
         self._taken |= taken
@@ -237,8 +243,9 @@ class SchedulerCache:
     def columns_to_try(
         self, also: Gang, now: float, wall: float
     ) -> tuple[Snapshot, KeptCluster] | None:
-        """Columns of their own, to decide on once, in which no gang rests and this one is seen,
-        too, and what else such a cycle is told. None where they cannot be patched."""
+        """Return the inputs of one cycle that is only tried: its rules, and columns of its own in
+        which no gang rests and `also` is seen. None if the columns cannot be patched.
+        """
         kept = self.cluster(now, wall)
         if not isinstance(kept, KeptCluster):
             return None
@@ -271,7 +278,7 @@ class SchedulerCache:
             self.gang_changed(gang)
 
     def _read(self, now: float, wall: float, before: KeptCluster | None) -> Cluster:
-        """Everything, anew. Podgroups go on in the phases that earlier cycles gave them."""
+        """Read everything again. Podgroups continue in the phases that earlier cycles gave them."""
         snapshot = self.truth(now, wall)
         self._gangs_changed.clear()
         self._have_nodes_changed = self._have_queues_changed = self._has_clock_stepped = False
@@ -290,8 +297,9 @@ class SchedulerCache:
     # ---- patching ----------------------------------------------------------------------------
 
     def _patch(self, kept: KeptCluster, now: float) -> None:
-        """Have the columns follow. What is new is entered before who stands on it or in it, and
-        what is gone leaves after who did. Raises NotPatchableError."""
+        """Bring the columns up to date. New nodes and queues are entered before the gangs that use
+        them, and old ones leave after them. Raises NotPatchableError.
+        """
         nodes = list(self._source.nodes()) if self._have_nodes_changed else None
         queues = list(self._source.queues()) if self._have_queues_changed else None
         if nodes is not None:
@@ -300,7 +308,7 @@ class SchedulerCache:
         if queues is not None:
             names = {queue.name for queue in queues}
             kept.set_queues([*queues, *(q for q in kept.queues if q.name not in names)])
-        # Those that are over first: a job's next gang has the names of the one before.
+        # Gangs that are over first: a job's next gang has the names of the one before.
         changed = sorted(self._gangs_changed.values(), key=lambda one: one[0].group in self._seen)
         for gang, members in changed:
             try:
@@ -334,7 +342,7 @@ class SchedulerCache:
         self._enter(kept, gang, indexes, now)
 
     def _enter(self, kept: KeptCluster, gang: Gang, indexes: Sequence[int], now: float) -> None:
-        """Have these members of a gang stand in the columns as they do."""
+        """Enter the current standing of these members into the columns."""
         uid = gang.uid
         names = [gang.task(index) for index in indexes]
         if not all(kept.knows(name) for name in names):
@@ -364,11 +372,11 @@ class SchedulerCache:
     # ---- reading -----------------------------------------------------------------------------
 
     def truth(self, now: float, wall: float) -> Snapshot:
-        """Everything that a cycle looks at, read from where it is known."""
+        """Return everything that a cycle looks at, read from its sources."""
         return self.picture(self._living(), now, wall)
 
     def picture(self, gangs: Iterable[Gang], now: float, wall: float) -> Snapshot:
-        """The same with these gangs; one that cannot be read is set aside."""
+        """Return the same with these gangs; a gang that cannot be read is set aside."""
         source = self._source
         groups: list[PodGroupSpec] = []
         tasks: list[TaskSpec] = []
@@ -409,7 +417,7 @@ class SchedulerCache:
 
 
 def gentle(config: Configuration) -> Configuration:
-    """These rules without what takes places away."""
+    """Return these rules without the actions that evict."""
     return msgspec.structs.replace(
         config, actions=tuple(name for name in config.actions if name not in EVICTING)
     )
@@ -421,7 +429,7 @@ def _without(config: Configuration, plugins: Collection[str]) -> Configuration:
 
 
 def standing(gang: Gang, index: int, name: str, now: float) -> Standing:
-    """How a member stands in the columns, under the name of its task."""
+    """Return how a member stands in the columns, under the name of its task."""
     member = gang.members[index]
     if member.state == WAITING:
         return Standing(name, OUT if gang.rests_until > now else j.PENDING)

@@ -1,4 +1,4 @@
-"""What the head knows of nodes, queues and gangs, as pictures that are decided or told from."""
+"""Snapshots of the head's nodes, queues and gangs, to decide on or to show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phalanx.scheduler.plugin_parts.users import BOOKS
 
 
 class SnapshotSource:
-    """All that are made of one cluster."""
+    """All snapshots that are made of one cluster."""
 
     def __init__(
         self,
@@ -36,26 +36,27 @@ class SnapshotSource:
         self._outside_work = outside_work
         self._books = books
         self.shells = {BOOKS: books}
-        """What is lent to who decides on `columns`."""
+        """The shells that are lent to plugins that decide on `columns`."""
 
     def truth(self) -> Snapshot:
-        """What a cycle would begin with now."""
+        """Return the snapshot with which a cycle would begin now."""
         return self._cache.truth(self._clock.now(), self._clock.wall())
 
     def patched_cluster(self) -> Cluster:
-        """What the next cycle looks at."""
+        """Return the columns that the next cycle looks at."""
         return self._cache.cluster(self._clock.now(), self._clock.wall())
 
     def read_cluster(self) -> Cluster:
-        """The same, read again from where it is known."""
+        """Return the same columns, read again from their sources."""
         cluster = Cluster(self.truth())
         for record in self._nodes.living():
             cluster.occupy(record.node_id, self._outside_work.taken(record.node_id))
         return cluster
 
     def of(self, gangs: Iterable[Gang]) -> Snapshot:
-        """Everything that a cycle could look at, with these gangs, none of which rests, and with
-        what others take of nodes."""
+        """Return everything that a cycle could look at, with these gangs, none of which rests, and
+        with the resources that other work takes of nodes.
+        """
         found = self._cache.picture(gangs, NOT_RESTING, self._clock.wall())
         queues = [
             msgspec.structs.replace(queue, users=self._books.specs(queue.name))
@@ -65,8 +66,10 @@ class SnapshotSource:
         return msgspec.structs.replace(found, queues=tuple(queues), tasks=tasks)
 
     def columns(self, gang: Gang) -> tuple[Snapshot, KeptCluster] | None:
-        """The same as `of` says of those that cycles see and of this gang, in columns that may be
-        decided on once: much less work where much runs. None where it has to be read anew."""
+        """Return the same as `of` for this gang and those that cycles see, in columns that may be
+        decided on once. That is much less work when much runs. None if everything has to be read
+        again.
+        """
         return self._cache.columns_to_try(gang, self._clock.now(), self._clock.wall())
 
     def _others(self) -> Iterable[TaskSpec]:

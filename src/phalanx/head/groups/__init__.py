@@ -1,1 +1,1 @@
-"""Placement groups: every bundle of a group on a node, or none."""
+"""Placement groups: every bundle of a group has a node, or none has."""

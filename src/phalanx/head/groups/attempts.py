@@ -63,7 +63,7 @@ class AttemptOwner(Protocol):
         """Run an action once all changes so far are stored."""
         ...
 
-    def has_prepared(self, attempt: Attempt, now: float) -> None:
+    def on_prepared(self, attempt: Attempt, now: float) -> None:
         """Write down that all nodes have set the attempt's bundles aside, before nodes commit."""
         ...
 
@@ -71,11 +71,11 @@ class AttemptOwner(Protocol):
         """Whether nodes should keep what they have set aside; otherwise they give it back."""
         ...
 
-    def is_refused(self, attempt: Attempt, now: float) -> None:
+    def on_refused(self, attempt: Attempt, now: float) -> None:
         """Handle an attempt that failed: its bundles are given back."""
         ...
 
-    def is_settled(self, attempt: Attempt, now: float) -> None:
+    def on_settled(self, attempt: Attempt, now: float) -> None:
         """Handle an attempt that every node has answered; `attempt.kept` has the bundles that are
         kept.
         """
@@ -127,7 +127,7 @@ class Attempts:
         attempt.is_committing = True
         attempt.awaiting = set(attempt.bundles)
         attempt.resend_at = float("inf")
-        self._owner.has_prepared(attempt, now)
+        self._owner.on_prepared(attempt, now)
         # The next head must continue with the bundles that nodes were asked to keep.
         self._owner.when_written(lambda: self._go_on(attempt, now))
 
@@ -216,7 +216,7 @@ class Attempts:
         for node in nodes if attempt.is_committing else attempt.asked:
             if node != but:
                 self._take_back(attempt, node, now)
-        self._owner.is_refused(attempt, now)
+        self._owner.on_refused(attempt, now)
 
     def _take_back(self, attempt: Attempt, node: str, now: float) -> None:
         indexes = list(attempt.bundles[node])
@@ -225,4 +225,4 @@ class Attempts:
     def _settle(self, attempt: Attempt, now: float) -> None:
         if not attempt.awaiting:
             del self._under_way[attempt.group]
-            self._owner.is_settled(attempt, now)
+            self._owner.on_settled(attempt, now)

@@ -1,4 +1,6 @@
-"""Nodes for the bundles of a group, or why no cluster of this shape has room for them."""
+"""Picks nodes for the bundles of a group, or says why no cluster of this shape has room for
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 def pick_nodes(cluster: ClusterNodes, request: BundleRequest) -> BundlesPlaced | BundleRejection:
-    """As the strategy picks; infeasible also where the bundles exceed all nodes together."""
+    """Return the strategy's choice; infeasible also if the bundles exceed all nodes together."""
     outcome = pick_bundles(cluster.view, request)
     if isinstance(outcome, BundlesPlaced) or outcome.reason == "infeasible":
         return outcome

@@ -1,4 +1,4 @@
-"""What the table of placement groups asks for: sent to nodes, written down, answered."""
+"""Carries out what the table of placement groups asks for: messages to nodes, writes, answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 class GroupWatchers:
-    """Who wants to know of groups: nodes that keep a copy, and processes that wait for one."""
+    """Reports groups to nodes that keep a copy, and to processes that wait for a group."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -31,13 +31,15 @@ class GroupWatchers:
         self._freed_waiters: dict[bytes, list[Asker[None]]] = {}
 
     def watch(self, group: KnownGroup, prefix: bytes) -> None:
-        """A node wants to know all about a group, now and whenever it changes."""
+        """Send a node the state of a group, now and whenever it changes."""
         if group.state != REMOVED:
             self._watchers.setdefault(group.group, {})[prefix] = None
         self._outbox.send(prefix, _known(group))
 
     def wait(self, group: KnownGroup | None, asker: Asker[bool]) -> bool | Later:
-        """Whether what waits for the group may run in it; the answer comes when that is known."""
+        """Return whether work that waits for the group may run in it, or answer later, when that is
+        known.
+        """
         if group is None or group.state == REMOVED:
             return False
         if group.has_begun:
@@ -46,11 +48,11 @@ class GroupWatchers:
         return LATER
 
     def when_freed(self, group: bytes, asker: Asker[None]) -> None:
-        """Answer once nothing of a group that is removed is taken any more."""
+        """Answer once all resources of a removed group are free."""
         self._freed_waiters.setdefault(group, []).append(asker)
 
     def changed(self, group: KnownGroup) -> None:
-        """A group has other places, or another state."""
+        """Report a group whose places or state have changed."""
         watchers = self._watchers.get(group.group)
         if watchers:
             known = _known(group)
@@ -63,13 +65,13 @@ class GroupWatchers:
                 asker.reply(group.has_begun)
 
     def freed(self, group: bytes) -> None:
-        """Nothing of a removed group is taken any more."""
+        """Answer that all resources of a removed group are free."""
         for asker in self._freed_waiters.pop(group, ()):
             asker.reply(None)
 
 
 class GroupControl(GroupWatchers):
-    """Does what `GroupTable` asks for."""
+    """Carries out the effects that `GroupTable` asks for."""
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class GroupControl(GroupWatchers):
         cluster: ClusterNodes,
         created: Callable[[], None],
     ) -> None:
-        """`created` is called when a group is: actors may have waited for its bundles."""
+        """`created` is called when a group is created: actors may have waited for its bundles."""
         super().__init__(outbox)
         self._state_store = state_store
         self._created = created
@@ -89,27 +91,27 @@ class GroupControl(GroupWatchers):
     def prepare(
         self, node_id: str, group: bytes, number: int, bundles: Mapping[int, ResourceSet]
     ) -> None:
-        """See AttemptMessages."""
+        """Ask the node to set bundles aside."""
         amounts = {i: bundle.to_mapping() for i, bundle in bundles.items()}
         self._outbox.send_node(node_id, PrepareBundles(group, number, amounts))
 
     def commit(self, node_id: str, group: bytes, number: int) -> None:
-        """See AttemptMessages."""
+        """Ask the node to keep the bundles of an attempt."""
         self._outbox.send_node(node_id, CommitBundles(group, number))
 
     def when_written(self, action: Callable[[], None]) -> None:
-        """See AttemptMessages."""
+        """Run an action once all changes so far are stored."""
         self._state_store.when_written(action)
 
     def give_back(
         self, node_id: str, group: bytes, attempt: int, indexes: list[int], ending: Ending
     ) -> None:
-        """See GroupEffects."""
+        """Order the node to free bundles."""
         message = GiveBackBundles(group, attempt, indexes, ending.warn, ending.grace_s)
         self._outbox.order(node_id, message)
 
     def changed(self, group: KnownGroup) -> None:
-        """See GroupEffects."""
+        """Store the group, report it, and tell actors when it is created."""
         if isinstance(group, Group):
             self._state_store.put_group(group)
         super().changed(group)

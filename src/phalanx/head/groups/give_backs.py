@@ -1,4 +1,4 @@
-"""Bundles that nodes are to give back: asked for until they are, or until the node is gone."""
+"""Bundles that nodes must give back: requested until they are free, or until the node is gone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ RESEND_S = 1.0
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How what still runs in a bundle ends: after `grace_s`, with SIGTERM before it if `warn`."""
+    """How work that still runs in a bundle ends: after `grace_s` seconds, with SIGTERM first if
+    `warn`.
+    """
 
     warn: bool = False
     grace_s: float = 0.0
@@ -29,10 +31,10 @@ class _Asked(msgspec.Struct, kw_only=True):
 
 
 class GiveBacks:
-    """What is still to be free, by group, and by node and attempt.
+    """The bundles that must still become free, by group, and by node and attempt.
 
-    Requests of different attempts stay apart: a bundle that one of them ended may be kept there by
-    a later attempt when the next one comes.
+    Requests of different attempts stay apart: after a bundle is freed for one attempt, the node may
+    keep it for a later attempt by the time of the next request.
     """
 
     def __init__(self, send: Send) -> None:
@@ -51,7 +53,7 @@ class GiveBacks:
         now: float,
         ending: Ending = AT_ONCE,
     ) -> None:
-        """Have the node end these bundles of attempts up to this one."""
+        """Ask the node to end these bundles of attempts up to this one."""
         self.ask_all({node: indexes}, group, attempt, now, ending)
 
     def ask_all(
@@ -62,7 +64,7 @@ class GiveBacks:
         now: float,
         ending: Ending = AT_ONCE,
     ) -> None:
-        """The same of several nodes: the group is not free before all of them have answered."""
+        """Ask several nodes, so that the group is not free before all of them have answered."""
         asked = self._asked.setdefault(group, {})
         for node, indexes in bundles.items():
             before = asked.get((node, attempt))
@@ -75,26 +77,32 @@ class GiveBacks:
                 self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def is_asked(self, node: str, group: bytes, attempt: int, index: int) -> bool:
-        """Whether the node has yet to end this bundle, which it has of that attempt."""
+        """Whether the node has yet to end this bundle, which it holds from that attempt."""
         return any(
             at == node and number >= attempt and index in one.indexes
             for (at, number), one in self._asked.get(group, {}).items()
         )
 
     def awaited(self, node: str, group: bytes, attempt: int) -> list[int]:
-        """The bundles that are free when the node answers this attempt; none if it has before."""
+        """Return the bundles that become free by the node's answer to this attempt; none if it has
+        answered before.
+        """
         asked = self._asked.get(group, {}).get((node, attempt))
         return list(asked.indexes) if asked is not None else []
 
     def done(self, node: str, group: bytes, attempt: int) -> bool:
-        """The node has. Whether nothing of the group is to be given back any more."""
+        """Take note of the node's answer. Returns whether the group has nothing to give back any
+        more.
+        """
         asked = self._asked.get(group, {})
         if asked.pop((node, attempt), None) is None:
             return False
         return self._is_over(group)
 
     def node_gone(self, node: str) -> list[bytes]:
-        """The node gives nothing back. The groups of which nothing is left to wait for."""
+        """Take note that the node is dead. Returns the groups that have nothing to give back any
+        more.
+        """
         concerned = []
         for group, asked in self._asked.items():
             gone = [key for key in asked if key[0] == node]
@@ -105,7 +113,7 @@ class GiveBacks:
         return [group for group in concerned if self._is_over(group)]
 
     def tick(self, now: float) -> None:
-        """Repeat what was not answered."""
+        """Repeat the requests that were not answered."""
         for group, asked in list(self._asked.items()):
             for (node, attempt), one in list(asked.items()):
                 if now >= one.resend_at:

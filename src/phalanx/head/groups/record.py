@@ -1,4 +1,4 @@
-"""One placement group at the head: what it asks for, where its bundles are, how it is shown."""
+"""The record of a placement group at the head: its request, its bundles' nodes, and its display."""
 
 from __future__ import annotations
 
@@ -39,46 +39,46 @@ class GroupRow(msgspec.Struct, kw_only=True):
 
 
 class KnownGroup(Protocol):
-    """A placement group as others look at it: one of a program's, or the bundles of a gang."""
+    """A placement group as others see it: a program's own group, or the bundles of a gang."""
 
     @property
     def group(self) -> bytes:
-        """Its id."""
+        """The group's id."""
         ...
 
     @property
     def name(self) -> str:
-        """Empty for most."""
+        """The group's name; empty for most."""
         ...
 
     @property
     def strategy(self) -> str:
-        """In Ray's words."""
+        """The strategy in Ray's words."""
         ...
 
     @property
     def bundles(self) -> Sequence[ResourceSet]:
-        """What each bundle sets aside."""
+        """The resources of each bundle."""
         ...
 
     @property
     def state(self) -> str:
-        """One of `model.lifecycle.GROUP`."""
+        """One of the states of `model.lifecycle.GROUP`."""
         ...
 
     @property
     def nodes(self) -> Sequence[str]:
-        """The node of each bundle; empty where it has none."""
+        """The node of each bundle; empty if it has none."""
         ...
 
     @property
     def unconfirmed(self) -> Collection[int]:
-        """Bundles of which it is not known yet that their nodes keep them."""
+        """The bundles that their nodes have not confirmed yet."""
         ...
 
     @property
     def has_begun(self) -> bool:
-        """Whether what waits for it may run in it."""
+        """Whether work that waits for the group may run in it."""
         ...
 
     @property
@@ -88,12 +88,12 @@ class KnownGroup(Protocol):
 
     @property
     def infeasible(self) -> str:
-        """Why no cluster of this shape holds it."""
+        """Why no cluster of this shape holds the group; empty if one could."""
         ...
 
 
 class Group(msgspec.Struct, kw_only=True, eq=False):
-    """One placement group. `selectors`: labels for each bundle, or none at all."""
+    """A placement group. `selectors`: labels for each bundle, or an empty list."""
 
     group: bytes
     name: str
@@ -103,29 +103,29 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     detached: bool
     selectors: list[dict[str, str]] = []
     soft_target: str | None = None
-    """The node that STRICT_PACK takes when it can."""
+    """The node that STRICT_PACK takes if it can."""
     domain_label: str | None = None
-    """All bundles go to nodes that share one value of this label, `domain` once it is chosen."""
+    """All bundles go to nodes that share one value of this label: `domain`, once it is chosen."""
     domain: str | None = None
     namespace: str = ""
-    """Where its name is its own."""
+    """The namespace within which its name is unique."""
     state: str = PENDING
     nodes: list[str] = []
-    """The node of each bundle; empty where it has none."""
+    """The node of each bundle; empty if it has none."""
     unconfirmed: list[int] = []
-    """Bundles of which it is not known yet that their nodes keep them."""
+    """The bundles that their nodes have not confirmed yet."""
     order: int = 0
     tries: int = 0
-    """How often nodes were looked for, since this head knows it."""
+    """How many times this head has looked for nodes."""
     asked_at: float | None = None
-    """When this head was asked for it; None: another head was."""
+    """When this head was asked for it, on the head's clock; None if another head was."""
     created_after_s: float | None = None
-    """How long it took until all of its bundles were there for the first time."""
+    """Seconds until all of its bundles were there for the first time."""
     attempt_number: int = 0
     is_under_way: bool = False
-    """Whether an attempt at placing it is."""
+    """Whether an attempt to place it is under way."""
     asked: BundleRequest | None = None
-    """What is asked for the bundles without a node, worked out once."""
+    """The request for the bundles without a node, worked out once."""
     infeasible: str = ""
     """Why no cluster of this shape holds it."""
     waits_for: str = ""
@@ -135,19 +135,19 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     retry_at: float = 0.0
     backoff_s: float = 0.0
     is_refused: bool = False
-    """A node refused it, although it seemed to have room: more news do not shorten the wait."""
+    """A node refused it although it seemed to have room: more news do not shorten the wait."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether what waits for it may run in it."""
+        """Whether work that waits for the group may run in it."""
         return self.state == CREATED
 
     def missing(self) -> list[int]:
-        """The bundles that have no node."""
+        """Return the bundles that have no node."""
         return [index for index, node in enumerate(self.nodes) if not node]
 
     def held(self) -> dict[str, list[int]]:
-        """The bundles that each node keeps."""
+        """Return the bundles that each node keeps."""
         found: dict[str, list[int]] = {}
         for index, node in enumerate(self.nodes):
             if node:
@@ -155,11 +155,11 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         return found
 
     def indexes_on(self, node_id: str) -> list[int]:
-        """The bundles that this node keeps."""
+        """Return the bundles that this node keeps."""
         return [index for index, node in enumerate(self.nodes) if node == node_id]
 
     def back_off(self, now: float, is_refused: bool) -> None:
-        """It was tried in vain: the next try comes later, each time by more."""
+        """Delay the next try after a vain one, each time by more."""
         longer_s = min(self.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S)
         self.backoff_s = longer_s or FIRST_BACKOFF_S
         self.retry_at = now + self.backoff_s
@@ -171,9 +171,9 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         self.asked = None
 
     def request(self) -> BundleRequest:
-        """What is asked of the strategies for the bundles that have no node.
+        """Return the request to the strategies for the bundles that have no node.
 
-        Raises ValueError for a strategy, selector or bundle that there cannot be.
+        Raises ValueError for an impossible strategy, selector or bundle.
         """
         if self.asked is None:
             missing = self.missing()
@@ -185,13 +185,13 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
                 soft_target=self.soft_target,
                 occupied=frozenset(node for node in self.nodes if node),
                 domain_label=self.domain_label,
-                # What is left of a group holds its others in the domain.
+                # Bundles that still have nodes hold the others in the domain.
                 domain=self.domain if any(self.nodes) else None,
             )
         return self.asked
 
     def row(self) -> GroupRow:
-        """What is stored of it."""
+        """Return the row that is stored for the group."""
         return GroupRow(
             group=self.group,
             name=self.name,
@@ -213,7 +213,7 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
 
 
 def restored(row: GroupRow, order: int) -> tuple[Group, Attempt | None]:
-    """The group that was stored as `row`, and its attempt if that was prepared by then."""
+    """Return the group that was stored as `row`, and its attempt if that was prepared by then."""
     fields = msgspec.structs.asdict(row)
     fields["bundles"] = [ResourceSet.from_mapping(bundle) for bundle in row.bundles]
     group = Group(attempt_number=fields.pop("attempt"), order=order, **fields)
@@ -227,18 +227,20 @@ def restored(row: GroupRow, order: int) -> tuple[Group, Attempt | None]:
 
 
 def nodes_of(group: KnownGroup, index: int) -> list[str]:
-    """The nodes that keep the bundle, or any for -1, as far as they have confirmed it."""
+    """Return the nodes that have confirmed the bundle, or any bundle for index -1."""
     among = range(len(group.nodes)) if index < 0 else [index]
     confirmed = [group.nodes[i] for i in among if i not in group.unconfirmed]
     return [node for node in dict.fromkeys(confirmed) if node]
 
 
 def refusal(group: KnownGroup, index: int, request: ResourceSet) -> tuple[str, str] | None:
-    """(reason, code of an error or "" when it may wait) when nothing can run in this bundle, or in
-    any for -1."""
+    """Return why work can never run in this bundle, or in any for index -1; None if it can.
+
+    The answer is (reason, code of an error), with an empty code if the work may wait.
+    """
     if index >= len(group.bundles):
         count = len(group.bundles)
-        reason = f"its placement group has {count} bundles and no number {index}"
+        reason = f"its placement group has {count} bundles, and none has index {index}"
         return (reason, code_of(ValueError))
     chosen = group.bundles if index < 0 else [group.bundles[index]]
     if not any(request.is_subset(bundle) for bundle in chosen):
@@ -250,7 +252,7 @@ def refusal(group: KnownGroup, index: int, request: ResourceSet) -> tuple[str, s
 
 
 def facts(group: KnownGroup) -> dict[str, Any]:
-    """A row for people."""
+    """Return a row for display."""
     return {
         "placement_group_id": group.group.hex(),
         "name": group.name,
@@ -263,7 +265,9 @@ def facts(group: KnownGroup) -> dict[str, Any]:
 
 
 def _stats(group: KnownGroup) -> dict[str, Any]:
-    """Ray's numbers; of a gang's bundles, which others place, its state alone."""
+    """Return Ray's numbers; for a gang's bundles, which the gang scheduler places, only the
+    state.
+    """
     stats: dict[str, Any] = {"scheduling_state": _scheduling_state(group)}
     if isinstance(group, Group):
         stats["scheduling_attempt"] = group.tries
@@ -280,5 +284,7 @@ def _scheduling_state(group: KnownGroup) -> str:
 
 
 def settling_order(group: Group) -> tuple[bool, int]:
-    """Those that lost bundles go before those that never had any, then the older ones."""
+    """Return the sort key: groups that lost bundles go before those that never had any, then older
+    ones first.
+    """
     return group.state != RESCHEDULING, group.order

@@ -1,8 +1,8 @@
-"""The cluster's placement groups: every bundle on a node, or none, and again when nodes die.
+"""The cluster's placement groups: every bundle on a node, or none, and placed again when nodes die.
 
-A group is placed by attempts (`attempts`) on the nodes that its strategy picks; when one is
-settled, the group is created. Unlike Ray's, where one group is placed at a time, a group that finds
-no room never keeps those behind it from being tried.
+A group is placed by attempts (`attempts`) on the nodes that its strategy picks; when an attempt is
+settled, the group is created. Unlike in Ray, where one group is placed at a time, a group that
+finds no room never blocks the groups behind it.
 """
 
 from __future__ import annotations
@@ -39,42 +39,42 @@ KEEP_REMOVED = 1_000
 
 
 class GroupEffects(Protocol):
-    """What the table asks of its shell. Any of it may be answered before it returns."""
+    """The table's requests to its shell. Any request may be answered before the method returns."""
 
     def prepare(
         self, node_id: str, group: bytes, attempt: int, bundles: Mapping[int, ResourceSet]
     ) -> None:
-        """Have the node set these bundles aside, all or none; `prepared` follows."""
+        """Ask the node to set these bundles aside, all or none; `prepared` follows."""
         ...
 
     def when_written(self, action: Callable[[], None]) -> None:
-        """Do something once all that has changed so far is stored."""
+        """Run an action once all changes so far are stored."""
         ...
 
     def commit(self, node_id: str, group: bytes, attempt: int) -> None:
-        """Have the node keep what the attempt reserved; `committed` follows."""
+        """Ask the node to keep what the attempt reserved; `committed` follows."""
         ...
 
     def give_back(
         self, node_id: str, group: bytes, attempt: int, indexes: list[int], ending: Ending
     ) -> None:
-        """Have the node end these bundles; `returned` follows when they are free."""
+        """Ask the node to end these bundles; `returned` follows when they are free."""
         ...
 
     def changed(self, group: Group) -> None:
-        """Its state is another: to be stored and reported to who waits for it."""
+        """Store a group whose state has changed, and report it to those that wait for it."""
         ...
 
     def freed(self, group: bytes) -> None:
-        """All that a removed group's nodes were to give back is free."""
+        """Report that all resources of a removed group are free."""
         ...
 
 
 class PinnedGroup(KnownGroup, Protocol):
-    """Bundles whose places somebody else decides; see `GroupTable.show`."""
+    """A group whose places the table does not decide; see `GroupTable.show`."""
 
     def remove(self, now: float) -> None:
-        """Somebody wants the group removed."""
+        """Remove the group on request."""
         ...
 
 
@@ -88,22 +88,22 @@ class GroupTable:
         self._pinned: dict[bytes, PinnedGroup] = {}
         self._names: dict[tuple[str, str], bytes] = {}
         self._unsettled: dict[bytes, Group] = {}
-        """Those whose bundles do not all have nodes that keep them."""
+        """The groups with bundles that no node keeps yet."""
         self._removed: deque[bytes] = deque()
         self.give_backs = GiveBacks(effects.give_back)
         self.attempts = Attempts(self, self.give_backs)
         self._hopeless: dict[BundleRequest, BundleRejection] = {}
-        """What found no room since resources came free the last time."""
+        """The requests that have found no room since resources last came free."""
         self._order = 0
         self._is_trying = False
         self._is_stale = False
 
-    # ---- what people ask for -----------------------------------------------------------------
+    # ---- requests of programs ----------------------------------------------------------------
 
     def create(self, group: Group, now: float) -> None:
         """Register a group and try to place it.
 
-        Raises ValueError for a name that is taken and for what no cluster could place.
+        Raises ValueError for a name that is taken, and for a request that no cluster could place.
         """
         group.asked_at = now
         if group.name and (group.namespace, group.name) in self._names:
@@ -122,10 +122,12 @@ class GroupTable:
         if self._is_trying:
             self._is_stale = True
         elif group.group in self._unsettled:
-            self._try(group, now)  # those before it are not tried: nothing came free for them
+            self._try(group, now)  # the groups before it are not tried: nothing came free for them
 
     def remove(self, group_id: bytes, now: float) -> KnownGroup | None:
-        """End a group: its bundles go back, and what runs in them ends. None: there is none."""
+        """End a group: its bundles go back, and work in them ends. None if there is no such
+        group.
+        """
         pinned = self._pinned.get(group_id)
         if pinned is not None and pinned.state != REMOVED:
             pinned.remove(now)
@@ -153,75 +155,79 @@ class GroupTable:
         return group
 
     def creator_gone(self, creator: bytes, now: float) -> None:
-        """A process ended: its groups go, unless they are detached."""
+        """Remove the groups of a process that ended, unless they are detached."""
         for group in list(self._groups.values()):
             if group.creator == creator and not group.detached:
                 self.remove(group.group, now)
 
     def creators(self) -> list[bytes]:
-        """The processes with which groups go."""
+        """Return the processes whose end removes groups."""
         return [group.creator for group in self._groups.values() if not group.detached]
 
     def get(self, group_id: bytes) -> KnownGroup | None:
-        """The group with this id, removed ones included for a while."""
+        """Return the group with this id; removed groups are known for a while."""
         return self._groups.get(group_id) or self._pinned.get(group_id)
 
     def named(self, namespace: str, name: str) -> Group | None:
-        """The living group with this name."""
+        """Return the living group with this name."""
         group_id = self._names.get((namespace, name))
         return None if group_id is None else self._groups[group_id]
 
     def table(self) -> list[dict[str, Any]]:
-        """Rows for people."""
+        """Return rows for display."""
         return [facts(group) for group in (*self._groups.values(), *self._pinned.values())]
 
     def counts(self) -> dict[str, int]:
-        """How many groups are in each state, those that were removed lately among them."""
+        """Return how many groups are in each state, including recently removed ones."""
         return dict(Counter(one.state for one in (*self._groups.values(), *self._pinned.values())))
 
     def waiting_bundles(self) -> Iterator[ResourceSet]:
-        """Every bundle that has no node, of all groups."""
+        """Yield every bundle that has no node, of all groups."""
         for group in self._groups.values():
             for index in group.missing():
                 yield group.bundles[index]
 
     def nodes_of(self, group_id: bytes, index: int = -1) -> list[str]:
-        """The nodes that keep the bundle, or any of the group's for -1."""
+        """Return the nodes that keep the bundle, or any bundle of the group for index -1."""
         group = self.get(group_id)
         return [] if group is None else nodes_of(group, index)
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
-        """(reason, code of an error or "" when it may wait) when tasks of this place cannot run."""
+        """Return why tasks of this place cannot run: (reason, code of an error or "" if they may
+        wait); None if they can.
+        """
         group_id, index = place
         group = self.get(group_id)
         if group is None or group.state == REMOVED:
             return ("its placement group was removed", code_of(TaskPlacementGroupRemoved))
         return refusal(group, index, request)
 
-    # ---- groups whose places somebody else decides -------------------------------------------
+    # ---- groups whose places the table does not decide ----------------------------------------
 
     def show(self, group: PinnedGroup) -> None:
-        """Show a pinned group to who looks groups up. The table does nothing else with it."""
+        """Show a pinned group to those that look groups up. The table does nothing else with it."""
         self._pinned[group.group] = group
 
     def hide(self, group_id: bytes) -> None:
-        """A pinned group is removed: like others it is shown for a while."""
+        """Take note that a pinned group is removed: like others it is shown for a while."""
         self._remember_removed(group_id)
 
-    # ---- what nodes say ----------------------------------------------------------------------
+    # ---- news of nodes -----------------------------------------------------------------------
 
     def returned(self, node_id: str, group_id: bytes, number: int) -> None:
-        """What the node was to give back with that attempt is free."""
+        """Take note that the bundles that the node was asked to free with that attempt are free."""
         if self.give_backs.done(node_id, group_id, number):
             self._freed(group_id)
 
     def resources_changed(self, now: float) -> None:
-        """Something came free, or a node joined. To be called once for many news."""
+        """Try groups again after resources came free or a node joined. Call it once for many
+        news.
+        """
         self._hopeless.clear()
         self._try_all(now, at_once=True)
 
     def node_gone(self, node_id: str, now: float) -> None:
-        """A node is dead, and gone from the view: bundles that were there are placed anew."""
+        """Place bundles of a dead node again; the node is gone from the view already."""
         for group_id in self.give_backs.node_gone(node_id):
             self._freed(group_id)
         for group in list(self._groups.values()):
@@ -237,12 +243,12 @@ class GroupTable:
         ended: Mapping[bytes, int],
         now: float,
     ) -> None:
-        """A node joined, for the first time or again: compare what it holds with what it should.
+        """Compare the bundles of a node that joined, for the first time or again, with the groups.
 
-        `held`: (group, bundle index, attempt, whether it is committed), but for those of gangs;
-        `ended`: the last attempt of each group that ended there. What nobody knows of goes back;
-        what is missing is lost; what is to be given back anyway is asked for again, with the grace
-        that it has.
+        `held`: (group, bundle index, attempt, whether it is committed), without those of gangs;
+        `ended`: the last attempt of each group that ended there. The node gives back bundles that
+        no group knows, and bundles that it does not have are lost. Bundles that must be given back
+        anyway are requested again with their grace.
         """
         kept: set[tuple[bytes, int]] = set()
         unknown: dict[tuple[bytes, int], list[int]] = {}
@@ -267,7 +273,9 @@ class GroupTable:
         self.resources_changed(now)
 
     def tick(self, now: float) -> None:
-        """Repeat what was not answered; try again what has waited for long enough."""
+        """Repeat the requests that were not answered, and try groups again that have waited long
+        enough.
+        """
         self.attempts.tick(now)
         self.give_backs.tick(now)
         if any(not g.is_under_way and now >= g.retry_at for g in self._unsettled.values()):
@@ -275,9 +283,9 @@ class GroupTable:
             self._try_all(now, at_once=False)
 
     def restore(self, rows: Iterable[GroupRow], now: float) -> None:
-        """Know again what the head knew before it restarted; the nodes are restored before.
+        """Restore what the head knew before it restarted; the nodes are restored before.
 
-        What was created stays; what was on its way goes on.
+        Created groups stay created, and attempts that were under way continue.
         """
         for row in rows:
             if row.state == REMOVED:
@@ -350,21 +358,21 @@ class GroupTable:
         self.attempts.begin(attempt, now)
 
     def prepare(self, attempt: Attempt, node_id: str) -> None:
-        """See AttemptOwner."""
+        """Ask the node to set its bundles of the attempt aside."""
         group = self._groups[attempt.group]
         bundles = {index: group.bundles[index] for index in attempt.bundles[node_id]}
         self._effects.prepare(node_id, attempt.group, attempt.number, bundles)
 
     def commit(self, attempt: Attempt, node_id: str) -> None:
-        """See AttemptOwner."""
+        """Ask the node to keep its bundles of the attempt."""
         self._effects.commit(node_id, attempt.group, attempt.number)
 
     def when_written(self, action: Callable[[], None]) -> None:
-        """See AttemptOwner."""
+        """Run an action once all changes so far are stored."""
         self._effects.when_written(action)
 
-    def has_prepared(self, attempt: Attempt, now: float) -> None:
-        """See AttemptOwner."""
+    def on_prepared(self, attempt: Attempt, now: float) -> None:
+        """Store the group's nodes, which have all set its bundles aside."""
         group = self._groups[attempt.group]
         for index, node in attempt.kept.items():
             group.put(index, node)
@@ -373,17 +381,17 @@ class GroupTable:
         self._move(group, PREPARED)
 
     def may_begin(self, attempt: Attempt) -> bool:
-        """See AttemptOwner: a group of its own begins whenever it can."""
+        """Always allow it: a group does not depend on other members, as a gang does."""
         return True
 
-    def is_refused(self, attempt: Attempt, now: float) -> None:
-        """See AttemptOwner."""
+    def on_refused(self, attempt: Attempt, now: float) -> None:
+        """Delay the next try after an attempt failed."""
         group = self._groups[attempt.group]
         group.is_under_way = False
         group.back_off(now, is_refused=True)
 
-    def is_settled(self, attempt: Attempt, now: float) -> None:
-        """See AttemptOwner: the group is created, or some bundles are lost again."""
+    def on_settled(self, attempt: Attempt, now: float) -> None:
+        """Create the group, or try again if some bundles are lost."""
         group = self._groups[attempt.group]
         for node in attempt.lost:
             for index in attempt.bundles[node]:
@@ -402,7 +410,7 @@ class GroupTable:
             self._move(group, CREATED)
 
     def _lose(self, group: Group, indexes: list[int]) -> None:
-        """These bundles have no node any more."""
+        """Take their nodes from these bundles."""
         for index in indexes:
             group.put(index, "")
         if group.state == CREATED and indexes:
@@ -412,7 +420,7 @@ class GroupTable:
     def _keeps(
         self, group: Group, index: int, node_id: str, number: int, is_committed: bool
     ) -> bool:
-        """Whether the node is to hold this bundle, which it has of that attempt."""
+        """Whether the node should hold this bundle, which it holds from that attempt."""
         if group.state == REMOVED or index >= len(group.bundles):
             return False
         attempt = self.attempts.get(group.group)

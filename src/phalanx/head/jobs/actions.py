@@ -1,4 +1,4 @@
-"""What is done to a job: its members end, or start again; it ends, or waits again."""
+"""Actions on a job: its members end or restart; the job ends, or waits again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.model.jobs.records import WHOLE, JobRecord, MemberRecord
 from phalanx.model.lifecycle import move
 
 TARGETED = (st.RESTART_TASK, st.RESTART_POD, st.RESTART_PARTITION)
-"""Actions that are about some members and mean nothing without them."""
+"""Actions on some members, which mean nothing without them."""
 
 
 class JobActions:
@@ -32,7 +32,7 @@ class JobActions:
         index: int = WHOLE,
         charge: bool = False,
     ) -> None:
-        """Do an action where the job's state has a use for it."""
+        """Take an action, if it is allowed in the job's state."""
         new = judging.ALLOWED[job.state].get(action)
         is_about_nobody = not judging.targets(job, action, group, index)
         if new is None or (action in TARGETED and is_about_nobody):
@@ -53,7 +53,7 @@ class JobActions:
         index: int,
         charge: bool,
     ) -> None:
-        again = job.state == st.RESTARTING  # what else fails meanwhile belongs to this restart
+        again = job.state == st.RESTARTING  # other failures in the meantime belong to this restart
         if charge and not again:
             if job.retries >= job.spec.max_retry:
                 used = f"; all {job.retries} retries are used" if job.retries else ""
@@ -73,7 +73,7 @@ class JobActions:
         self.end(job, chosen, f"{action}: {reason}", comes_back=True)
 
     def end_all(self, job: JobRecord, reason: str) -> None:
-        """End what lives, for good or until the job is resumed."""
+        """End all living members, for good or until the job is resumed."""
         job.version += 1
         job.due.clear()
         if job.spec.array is not None:
@@ -84,7 +84,7 @@ class JobActions:
     def end(
         self, job: JobRecord, members: list[MemberRecord], reason: str, comes_back: bool
     ) -> None:
-        """End these; who `comes_back` starts again after that."""
+        """End these members; if `comes_back`, they start again afterwards."""
         asked = []
         for member in members:
             if member.state in (st.PENDING, st.RUNNING):
@@ -101,7 +101,7 @@ class JobActions:
             self._effects.end_members(job, asked, reason)
 
     def withdraw(self, job: JobRecord, reason: str) -> None:
-        """Ask for no places any more, for now."""
+        """End pending members, so that the job asks for no places for now."""
         if job.spec.array is not None:
             self._effects.end_elements(job, only_pending=True, comes_back=True)
         pending = [m for m in job.members if m.state == st.PENDING]
@@ -109,7 +109,9 @@ class JobActions:
         self.end(job, pending, reason, comes_back=True)
 
     def requeue(self, job: JobRecord, reason: str, now: float) -> bool:
-        """Have it start again by its requeue rule; False when that has been done often enough."""
+        """Restart the job by its requeue rule; False when it was requeued as often as the rule
+        allows.
+        """
         rule = job.spec.timing.requeue
         if rule is None or job.state not in time_limits.TIMED or job.requeues >= rule.most:
             return False
@@ -119,20 +121,20 @@ class JobActions:
         return True
 
     def run_out(self, job: JobRecord, state: str, reason: str, now: float) -> None:
-        """Its time is over: end its members, and then it, in that state."""
+        """End the members of a job whose time is over, and then the job, in that state."""
         job.ends_as = state
         self.go(job, st.TERMINATING, reason, now)
         self.end_all(job, reason)
 
     def run(self, job: JobRecord, reason: str, now: float) -> None:
-        """Enough of it runs."""
+        """Note that enough members run."""
         if job.started is None:
             job.started = now
             self._effects.count(job, BEGAN)
         self.go(job, st.RUNNING, reason, now)
 
     def finish(self, job: JobRecord, state: str, reason: str, now: float) -> None:
-        """It is over, or suspended."""
+        """Note that the job is over, or suspended."""
         has_left = job.state in st.ENDING
         self.go(job, state, reason, now)
         if state == st.ABORTED:
@@ -148,7 +150,7 @@ class JobActions:
             self._alarms.by_day(now + job.spec.ttl_s, job.uid)
 
     def wait_again(self, job: JobRecord, member: MemberRecord, reason: str) -> None:
-        """A member waits, as before its first start."""
+        """Let a member wait, as before its first start."""
         self.move(job, member, st.WAITING, reason)
         member.comes_back = False
         member.node = ""
@@ -156,14 +158,14 @@ class JobActions:
         member.signal = 0
 
     def go(self, job: JobRecord, state: str, reason: str, now: float) -> None:
-        """Move the job. Raises IllegalTransition."""
+        """Move the job to a state. Raises IllegalTransition."""
         told = job.history[-5:]
         job.note(now, job.state, state, reason)
         job.state = move(st.JOB, f"job {job.uid}", job.state, state, told)
         job.reason = reason
 
     def move(self, job: JobRecord, member: MemberRecord, state: str, reason: str) -> None:
-        """Move a member. Raises IllegalTransition."""
+        """Move a member to a state. Raises IllegalTransition."""
         recorder = f"member {member.name}, attempt {member.attempt}: {member.reason}"
         job.set_state(member, move(st.MEMBER, "member", member.state, state, recorder))
         member.reason = reason

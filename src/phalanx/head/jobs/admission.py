@@ -1,4 +1,4 @@
-"""What a queue makes of the time that a job asks for, when it takes the job."""
+"""Applies a queue's time limits to a job when the queue takes it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from phalanx.model.jobs.spec import JobSpec
 
 
 def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:
-    """The job with its queue's default where it names no time. Raises JobCommandError for more than
-    the queue allows."""
+    """Return the job, with its queue's default time limit if it names none. Raises JobCommandError
+    for more than the queue allows.
+    """
     limit_s = spec.timing.limit_s
     if limit_s is None:
         timing = msgspec.structs.replace(spec.timing, limit_s=limits.default_s)
@@ -27,8 +28,9 @@ def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:
 
 
 def check_moments(spec: JobSpec, submitted: float, now: float) -> None:
-    """Raises JobCommandError for times that cannot all be kept. `now`: the time of day; the job was
-    submitted at `submitted`."""
+    """Raise JobCommandError for times that cannot all be kept. `now`: the time of day; the job was
+    submitted at `submitted`.
+    """
     timing = spec.timing
     if timing.deadline is not None:
         deadline = timing.deadline.since(submitted)

@@ -1,5 +1,4 @@
-"""When something is to be done about which job: by the time of day, or by a clock that never goes
-back."""
+"""Alarms for jobs: by the time of day, or by a clock that never goes back."""
 
 from __future__ import annotations
 
@@ -8,15 +7,16 @@ from typing import NamedTuple
 
 
 class Alarm(NamedTuple):
-    """When something is to be done about a job."""
+    """The time at which a job must be looked at."""
 
     at: float
     job: str
 
 
 class Alarms:
-    """All alarms. Those of the steady clock are set anew as things change: of each job the earliest
-    is kept, and one that comes too early does no harm."""
+    """All alarms. Alarms of the steady clock are set again as things change: only the earliest of
+    each job is kept, and one that comes too early does no harm.
+    """
 
     def __init__(self) -> None:
         self._by_day: list[Alarm] = []
@@ -28,24 +28,24 @@ class Alarms:
         heapq.heappush(self._by_day, Alarm(at, job))
 
     def steady(self, at: float, job: str) -> None:
-        """Look at a job when the steady clock shows this."""
+        """Look at a job when the steady clock shows this time."""
         if at < self._earliest.get(job, float("inf")):
             self._earliest[job] = at
             heapq.heappush(self._steady, Alarm(at, job))
 
     def forget_by_day(self) -> None:
-        """The time of day is another: these alarms are set anew."""
+        """Drop the alarms by the time of day after a clock step; callers set them again."""
         self._by_day.clear()
 
     def due(self, now: float, steady: float) -> str | None:
-        """The job that is to be looked at first, if one is by then."""
+        """Return the job whose alarm is due first, if any."""
         for heap, time in ((self._by_day, now), (self._steady, steady)):
             if heap and heap[0].at <= time:
                 return heap[0].job
         return None
 
     def pop(self, now: float, steady: float) -> str:
-        """Forget the alarm that is due, and name its job."""
+        """Drop the alarm that is due, and return its job."""
         if self._by_day and self._by_day[0].at <= now:
             return heapq.heappop(self._by_day).job
         assert self._steady[0].at <= steady

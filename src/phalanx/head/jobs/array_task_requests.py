@@ -1,4 +1,4 @@
-"""What people ask of the elements of arrays: `NAME[7]`, `NAME[3-5,9]`."""
+"""Answers requests about array tasks: `NAME[7]`, `NAME[3-5,9]`."""
 
 from __future__ import annotations
 
@@ -20,32 +20,35 @@ from phalanx.protocol.requests.jobs import MAX_ROWS, Command
 
 
 class ArrayTaskRequests:
-    """Answers questions about elements."""
+    """The handlers of requests about array tasks."""
 
     def __init__(self, jobs: JobGangs, need: Callable[[str], JobRecord]) -> None:
         self._jobs = jobs
         self._need = need
 
     def are_meant(self, name: str) -> bool:
-        """Whether a name means elements of an array."""
+        """Whether a name means array tasks."""
         return split_element(name) is not None
 
     def refuse(self, name: str, what: str) -> None:
-        """Raises JobCommandError where a name means elements, as only whole arrays are `what`."""
+        """Raise JobCommandError if a name means array tasks, because only a whole array can be
+        `what`.
+        """
         if (found := split_element(name)) is not None:
             raise JobCommandError(
-                f"elements cannot be {what}, only the whole array {shown(found[0])}"
+                f"array tasks cannot be {what}, only the whole array {shown(found[0])}"
             )
 
     def no_such(self, name: str) -> str:
-        """That there is no element of that name, in a sentence."""
+        """Return a sentence that the array has no task of that name."""
         array, _, text = self._chosen(name)
         assert array.spec.array is not None
-        return f"array {array.uid} has no element {text}; it has {written_array(array.spec.array)}"
+        return f"array {array.uid} has no task {text}; it has {written_array(array.spec.array)}"
 
     def _chosen(self, name: str) -> tuple[JobRecord, list[int], str]:
-        """The array, the positions and the text in NAME[3-5]. Raises JobNotFoundError and
-        JobCommandError."""
+        """Return the array, the positions and the text in NAME[3-5]. Raises JobNotFoundError and
+        JobCommandError.
+        """
         found = split_element(name)
         assert found is not None
         array, text = self._array(found[0]), found[1]
@@ -60,17 +63,18 @@ class ArrayTaskRequests:
     def _array(self, name: str) -> JobRecord:
         array = self._need(name)
         if array.spec.array is None:
-            raise JobNotFoundError(f"job {array.uid} is no array: it has no elements")
+            raise JobNotFoundError(f"job {array.uid} is not an array, so it has no array tasks")
         return array
 
     # ---- commands ----------------------------------------------------------------------------
 
     def command(self, name: str, command: Command, *, is_again: bool) -> None:
-        """Cancel or requeue elements. Raises JobNotFoundError, and JobCommandError for other
-        commands and where none of them is left to end."""
+        """Cancel or requeue array tasks. Raises JobNotFoundError, and JobCommandError for other
+        commands and when none of the tasks is left to end.
+        """
         if command not in ("cancel", "requeue"):
             raise JobCommandError(
-                f"{shown(name)}: elements can be cancelled and requeued; {command} is for the "
+                f"{shown(name)}: array tasks can be cancelled and requeued; {command} is for the "
                 "whole array"
             )
         array, positions, _ = self._chosen(name)
@@ -79,10 +83,10 @@ class ArrayTaskRequests:
         does = self._jobs.cancel_elements if command == "cancel" else self._requeue
         if (array.is_finished or not does(array, positions)) and not is_again:
             left = "waits or runs any more" if command == "cancel" else "runs"
-            raise JobCommandError(f"{shown(name)}: none of these elements {left}")
+            raise JobCommandError(f"{shown(name)}: none of these array tasks {left}")
 
     def _requeue(self, array: JobRecord, positions: list[int]) -> int:
-        """Have those that run end, and wait again; how many that were."""
+        """End the running ones of these tasks so that they wait again; return how many."""
         indices = self._jobs.arrays.of(array).indices
         found = [self._jobs.table.get(array_task_uid(array.uid, indices.at(p))) for p in positions]
         running = [job for job in found if job is not None and job.count(st.RUNNING)]
@@ -90,17 +94,19 @@ class ArrayTaskRequests:
             self._jobs.handle(ev.Commanded(job=job.uid, action=st.RESTART_JOB))
         return len(running)
 
-    # ---- showing -----------------------------------------------------------------------------
+    # ---- rows for display --------------------------------------------------------------------
 
     def that_waits(self, uid: str) -> str:
-        """Who waits for places in the name of a job: of an array, its first element that does."""
+        """Return the job that waits for places under a job's name: of an array, its first pending
+        task.
+        """
         job = self._jobs.table.get(uid)
         if job is None or job.spec.array is None:
             return uid
         return self._jobs.arrays.first_pending(job) or uid
 
     def description(self, name: str) -> JobDescription | None:
-        """All that is known of an element that does not live; None where there is none."""
+        """Return the description of an array task that does not live; None if there is none."""
         found = split_element(name)
         if found is None:
             return None
@@ -114,7 +120,7 @@ class ArrayTaskRequests:
         return element_description(array, index, ended, self._jobs.wall())
 
     def rows(self, name: str) -> list[ArrayTaskInfo]:
-        """See ListElements."""
+        """Return the array tasks that a name means, in groups of equal ones."""
         if self.are_meant(name):
             array, positions, _ = self._chosen(name)
             if not positions:
@@ -144,7 +150,7 @@ class ArrayTaskRequests:
 
 
 def _spans(elements: ArrayTasks, positions: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """Stretches of the chosen positions in which all are alike; each that lives by itself."""
+    """Yield stretches of the chosen positions whose tasks are alike; each living task is alone."""
     begin = next(positions, None)
     while begin is not None:
         end, here = begin + 1, elements.ended(begin)
@@ -162,7 +168,7 @@ def _row(
     state, reason, node, starts = ended.state, "", "", ended.starts
     if state == st.BLOCKED:
         paired = ", ".join(uid.removeprefix("default/") for uid in dependencies.paired(array))
-        reason = f"the same element of {paired} has not completed (aftercorr)"
+        reason = f"the same task of {paired} has not completed (aftercorr)"
     if state in (st.WAITING, st.BLOCKED):
         state = array.state if array.is_finished else st.WAITING
         reason = "" if array.is_finished else reason

@@ -1,7 +1,7 @@
-"""What has become of each element of an array: a few bytes an element.
+"""The state of each array task of an array, in a few bytes per task.
 
-Elements that wait and those that have ended are kept here. Of one that lives there is a job as any
-other, and what is here says no more than that.
+Tasks that wait and tasks that have ended are kept here. A task that lives has a job like any other,
+and here it is only marked as living.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATES: Final = (
     st.WAITING, LIVES, st.COMPLETED, st.FAILED, st.TERMINATED, st.TIMED_OUT, st.DEADLINE,
     st.DEPENDENCY_FAILED, st.BLOCKED,
 )  # fmt: skip
-"""By the number that stands for each."""
+"""The states, at the index that stands for each."""
 _NUMBER = {state: number for number, state in enumerate(STATES)}
 COUNTED_AS: Final = {
     st.WAITING: st.WAITING,
@@ -33,12 +33,12 @@ COUNTED_AS: Final = {
     st.TERMINATED: st.ENDED,
     st.DEPENDENCY_FAILED: st.ENDED,
 }
-"""An element's state among the members' states that an array's record counts."""
+"""The state of an array task among the members' states that an array's record counts."""
 NO_CODE: Final = -1
 SIGNALLED_CODES: Final = 256
 """A signal is kept as a code above this, which no exit code is."""
 PART = 256
-"""So many elements are a row of the store."""
+"""How many array tasks are one row of the store."""
 
 Logs = dict[str, list[tuple[str, str]]]
 
@@ -47,7 +47,7 @@ _decode_logs = msgspec.msgpack.Decoder(Logs).decode
 
 
 class ArrayTaskRows(msgspec.Struct, kw_only=True, eq=False):
-    """Part `number` of an array's elements, as they are stored."""
+    """Part `number` of an array's tasks, as stored."""
 
     array: str
     number: int
@@ -55,12 +55,12 @@ class ArrayTaskRows(msgspec.Struct, kw_only=True, eq=False):
     codes: list[int]
     starts: bytes
     places: list[int]
-    """Which of `logs` is each element's."""
+    """For each task, the index of its entry in `logs`."""
     logs: list[bytes]
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an element that has ended, or waits."""
+    """The facts about an array task that has ended, or waits."""
 
     state: str
     exit_code: int | None
@@ -70,7 +70,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArrayTasks:
-    """The elements of one array, by their position."""
+    """The tasks of one array, by position."""
 
     def __init__(self, spec: ArraySpec) -> None:
         self.indices = Indices(spec.ranges)
@@ -81,25 +81,27 @@ class ArrayTasks:
         self._places = array("I", [0]) * count
         self._logs: list[bytes] = [_encode({})]
         self._number_of_logs: dict[bytes, int] = {self._logs[0]: 0}
-        """What the files of elements are called differs by their index alone, and is kept once."""
+        """The log files of tasks have names that differ only by index, so equal ones are kept
+        once.
+        """
         self._first = 0
-        """No element before this one waits."""
+        """No task before this position waits."""
 
     def block(self) -> None:
-        """All of them wait for others before they wait."""
+        """Mark all tasks as waiting for tasks of other arrays."""
         self._states = bytearray([_NUMBER[st.BLOCKED]]) * len(self._states)
 
     def next_blocked(self, position: int) -> int | None:
-        """The first from here on that waits for another."""
+        """Return the first position from here on whose task waits for a task of another array."""
         found = self._states.find(_NUMBER[st.BLOCKED], position)
         return None if found < 0 else found
 
     def state(self, position: int) -> str:
-        """WAITING, LIVES, or how it ended."""
+        """Return WAITING, BLOCKED, LIVES, or how the task ended."""
         return STATES[self._states[position]]
 
     def next_waiting(self) -> int | None:
-        """The first that waits."""
+        """Return the first position whose task waits."""
         self._first = self._states.find(0, self._first)
         if self._first < 0:
             self._first = len(self._states)
@@ -107,18 +109,18 @@ class ArrayTasks:
         return self._first
 
     def begin(self, position: int) -> None:
-        """It has a job of its own now."""
+        """Mark a task as living: it has a job of its own now."""
         self._states[position] = _NUMBER[LIVES]
 
     def wait(self, position: int) -> None:
-        """It waits, as before it began."""
+        """Mark a task as waiting, as before it began."""
         self._states[position] = 0
         self._first = min(self._first, position)
 
     def end(
         self, position: int, state: str, code: int | None, signal: int, starts: int, logs: Logs
     ) -> None:
-        """It is over."""
+        """Mark a task as ended."""
         self._states[position] = _NUMBER[state]
         kept = None if code is None else SIGNALLED_CODES + signal if signal else code
         self._codes[position] = NO_CODE if kept is None else max(0, min(kept, 2**15 - 1))
@@ -132,7 +134,7 @@ class ArrayTasks:
         return number
 
     def ended(self, position: int) -> Ended:
-        """What is known of one that does not live."""
+        """Return the facts about a task that does not live."""
         code, index = self._codes[position], self.indices.at(position)
         known = _decode_logs(self._logs[self._places[position]])
         signal = max(code - SIGNALLED_CODES, 0)
@@ -150,18 +152,18 @@ class ArrayTasks:
         )
 
     def counts(self) -> dict[str, int]:
-        """How many are in each state."""
+        """Return how many tasks are in each state."""
         return {state: self._states.count(number) for number, state in enumerate(STATES)}
 
     def is_like(self, one: int, other: int) -> bool:
-        """Whether two elements differ by their index alone, and by where their output is."""
+        """Whether two tasks differ only by their index, and by where their output is."""
         kept = (self._states, self._codes, self._starts)
         return all(values[one] == values[other] for values in kept)
 
     # ---- the store ---------------------------------------------------------------------------
 
     def part(self, uid: str, number: int) -> ArrayTaskRows:
-        """A part of them for the store."""
+        """Return a part of the tasks for the store."""
         here = slice(number * PART, (number + 1) * PART)
         used = sorted(set(self._places[here]))
         local = {place: n for n, place in enumerate(used)}
@@ -176,7 +178,7 @@ class ArrayTasks:
         )
 
     def load(self, rows: ArrayTaskRows) -> None:
-        """Know a part again."""
+        """Restore a stored part."""
         begin = rows.number * PART
         here = slice(begin, begin + len(rows.states))
         self._states[here] = rows.states
@@ -190,7 +192,9 @@ _MARK = "/e{}/"
 
 
 def _without(logs: Logs, index: int) -> Logs:
-    """Files by a name that is the same for all elements: they lie in a directory of their own."""
+    """Return the files under names that are equal for all tasks: each task's files have a directory
+    of their own.
+    """
     return {
         member: [(node, path.replace(f"/e{index}/", _MARK)) for node, path in files]
         for member, files in logs.items()
@@ -198,8 +202,9 @@ def _without(logs: Logs, index: int) -> Logs:
 
 
 def end_of(job: JobRecord) -> tuple[int | None, int, int]:
-    """(exit code of the first member that failed, else of any; its signal; how often it was
-    started)."""
+    """Return (exit code of the first member that failed, else of any; its signal; the number of its
+    starts).
+    """
     ended = [member for member in job.members if member.exit_code is not None]
     one = next((member for member in ended if member.exit_code), ended[0] if ended else None)
     starts = max((member.attempt for member in job.members), default=0)

@@ -1,8 +1,8 @@
-"""Arrays at the head: which elements live, and what remains of those that have ended.
+"""Arrays at the head: which array tasks live, and what remains of those that have ended.
 
-An array is a job whose record counts elements instead of members. Only elements that may run have
-jobs of their own, `NAME[INDEX]`, which live as all jobs do and are folded into the array when they
-end. So what waits costs a cycle nothing.
+An array is a job whose record counts array tasks instead of members. Only tasks that may run have
+jobs of their own, `NAME[INDEX]`, which live like all jobs and are folded into the array when they
+end. So waiting tasks cost a cycle nothing.
 """
 
 from __future__ import annotations
@@ -32,39 +32,41 @@ from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import Moment
 
 WINDOW = 64
-"""So many elements of an array at most wait for places at once."""
+"""How many tasks of an array wait for places at once, at most."""
 TABLE = "elements"
 
 
 class ArrayEffects(Protocol):
-    """What arrays ask of their shell."""
+    """The arrays' requests to their shell."""
 
     def take_in(self, event: ev.Event) -> None:
-        """Take an event in, now."""
+        """Handle an event, now."""
         ...
 
     def after(self, uid: str, action: Callable[[], None]) -> None:
-        """Do something about a job after what is being done now."""
+        """Run an action about a job after the current one."""
         ...
 
     def keep(self, table: str, key: bytes, row: ArrayTaskRows | None) -> None:
-        """Write a row down; None: it is gone."""
+        """Store a row; None deletes it."""
         ...
 
 
 class Arrays:
-    """The elements of all arrays, by the `namespace/name` of the array."""
+    """The tasks of all arrays, by the `namespace/name` of the array."""
 
     def __init__(self, effects: ArrayEffects, job_of: Callable[[str], JobRecord | None]) -> None:
         self._effects = effects
         self._job_of = job_of
         self._arrays: dict[str, ArrayTasks] = {}
         self._live: dict[str, dict[str, str]] = {}
-        """The elements that live, by array: as what each counts, PENDING or RUNNING."""
+        """The living tasks of each array, each with the state as which it counts: PENDING or
+        RUNNING.
+        """
         self._paired: dict[str, dict[str, None]] = {}
-        """The arrays whose elements wait for those of each array."""
+        """For each array, the arrays whose tasks wait for its tasks."""
         self._unchecked: set[str] = set()
-        """Arrays of which all elements that wait for others are to be looked at."""
+        """Arrays whose blocked tasks must all be checked."""
 
     def _elements(self, job: JobRecord) -> ArrayTasks:
         assert job.spec.array is not None
@@ -82,7 +84,9 @@ class Arrays:
     # ---- beginning and ending ----------------------------------------------------------------
 
     def want(self, job: JobRecord, now: float) -> None:
-        """Have those live that may: up to the array's limit, and so many that wait for places."""
+        """Start as many tasks as may live: up to the array's limit, with at most WINDOW that wait
+        for places.
+        """
         elements, array = self._elements(job), job.spec.array
         assert array is not None
         if job.state not in (st.PENDING, st.RUNNING) or time_limits.is_held_back(job, now):
@@ -97,7 +101,7 @@ class Arrays:
             begun.append(position)
         if not begun:
             return
-        self._keep(job.uid, begun)  # before their jobs: what is written of an element is never old
+        self._keep(job.uid, begun)  # before their jobs: what is stored of a task is never outdated
         job.count_element(st.WAITING, st.PENDING, len(begun))
         for position in begun:
             spec = element_spec(job, elements.indices.at(position), now)
@@ -106,7 +110,7 @@ class Arrays:
         self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
 
     def end(self, job: JobRecord, *, only_pending: bool, comes_back: bool) -> None:
-        """End those that live, or only those that wait for places."""
+        """End the living tasks, or only those that wait for places."""
         for uid in list(self._live.get(job.uid, ())):
             element = self._job_of(uid)
             if element is None or (only_pending and element.count(st.RUNNING)):
@@ -117,7 +121,7 @@ class Arrays:
                 self._effects.take_in(ev.Commanded(job=uid, action=st.TERMINATE_JOB))
 
     def cancel(self, job: JobRecord, positions: Iterable[int]) -> int:
-        """End these for good, those that wait, too; how many that were."""
+        """End these tasks for good, including waiting ones; return how many."""
         elements, waiting, count = self._elements(job), [], 0
         for position in positions:
             state = elements.state(position)
@@ -139,7 +143,7 @@ class Arrays:
     # ---- news --------------------------------------------------------------------------------
 
     def element_changed(self, element: JobRecord) -> None:
-        """One that lives may run now, or wait again."""
+        """Count a living task that may run now, or waits again."""
         assert element.spec.element is not None
         uid = element.spec.element.array
         live, job = self._live.get(uid, {}), self._job_of(uid)
@@ -152,8 +156,9 @@ class Arrays:
         self._effects.take_in(ev.ArrayTasksChanged(job=uid))
 
     def element_over(self, element: JobRecord, logs: Logs) -> str:
-        """The job of one is about to be forgotten: it has ended, or is to wait again. The array
-        that is to be looked at after that; "" for none."""
+        """Fold a task into its array before its job is forgotten: the task has ended, or will wait
+        again. Returns the array to look at afterwards; "" for none.
+        """
         assert element.spec.element is not None
         uid, index = element.spec.element.array, element.spec.element.index
         elements, job = self._arrays.get(uid), self._job_of(uid)
@@ -171,10 +176,10 @@ class Arrays:
         self._keep(uid, [position])
         return uid
 
-    # ---- elements that wait for those of other arrays ----------------------------------------
+    # ---- tasks that wait for tasks of other arrays -------------------------------------------
 
     def ended_of(self, element: JobRecord) -> None:
-        """One has ended: those of other arrays that wait for it hear of that."""
+        """Tell tasks of other arrays that wait for this one that it has ended."""
         assert element.spec.element is not None
         job = self._job_of(element.spec.element.array)
         if job is not None and job.uid in self._arrays:
@@ -191,8 +196,9 @@ class Arrays:
             self._unblock(other, elements, found)
 
     def _unblock_all(self, job: JobRecord, elements: ArrayTasks) -> None:
-        """Look at all that wait for others: where that was not done yet, or one of those is over,
-        of which the elements that did not begin never will."""
+        """Check all blocked tasks of an array, if that was not done yet, or if an array is over
+        that they wait for: its tasks that did not begin never will.
+        """
         others = [self._job_of(uid) for uid in dependencies.paired(job)]
         are_over = any(other is None or other.is_finished for other in others)
         if not job.count(st.BLOCKED) or not (are_over or job.uid in self._unchecked):
@@ -205,8 +211,9 @@ class Arrays:
         self._unblock(job, elements, blocked)
 
     def _unblock(self, job: JobRecord, elements: ArrayTasks, positions: Iterable[int]) -> None:
-        """Have those of these wait whose others have completed; end those for which one never
-        will."""
+        """Let these blocked tasks wait for places if all that they wait for have completed; end
+        those for which one never will.
+        """
         changed = []
         if job.is_finished:
             return  # they count as ended already
@@ -231,7 +238,9 @@ class Arrays:
             self._effects.after(job.uid, lambda: self._tell_paired(job, changed))
 
     def _became(self, uid: str, index: int) -> str:
-        """What an element that waits for that one knows by now."""
+        """Return whether the task of an array with this index has completed, is still open, or
+        never will complete.
+        """
         other = self._job_of(uid)
         if other is None or other.spec.array is None:
             return NEVER
@@ -246,7 +255,7 @@ class Arrays:
         return WAITS if is_open else NEVER
 
     def forget(self, job: JobRecord) -> None:
-        """An array is gone."""
+        """Forget an array that is gone."""
         for uid in dependencies.paired(job):
             if self._paired.get(uid, {}).pop(job.uid, job) is None and not self._paired[uid]:
                 del self._paired[uid]
@@ -256,14 +265,14 @@ class Arrays:
         for number in range(-(-len(elements.indices) // PART) if elements is not None else 0):
             self._effects.keep(TABLE, _key(job.uid, number), None)
 
-    # ---- what is known -----------------------------------------------------------------------
+    # ---- questions ---------------------------------------------------------------------------
 
     def of(self, job: JobRecord) -> ArrayTasks:
-        """The elements of an array."""
+        """Return the tasks of an array."""
         return self._elements(job)
 
     def ended(self, job: JobRecord, index: int) -> Ended | None:
-        """What is known of an element that does not live; None where there is none."""
+        """Return the facts about a task that does not live; None if there is none."""
         elements = self._elements(job)
         position = elements.indices.position(index)
         if position is None or elements.state(position) == LIVES:
@@ -271,7 +280,7 @@ class Arrays:
         return elements.ended(position)
 
     def ended_called(self, uid: str) -> Ended | None:
-        """The same, by what the element is called."""
+        """Return the same by the name of the task."""
         found = split_element(uid)
         job = None if found is None else self._job_of(found[0])
         if found is None or job is None or job.spec.array is None or not found[1].isdecimal():
@@ -279,7 +288,7 @@ class Arrays:
         return self.ended(job, int(found[1][:12]))
 
     def first_pending(self, job: JobRecord) -> str | None:
-        """The first of its elements that waits for places."""
+        """Return the first of its tasks that waits for places."""
         live = self._live.get(job.uid, {})
         return next((uid for uid, counted in live.items() if counted == st.PENDING), None)
 
@@ -291,8 +300,9 @@ class Arrays:
             self._effects.keep(TABLE, _key(uid, number), elements.part(uid, number))
 
     def restore(self, jobs: dict[str, JobRecord], parts: Iterable[ArrayTaskRows]) -> list[str]:
-        """Know again what an earlier head wrote, before the jobs live again. The jobs of elements
-        that had been folded already: they are to be forgotten."""
+        """Restore what an earlier head wrote, before the jobs live again. Returns the jobs of tasks
+        that were folded already and must be forgotten.
+        """
         for job in jobs.values():
             if job.spec.array is not None:
                 self._elements(job)
@@ -319,7 +329,9 @@ class Arrays:
         return True
 
     def _count_again(self, job: JobRecord, elements: ArrayTasks) -> None:
-        """Those that live have jobs; whose job was not written yet has begun nowhere."""
+        """Count an array's tasks again. A task marked as living whose job was not stored yet has
+        begun nowhere, so it waits.
+        """
         live = self._live[job.uid]
         counts = elements.counts()
         if counts.pop(LIVES) > len(live):
@@ -350,7 +362,7 @@ def _key(uid: str, number: int) -> bytes:
 
 
 def element_spec(job: JobRecord, index: int, now: float) -> JobSpec:
-    """The job of one element that is submitted at `now`."""
+    """Return the job of an array task that is submitted at `now`."""
     spec, array = job.spec, job.spec.array
     assert array is not None
     deadline, ends = spec.timing.deadline, time_limits.deadline_of(job)

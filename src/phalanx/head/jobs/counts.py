@@ -1,4 +1,4 @@
-"""What is counted of jobs, for metrics: an array counts once, whatever its elements do."""
+"""Counts jobs for metrics: an array counts once, whatever its tasks do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.observe.metrics.meter import Meter
 
 SUBMITTED: Final = "submitted"
 BEGAN: Final = "began"
-"""For the first time."""
+"""It began for the first time."""
 RETRIED: Final = "retried"
 ENDED: Final = "ended"
 RESULTS = {
@@ -21,13 +21,13 @@ RESULTS = {
 
 
 class JobCounts:
-    """Puts what happens to jobs into a meter."""
+    """Records what happens to jobs in a meter."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
 
     def count(self, job: JobRecord, what: str) -> None:
-        """One of the above has happened."""
+        """Count one of the occurrences above."""
         if job.spec.element is not None:
             return
         meter, queue = self._meter, job.spec.queue

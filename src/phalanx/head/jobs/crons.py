@@ -1,4 +1,4 @@
-"""The life of cron jobs: which job is due when, and which old ones go."""
+"""The life cycle of cron jobs: which job is due when, and which old jobs are deleted."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.protocol.wire_errors import is_defect
 
 REPEATS_S = 3 * 3600.0
-"""A clock that is set back by no more than this brings no scheduled time again that was acted on.
-One that is set back further was wrong, and times come as it shows them now. As Debian's cron."""
+"""Seconds by which a clock may be set back without repeating scheduled times that were acted on.
+
+A clock that is set back further was wrong, and times come as it shows them now, as in Debian's
+cron.
+"""
 MOST_SPANS = 8
 MARK = "volcano.sh/cronjob-scheduled-timestamp"
 SCHEDULED, MISSED, REFUSED = "Scheduled", "Missed", "Refused"
-"""What a cron job's history says of each time that was due."""
+"""The entries of a cron job's history for each time that was due."""
 SPANS_S = (60.0, 3600.0, 86_400.0, 32 * 86_400.0, 366 * 86_400.0, 9 * 366 * 86_400.0)
-"""How far back the latest missed time is looked for, nearest first."""
+"""How far back the latest missed time is looked for, in seconds, nearest first."""
 
 
 class CronEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -35,21 +38,22 @@ class CronEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CronSubmitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A new cron job, or new fields of one that is there, by the request of this id."""
+    """A new cron job, or new fields of an existing one, by the request of this id."""
 
     spec: CronSpec
     request: bytes = b""
 
 
 class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
-    """Make no jobs (any more), or go on from now."""
+    """Stop making jobs, or continue from now."""
 
     suspend: bool
 
 
 class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
-    """One of its jobs has finished in this state, or was deleted (""). `reason`: why it could not
-    be made."""
+    """A job of the cron job finished in this state, or was deleted (""). `reason`: why it could not
+    be made.
+    """
 
     job: str
     state: str
@@ -57,17 +61,17 @@ class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
 
 
 class CronDeleted(CronEvent, frozen=True, kw_only=True, tag=True):
-    """Forget it, and end and forget its jobs."""
+    """Forget the cron job, and end and forget its jobs."""
 
 
 Event = CronSubmitted | CronSuspended | CronJobEnded | CronDeleted
 
 
 class CronEffects(Protocol):
-    """What cron jobs ask of their shell."""
+    """The cron jobs' requests to their shell."""
 
     def make_job(self, cron: CronRecord, job: JobSpec) -> None:
-        """Submit this; CronJobEnded follows when it has finished, or cannot be made."""
+        """Submit this job; CronJobEnded follows when it has finished, or cannot be made."""
         ...
 
     def delete_job(self, cron: CronRecord, name: str) -> None:
@@ -75,11 +79,11 @@ class CronEffects(Protocol):
         ...
 
     def publish(self, cron: CronRecord) -> None:
-        """Something about it changed: keep it, and tell who watches."""
+        """Store a cron job that has changed, and report it to those that watch."""
         ...
 
     def forget(self, cron: CronRecord) -> None:
-        """It is gone."""
+        """Forget a deleted cron job."""
         ...
 
 
@@ -96,30 +100,31 @@ class CronTable:
         return self._crons.get(uid)
 
     def all(self) -> list[CronRecord]:
-        """Every cron job, oldest first."""
+        """Return every cron job, oldest first."""
         return list(self._crons.values())
 
     def restore(self, records: list[CronRecord], now: float) -> None:
-        """Go on with what a store has kept; what was missed meanwhile is made good once."""
+        """Restore stored cron jobs; times that were missed since are made up for once."""
         for cron in records:
             self._crons[cron.spec.uid] = cron
             self._schedules[cron.spec.uid] = parse_schedule(cron.spec.schedule)
             self._check(cron, now)
 
     def next_alarm(self) -> float | None:
-        """When `tick` has something to do."""
+        """Return when `tick` next has something to do."""
         return min(self._next.values(), default=None)
 
     def handle(self, event: Event, now: float) -> None:
-        """Take one event in. Raises JobCommandError for a cron job that is not there, and
-        ValueError for a schedule that is none."""
+        """Handle an event. Raises JobCommandError for a cron job that does not exist, and
+        ValueError for an invalid schedule.
+        """
         if isinstance(event, CronSubmitted):
             self._submit(event.spec, event.request, now)
             return
         cron = self._crons.get(event.cron)
         if cron is None:
             if isinstance(event, CronJobEnded):
-                return  # it was deleted meanwhile
+                return  # it has been deleted since
             raise JobCommandError(f"there is no cron job {event.cron!r}")
         if isinstance(event, CronDeleted):
             for known in (self._crons, self._schedules, self._next):
@@ -136,8 +141,9 @@ class CronTable:
         self._check(cron, now)
 
     def clock_stepped(self, step_s: float, now: float) -> None:
-        """The time of day was stepped by so much, and is `now` since: every schedule is looked at
-        again. `@every` goes by what has really gone by."""
+        """Look at every schedule again after the time of day was stepped by this many seconds, to
+        `now`. `@every` counts elapsed time.
+        """
         for cron in self._crons.values():
             if self._schedules[cron.spec.uid].every_s:
                 cron.seen += step_s
@@ -147,7 +153,7 @@ class CronTable:
     def tick(self, now: float) -> None:
         """Make the jobs that are due."""
         for uid in [uid for uid, at in self._next.items() if at <= now]:
-            del self._next[uid]  # one that cannot be looked at keeps nobody else waiting
+            del self._next[uid]  # a cron job that raises an error keeps no other one waiting
             self._check(self._crons[uid], now)
 
     def _submit(self, spec: CronSpec, request: bytes, now: float) -> None:
@@ -214,7 +220,7 @@ class CronTable:
         self._effects.publish(cron)
 
     def _acted(self, cron: CronRecord, due: float) -> None:
-        """A scheduled time needs nothing more."""
+        """Note that a scheduled time was acted on."""
         schedule, before = self._schedules[cron.spec.uid], cron.seen
         cron.seen = due
         if schedule.every_s:
@@ -228,8 +234,9 @@ class CronTable:
         del cron.acted[:-MOST_SPANS]
 
     def _new_name(self, cron: CronRecord, due: float) -> str:
-        """See job_name; another one where a clock that was set back brings a time of `@every`
-        again of which there is a job."""
+        """Return a job's name (see job_name); another one if a clock that was set back repeats a
+        time of `@every` for which a job exists.
+        """
         schedule, taken = self._schedules[cron.spec.uid], {*cron.active, *cron.succeeded}
         taken.update(cron.failed)
         while (name := job_name(cron.spec, schedule, due)) in taken and schedule.every_s:
@@ -243,7 +250,7 @@ class CronTable:
             note(cron.history, now, "", MISSED, f"{now - due:g} s late, over the deadline")
             return
         if cron.active and spec.concurrency == "Forbid":
-            return  # it is still due when the active one has ended, unless another is by then
+            return  # it is still due when the active job has ended, unless another time is due by then
         if spec.concurrency == "Replace":
             for name in list(cron.active):
                 cron.active.remove(name)
@@ -265,7 +272,7 @@ def _is_acted_on(cron: CronRecord, due: float) -> bool:
 
 
 def _set_back(cron: CronRecord, now: float) -> None:
-    """The clock shows a time before the last one that was acted on."""
+    """Handle a clock that shows a time before the last one that was acted on."""
     if cron.seen - now > REPEATS_S:
         cron.acted = [span for span in cron.acted if span[1] <= now]
     before = [last for first, last in cron.acted if first <= now]
@@ -273,20 +280,23 @@ def _set_back(cron: CronRecord, now: float) -> None:
 
 
 def job_name(spec: CronSpec, schedule: Schedule, due: float) -> str:
-    """The name of the job that is due then: the minute tells the jobs of one schedule apart, the
-    second those of `@every`. It is the same however often it is asked for."""
+    """Return the name of the job that is due then, always the same. The minute tells the jobs of
+    one schedule apart, the second those of `@every`.
+    """
     return f"{spec.name}-{int(due) if schedule.every_s else int(due) // 60}"
 
 
 def following_time(schedule: Schedule, zone: str, since: float, now: float) -> float | None:
-    """The first time of the schedule after `now`; that of `@every` counts from `since`."""
+    """Return the first time of the schedule after `now`; that of `@every` counts from `since`."""
     if schedule.every_s:
         return schedule.after(max(latest(schedule, zone, since, now) or 0.0, since))
     return schedule.after(now, zone)
 
 
 def latest(schedule: Schedule, zone: str, since: float, now: float) -> float | None:
-    """The last time of the schedule after `since` and up to `now`; None if there was none."""
+    """Return the last time of the schedule after `since` and up to `now`; None if there was
+    none.
+    """
     if schedule.every_s:
         times = int((now - int(since)) // schedule.every_s)
         return float(int(since) + times * schedule.every_s) if times > 0 else None
@@ -301,7 +311,7 @@ def latest(schedule: Schedule, zone: str, since: float, now: float) -> float | N
 
 
 class Crons:
-    """Jobs that are made again and again."""
+    """The shell of the cron jobs at the head."""
 
     def __init__(
         self,
@@ -317,16 +327,16 @@ class Crons:
         self._submit = submit
 
     def handle(self, event: Event) -> None:
-        """A cron job is new, suspended or deleted."""
+        """Handle an event about a cron job."""
         self.table.handle(event, self._jobs.wall())
         self._jobs.work_off()
 
     def clock_stepped(self, step_s: float) -> None:
-        """See GangSchedulerInterface."""
+        """Look at every schedule again after the time of day was stepped."""
         self.table.clock_stepped(step_s, self._jobs.wall())
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Make the jobs that are due."""
         if self._state_store.shortage:
             return  # new work waits for room, and then begins as after any other delay
         wall = self._jobs.wall()
@@ -336,19 +346,19 @@ class Crons:
         self._jobs.work_off()
 
     def restore(self, records: list[CronRecord]) -> None:
-        """Know them again; the jobs are restored before."""
+        """Restore stored cron jobs; the jobs are restored before."""
         for record in records:
             with self._internal_errors.kept_apart("cron", record.spec.uid):
                 self.table.restore([record], self._jobs.wall())
         self._jobs.work_off()
 
     def job_changed(self, job: JobRecord) -> None:
-        """A job may be one of a cron job's."""
+        """Tell a cron job when its job has finished."""
         if job.is_finished:
             self._ended(job, job.state)
 
     def job_gone(self, job: JobRecord) -> None:
-        """A job was deleted."""
+        """Tell a cron job that its job was deleted."""
         self._ended(job, "")
 
     def _ended(self, job: JobRecord, state: str) -> None:
@@ -365,7 +375,7 @@ class Crons:
     # ---- effects -----------------------------------------------------------------------------
 
     def make_job(self, cron: CronRecord, job: JobSpec) -> None:
-        """See CronEffects."""
+        """Submit the job of a cron job after the current action."""
         self._jobs.after(cron.spec.uid, lambda: self._make(cron, job))
 
     def _make(self, cron: CronRecord, job: JobSpec) -> None:
@@ -380,15 +390,15 @@ class Crons:
             self.table.handle(event, self._jobs.wall())
 
     def delete_job(self, cron: CronRecord, name: str) -> None:
-        """See CronEffects."""
+        """End and forget a job of a cron job."""
         uid = f"{cron.spec.namespace}/{name}"
         if self._jobs.table.get(uid) is not None:
             self._jobs.later(ev.Deleted(job=uid))
 
     def publish(self, cron: CronRecord) -> None:
-        """See CronEffects."""
+        """Store a cron job that has changed."""
         self._state_store.keep("crons", cron.spec.uid.encode(), cron)
 
     def forget(self, cron: CronRecord) -> None:
-        """See CronEffects."""
+        """Delete a cron job from the store."""
         self._state_store.keep("crons", cron.spec.uid.encode(), None)

@@ -1,4 +1,5 @@
-"""Pure questions about what a job waits for: has it come true, can it still, and what to say of it.
+"""Pure questions about a job's dependencies: whether they are met, whether they still can be, and
+how to describe them.
 
 `now` is the time of day.
 """
@@ -30,7 +31,7 @@ from phalanx.model.jobs.dependencies import (
 from phalanx.model.jobs.records import JobRecord
 
 SHOWN = 3
-"""Of the dependencies that a sentence names."""
+"""How many dependencies a sentence names."""
 _UNTIL = {
     AFTER: "has begun",
     AFTER_ANY: "has ended",
@@ -40,10 +41,10 @@ _UNTIL = {
 
 
 class Others(Protocol):
-    """The jobs that others wait for."""
+    """The jobs that other jobs wait for."""
 
     def get(self, uid: str) -> JobRecord | None:
-        """The job of that name, while it is known."""
+        """Return the job with that name, while it is known."""
         ...
 
     def is_first(self, uid: str, word: str) -> bool:
@@ -52,12 +53,12 @@ class Others(Protocol):
 
 
 def is_over(job: JobRecord) -> bool:
-    """Whether it has ended, and nothing of it lives."""
+    """Whether the job has ended, and none of its members lives."""
     return job.is_finished and not job.count(*judging.LIVE)
 
 
 def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Outcome:
-    """What has become of one of its dependencies by now."""
+    """Return the current outcome of one dependency of a job."""
     if need.kind == SINGLETON:
         return Outcome(state=MET if others.is_first(job.uid, need.job) else WAITS)
     other = others.get(need.job)
@@ -66,7 +67,7 @@ def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Out
     if need.kind == AFTER:
         began = other.started if other.started is not None else other.finished
         return Outcome() if began is None else Outcome(state=MET, since=began + need.delay_s)
-    if need.kind == AFTER_CORR:  # of use until each element knows what has become of its own
+    if need.kind == AFTER_CORR:  # relevant until each array task knows the outcome of its own
         return Outcome(state=WAITS if job.count(st.BLOCKED) else MET)
     if not is_over(other):
         return Outcome()
@@ -77,7 +78,7 @@ def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Out
 
 
 def look(job: JobRecord, others: Others, now: float) -> None:
-    """Write down what is known of its dependencies by now."""
+    """Note the current outcomes of a job's dependencies."""
     after = job.spec.after
     if after is None:
         return
@@ -90,8 +91,9 @@ def look(job: JobRecord, others: Others, now: float) -> None:
 
 
 def clock_set_back(job: JobRecord, now: float) -> None:
-    """Where the time of day was set back, what counts so long after another job has begun counts so
-    long from now at the latest."""
+    """Shorten waits after the time of day was set back: a delay after another job's beginning ends
+    at the latest when it has passed from now.
+    """
     for number, need in enumerate(job.spec.after.needs if job.spec.after is not None else ()):
         one = job.outcomes[number]
         if one.since is not None and one.since > now + need.delay_s:
@@ -99,7 +101,7 @@ def clock_set_back(job: JobRecord, now: float) -> None:
 
 
 def verdict(job: JobRecord, now: float) -> str:
-    """Of all its dependencies together: WAITS, MET or NEVER. One that has come true stays so."""
+    """Return WAITS, MET or NEVER for all dependencies together. A verdict of MET is final."""
     after = job.spec.after
     if after is None or job.queued is not None:
         return MET
@@ -115,7 +117,7 @@ def _by(one: Outcome, now: float) -> str:
 
 
 def next_moment(job: JobRecord, now: float) -> float | None:
-    """The first time of day at which one of them counts that does not yet."""
+    """Return the first time of day at which another dependency counts as met."""
     if verdict(job, now) != WAITS:
         return None
     moments = [one.since for one in job.outcomes if one.since is not None and one.since > now]
@@ -123,7 +125,7 @@ def next_moment(job: JobRecord, now: float) -> float | None:
 
 
 def unheard(job: JobRecord) -> list[str]:
-    """The jobs of which it has to hear yet."""
+    """Return the jobs whose outcome the job still waits to hear."""
     after = job.spec.after
     if after is None or job.is_finished:
         return []
@@ -133,13 +135,13 @@ def unheard(job: JobRecord) -> list[str]:
 
 
 def paired(job: JobRecord) -> list[str]:
-    """The arrays whose elements its own elements wait for, one for one."""
+    """Return the arrays whose tasks its own tasks wait for, one for one."""
     after = job.spec.after
     return [n.job for n in (after.needs if after is not None else ()) if n.kind == AFTER_CORR]
 
 
 def why_waits(job: JobRecord, now: float) -> str:
-    """A sentence about what it waits for."""
+    """Return a sentence about what the job waits for."""
     after = job.spec.after
     assert after is not None
     pairs = zip(after.needs, job.outcomes, strict=True)
@@ -153,7 +155,7 @@ def why_waits(job: JobRecord, now: float) -> str:
 
 
 def why_never(job: JobRecord, now: float) -> str:
-    """A sentence about what cannot come true any more."""
+    """Return a sentence about the dependencies that can no longer be met."""
     after = job.spec.after
     assert after is not None
     found = [(n, o) for n, o in zip(after.needs, job.outcomes, strict=True) if o.state == NEVER]

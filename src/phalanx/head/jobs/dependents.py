@@ -1,4 +1,4 @@
-"""Who waits for whom: found by the job that is waited for, so that its end costs no search."""
+"""Finds the jobs that wait for a job, so that its end costs no search."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from phalanx.model.nearest import nearest
 
 
 class Dependents:
-    """The jobs that wait for others, and the lines of those of which one at a time runs."""
+    """The jobs that wait for others, and the lines of singletons, of which one at a time runs."""
 
     def __init__(self, jobs: Mapping[str, JobRecord]) -> None:
         self._jobs = jobs
         self._waiting: dict[str, dict[str, bool]] = {}
-        """Who has to hear yet of each job, by `namespace/name`; whether of its beginning, too."""
+        """For each job by `namespace/name`, the jobs that still wait to hear of it, and whether of
+        its beginning, too.
+        """
         self._lines: dict[str, dict[str, None]] = {}
-        """Jobs that have not ended, by the word of singletons, in the order in which they were
-        submitted."""
+        """Jobs that have not ended, by the word of singletons, in the order of submission."""
 
     def known_again(self, job: JobRecord) -> None:
-        """A job of an earlier head, which may have known it before others of its line."""
+        """Add a job of an earlier head, which may come before others of its line."""
         self.add(job)
         line = self._lines.get(job.uid)
         if line is not None and not dependencies.is_over(job):
             self._lines[job.uid] = {job.uid: None, **line}
 
     def add(self, job: JobRecord) -> None:
-        """A job is new."""
+        """Add a new job."""
         after = job.spec.after
         if after is None or dependencies.is_over(job):
             return
@@ -48,19 +49,19 @@ class Dependents:
                 line.setdefault(word)
             if job.queued is None:
                 line.setdefault(job.uid)
-            else:  # it has had its turn, whatever time of day it was
+            else:  # it has had its turn, whatever the time of day was
                 self._lines[word] = {job.uid: None, **line}
 
     def is_first(self, uid: str, word: str) -> bool:
-        """Whether no other has yet to end that stands before it."""
+        """Whether no unfinished job stands before this one."""
         return next(iter(self._lines.get(word, ())), uid) == uid
 
     def is_awaited(self, job: JobRecord) -> bool:
-        """Whether somebody has to hear of it yet."""
+        """Whether a job still waits to hear of this one."""
         return job.uid in self._waiting
 
     def to_tell(self, job: JobRecord) -> list[str]:
-        """Those that are to hear that it has begun, or has ended."""
+        """Return the jobs that must hear that this one has begun, or has ended."""
         waiting = self._waiting.get(job.uid, {})
         if not dependencies.is_over(job):
             has_begun = job.started is not None
@@ -68,7 +69,9 @@ class Dependents:
         return [*waiting, *self._leave_lines(job)]
 
     def has_heard(self, job: JobRecord) -> list[str]:
-        """It was looked at: the jobs of which nobody has to hear any more because of that."""
+        """Drop what a job no longer waits for, after it was looked at. Returns the jobs that no
+        other job waits for because of that.
+        """
         left = set(dependencies.unheard(job))
         free = []
         for uid in others(job.spec.after):
@@ -79,7 +82,7 @@ class Dependents:
         return free
 
     def forget(self, job: JobRecord) -> None:
-        """It is gone."""
+        """Forget a job that is gone."""
         for uid in others(job.spec.after):
             waiting = self._waiting.get(uid, {})
             if waiting.pop(job.uid, None) is not None and not waiting:
@@ -87,7 +90,7 @@ class Dependents:
         self._leave_lines(job)
 
     def _leave_lines(self, job: JobRecord) -> list[str]:
-        """Those whose turn it is instead."""
+        """Take a job out of its lines; return the jobs that are now first."""
         found = []
         for word in (job.uid, *_words(job)):
             line = self._lines.get(word, {})
@@ -101,21 +104,22 @@ class Dependents:
 
 
 def _words(job: JobRecord) -> list[str]:
-    """The words that it names as a singleton."""
+    """Return the words that a job names for singletons."""
     after = job.spec.after
     return [n.job for n in (after.needs if after is not None else ()) if n.kind == SINGLETON]
 
 
 def check_known(spec: JobSpec, jobs: Mapping[str, JobRecord]) -> None:
-    """Raises JobCommandError for a new job that waits for one that nobody knows, and for elements
-    that wait for elements that there are not."""
+    """Raise JobCommandError for a new job that waits for an unknown job, and for array tasks that
+    wait for tasks that do not exist.
+    """
     missing = [uid for uid in others(spec.after) if uid not in jobs]
     if missing:
         assert spec.after is not None
         name = missing[0].removeprefix("default/")
         near = nearest(name, (uid.removeprefix("default/") for uid in jobs))
         raise JobCommandError(
-            f"job {spec.uid}: after={written_dependencies(spec.after)[:200]}: there is no job "
+            f"job {spec.uid}: after={written_dependencies(spec.after)[:200]}: no job is called "
             f"{name!r}{near}; allowed are jobs that were submitted before and are not deleted"
         )
     for need in spec.after.needs if spec.after is not None else ():
@@ -127,13 +131,13 @@ def _check_paired(spec: JobSpec, uid: str, other: ArraySpec | None) -> None:
     named = f"job {spec.uid}: after={AFTER_CORR}:{uid}"
     if spec.array is None or other is None:
         none = spec.uid if spec.array is None else uid
-        raise JobCommandError(f"{named}: {none} is no array; allowed is {AFTER_CORR} between two")
+        raise JobCommandError(f"{named}: {none} is not an array; {AFTER_CORR} needs two arrays")
     if spec.array.ranges == other.ranges:
         return
     there = Indices(other.ranges)
     missing = next((i for i in Indices(spec.array.ranges) if there.position(i) is None), None)
     if missing is not None:
         raise JobCommandError(
-            f"{named}: {uid} has no element {missing}; allowed are indices that it has, too: "
+            f"{named}: {uid} has no task {missing}; allowed are indices that both arrays have: "
             f"{written_ranges(other.ranges)[:200]}"
         )

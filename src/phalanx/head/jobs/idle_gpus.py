@@ -61,7 +61,7 @@ class IdleGpus:
         holding: Callable[[], Iterable[Holding]],
         rule_of: Callable[[str], IdleRule | None],
         busy: Callable[[str, int, float], float | None],
-        book: EventLog,
+        event_log: EventLog,
         end: Callable[[str, str], None],
     ) -> None:
         """`rule_of` a queue. `busy`: of a device of a node, if it was read within so long. `end` is
@@ -69,7 +69,7 @@ class IdleGpus:
         self._holding = holding
         self._rule_of = rule_of
         self._busy = busy
-        self._book = book
+        self._event_log = event_log
         self._end = end
         self._idle: dict[str, Idle] = {}
         self._look_at = 0.0
@@ -100,6 +100,6 @@ class IdleGpus:
         count = len(holding.devices)
         gpus = "its GPU was" if count == 1 else f"its {count} GPUs were"
         why = f"{gpus} busy below {100 * rule.below:g}% for {length_text(rule.window_s)}"
-        self._book.note("job-idle", job=holding.job, queue=holding.queue, why=why)
+        self._event_log.note("job-idle", job=holding.job, queue=holding.queue, why=why)
         if rule.ends:
             self._end(holding.job, f"{why}, after which queue {holding.queue} ends jobs")

@@ -1,1 +1,1 @@
-"""Queues: their life, what each deserves, and ordinary tasks that wait for one."""
+"""Queues: their life cycle, what each deserves, and the admission of ordinary tasks."""

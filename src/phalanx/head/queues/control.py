@@ -1,4 +1,4 @@
-"""Queues at the control store: kept in the state store, and what each deserves now."""
+"""Queues at the head: requests about them, their stored records, and what each deserves now."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _TIMES = ("default_time_s", "max_time_s")
 
 
 class TimeLimits(NamedTuple):
-    """How long a queue's jobs may run that say nothing, and at most."""
+    """The time limits of a queue's jobs: for jobs that name none, and at most; in seconds."""
 
     default_s: float | None
     max_s: float | None
 
 
 Counts = Callable[[str], tuple[dict[str, int], int]]
-"""The podgroups of a queue by phase, and how many members hold something in it."""
+"""Returns the podgroups of a queue by phase, and how many members hold resources in it."""
 Uses = Callable[[str], tuple[dict[str, float], dict[str, float]]]
-"""What the gangs of a queue hold, and what they wait for, as leases name it."""
+"""Returns what the gangs of a queue hold, and what they wait for, in the units of leases."""
 
 
 class Queues:
@@ -47,8 +47,9 @@ class Queues:
         uses: Uses,
         wall: Callable[[], float],
     ) -> None:
-        """`changed` is called when there are other queues, or they have other quotas. `wall`: the
-        time of day in seconds."""
+        """`changed` is called when queues or their quotas have changed. `wall`: the time of day in
+        seconds.
+        """
         self._wall = wall
         self.table = QueueTable(self)
         self._state_store = state_store
@@ -61,19 +62,21 @@ class Queues:
     # ---- effects -----------------------------------------------------------------------------
 
     def publish(self, queue: QueueRecord) -> None:
-        """See QueueEffects."""
+        """Store a queue that is new or has changed."""
         self._state_store.keep("queues", queue.name.encode(), queue)
         self.on_publish(queue)
 
     def forget(self, queue: QueueRecord) -> None:
-        """See QueueEffects."""
+        """Delete a queue from the store."""
         self._state_store.keep("queues", queue.name.encode(), None)
         self.on_forget(queue)
 
-    # ---- what people ask for -----------------------------------------------------------------
+    # ---- requests ----------------------------------------------------------------------------
 
     def create(self, name: str, fields: QueueFields, is_again: bool = False) -> QueueInfo:
-        """A new queue. `is_again`: one that has all that is asked was made by this request."""
+        """Create a queue. `is_again`: the request is repeated, so an existing queue that equals
+        what it asks for was created by it.
+        """
         self._count_all()
         known = self.table.get(name)
         if is_again and known is not None and _with(known.spec, fields) == known.spec:
@@ -83,7 +86,7 @@ class Queues:
         return self._row(record)
 
     def put(self, spec: QueueSpec) -> str:
-        """A queue of a manifest: made, or changed; whether it is open too. What was done."""
+        """Create or change the queue of a manifest, including its state; return what was done."""
         self._count_all()
         known = self.table.get(spec.name)
         if known is None:
@@ -98,7 +101,7 @@ class Queues:
         return "updated"
 
     def update(self, name: str, fields: QueueFields) -> QueueInfo:
-        """Other quotas; what is not named stays."""
+        """Change a queue's quotas; fields that are not named stay."""
         self._count_all()
         known = self._need(name)
         record = self.table.update(_with(known.spec, fields), self._wall())
@@ -106,21 +109,23 @@ class Queues:
         return self._row(record)
 
     def open(self, name: str) -> QueueInfo:
-        """Let work in."""
+        """Open a queue to new work."""
         self._need(name)
         self.table.open(name, self._wall())
         self._changed()
         return self._row(self._need(name))
 
     def close(self, name: str) -> QueueInfo:
-        """Let no more work in."""
+        """Close a queue to new work."""
         self._need(name)
         self._count_all()
         self.table.close(name, self._wall())
         return self._row(self._need(name))
 
     def delete(self, name: str, is_again: bool = False) -> None:
-        """Forget it. `is_again`: where it is gone, this request did it."""
+        """Delete a queue. `is_again`: the request is repeated, so a missing queue was deleted by
+        it.
+        """
         if is_again and self.table.get(name) is None:
             return
         self._need(name)
@@ -129,14 +134,14 @@ class Queues:
         self._changed()
 
     def rows(self, name: str | None = None) -> list[QueueInfo]:
-        """For people: all queues, or one."""
+        """Return all queues, or one, for display."""
         self._count_all()
         found = self.table.all() if name is None else [self._need(name)]
         sums = self._sums()
         return [self._row(record, sums) for record in found]
 
     def require_open(self, name: str) -> QueueRecord:
-        """The queue, if it takes work. Raises QueueUnavailableError."""
+        """Return the queue, if it takes work. Raises QueueUnavailableError otherwise."""
         try:
             self.table.require_open(name)
         except JobCommandError as error:
@@ -144,25 +149,29 @@ class Queues:
         return self._need(name)
 
     def left(self, name: str) -> None:
-        """Something of this queue is over: one that is closing may be closed now."""
+        """Count a queue's work after some of it ended; a closing queue may now be closed."""
         record = self.table.get(name)
         if record is not None and record.state == "Closing":
             self._count(record)
 
     def weights(self) -> dict[str, float]:
-        """What each queue weighs."""
+        """Return the weight of each queue."""
         return {q.name: float(q.spec.weight) for q in self.table.all()}
 
     # ---- scheduling --------------------------------------------------------------------------
 
     def specs(self, busy: Collection[str], total: Mapping[str, float]) -> list[QueueSpec]:
-        """The queues with what they deserve now. Closing ones let those in that they have."""
+        """Return the queues with what they deserve now. Closing queues count as open, so that their
+        own work is scheduled.
+        """
         known = [q.spec for q in self.table.all()]
         opened = [msgspec.structs.replace(q, state="Open") for q in known]
         return with_deserved(opened, busy, dict(batch_amounts(dict(total))))
 
     def capability(self, name: str) -> dict[str, float]:
-        """What a queue may use at most, also by those above it, under the names of leases."""
+        """Return the most that a queue may use, within the limits of its ancestors, in the units of
+        leases.
+        """
         limits: dict[str, float] = {}
         record = self.table.get(name)
         while record is not None:
@@ -172,8 +181,11 @@ class Queues:
         return limits
 
     def time_limits(self, name: str) -> TimeLimits:
-        """How long jobs of a queue may run, also by those above it: the nearest default, and the
-        least of all maxima, which is the default where there is none."""
+        """Return how long jobs of a queue may run, within the limits of its ancestors.
+
+        The default is the nearest one, and at most the maximum. The maximum is the least of all
+        maxima, and also the default if there is none.
+        """
         default_s = max_s = None
         record = self.table.get(name)
         while record is not None:
@@ -187,8 +199,9 @@ class Queues:
         return TimeLimits(default_s, max_s)
 
     def idle_rule(self, name: str) -> IdleRule | None:
-        """When GPUs that jobs of a queue hold count as idle: by its own rule, or the nearest above
-        it."""
+        """Return the rule by which GPUs that jobs of a queue hold count as idle: its own, or that
+        of the nearest ancestor with a rule.
+        """
         record = self.table.get(name)
         while record is not None:
             written = dict(record.spec.annotations).get(ANNOTATION)
@@ -212,7 +225,7 @@ class Queues:
         self.table.counted(record.name, podgroups, members, self._wall())
 
     def _sums(self) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
-        """What the gangs of each queue hold and wait for, with those of the queues below it."""
+        """Return what the gangs of each queue and of the queues below it hold and wait for."""
         sums: dict[str, tuple[dict[str, float], dict[str, float]]] = {
             record.name: ({}, {}) for record in self.table.all()
         }
@@ -258,7 +271,7 @@ class Queues:
 
 
 def house_amounts(amounts: Amounts) -> dict[str, float]:
-    """Amounts under the names that leases use."""
+    """Return amounts under the names that leases use."""
     return {HOUSE.get(name, name.removeprefix("phalanx/")): amount for name, amount in amounts}
 
 

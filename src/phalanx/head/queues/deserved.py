@@ -1,4 +1,4 @@
-"""What each queue deserves by its weight, among the queues that have work."""
+"""Computes what each queue deserves by its weight, among the queues that have work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.scheduler.plugin_parts.hierarchy import weight_of
 
 
 class _Level:
-    """A queue, or a step of queues' paths, with what lies below it."""
+    """A queue, or a step of queues' paths, with the levels below it."""
 
     def __init__(self, queue: QueueSpec | None, weight: float) -> None:
         self.queue = queue
@@ -21,7 +21,7 @@ class _Level:
         self._steps: dict[str, _Level] = {}
 
     def step(self, name: str, weight: float) -> _Level:
-        """The step of this name below; the first queue that names it says what it weighs."""
+        """Return the step of this name below; the first queue that names it defines its weight."""
         found = self._steps.get(name)
         if found is None:
             found = self._steps[name] = _Level(None, weight)
@@ -29,12 +29,13 @@ class _Level:
         return found
 
     def declares(self, name: str) -> bool:
-        """Whether it says itself what it deserves of a resource."""
+        """Whether the queue itself declares what it deserves of a resource."""
         return self.queue is not None and name in dict(self.queue.deserved)
 
     def promised(self, name: str, busy: Collection[str]) -> float:
-        """The least that it deserves of a resource while it is busy: what it declares, is
-        guaranteed, or what is promised to busy ones below it."""
+        """Return the least that the level deserves of a resource while it is busy: the amount that
+        it declares, that is guaranteed, or that is promised to busy levels below it.
+        """
         if not self.is_busy(busy):
             return 0.0
         own = 0.0
@@ -45,7 +46,7 @@ class _Level:
         return max(own, sum(level.promised(name, busy) for level in self.below))
 
     def is_busy(self, busy: Collection[str]) -> bool:
-        """Whether it has work, here or below."""
+        """Whether there is work, here or below."""
         is_itself = self.queue is not None and self.queue.name in busy
         return is_itself or any(level.is_busy(busy) for level in self.below)
 
@@ -53,12 +54,13 @@ class _Level:
 def with_deserved(
     queues: Sequence[QueueSpec], busy: Collection[str], total: Mapping[str, float]
 ) -> list[QueueSpec]:
-    """The queues with `deserved` filled in where nobody set it: what its weight gives it among its
-    busy siblings of what these leave of `total` (or of what the parent deserves); at least its
-    guarantee, at most its capability. Busy siblings that say what they deserve of a resource leave
-    what is beyond that, and so do those whose guarantee, or what queues below them say, is larger
-    than their part. A queue is busy that has work, here or below. Idle ones deserve their guarantee
-    only.
+    """Return the queues with `deserved` filled in where it is not set.
+
+    A queue deserves the share that its weight gives it, among its busy siblings, of what these
+    leave of `total` (or of what the parent deserves); at least its guarantee, at most its
+    capability. Busy siblings with a declared `deserved` leave what is beyond it, and so do siblings
+    whose guarantee, or the declarations of queues below them, exceed their share. A queue is busy
+    if it has work, here or below. Idle queues deserve only their guarantee.
 
     Queues with a path (Volcano's annotation `volcano.sh/hierarchy`) and no parent share by the
     weights of its steps.
@@ -102,8 +104,9 @@ def _tree(queues: Sequence[QueueSpec]) -> _Level:
 def _parts(
     active: Sequence[_Level], name: str, amount: float, busy: Collection[str]
 ) -> dict[_Level, float]:
-    """The part of each of these in one resource: what it is promised, or more by its weight. The
-    weight of a queue that declares only what it deserves of other resources counts, too."""
+    """Return the part of each of these levels in one resource: what it is promised, or more by its
+    weight. The weight of a queue that declares only other resources counts, too.
+    """
     parts = {level: level.promised(name, busy) for level in active}
     sharing = [level for level in active if not level.declares(name)]
     left = amount - sum(parts[level] for level in active if level.declares(name))

@@ -1,4 +1,4 @@
-"""The life of queues: made, changed, opened, closed and deleted by Volcano's rules."""
+"""The life cycle of queues: created, changed, opened, closed and deleted by Volcano's rules."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ LIVE_PHASES = ("pending", "inqueue", "running", "unknown")
 
 
 class QueueRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One queue. `spec.state` is its state; `podgroups` counts its podgroups by phase."""
+    """A queue. `spec.state` is its state; `podgroups` counts its podgroups by phase."""
 
     spec: QueueSpec
     podgroups: dict[str, int] = {}
     members: int = 0
-    """Members of jobs that hold something in it."""
+    """How many members of jobs hold resources in it."""
     closed_by: str = ""
     """The ancestor with which it was closed, and with which it opens again."""
     history: list[Transition] = []
@@ -52,21 +52,21 @@ class QueueRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class QueueEffects(Protocol):
-    """What queues ask of their shell."""
+    """The queues' requests to their shell."""
 
     def publish(self, queue: QueueRecord) -> None:
-        """It is new, or something about it changed: keep it, and tell who watches."""
+        """Store a queue that is new or has changed, and report it to those that watch."""
         ...
 
     def forget(self, queue: QueueRecord) -> None:
-        """It is gone."""
+        """Forget a deleted queue."""
         ...
 
 
 class QueueTable:
-    """All queues, by name. `root` and `default` are always there.
+    """All queues, by name. `root` and `default` always exist.
 
-    Every command raises JobCommandError with all that speaks against it; nothing has changed then.
+    Every command raises JobCommandError with all objections; then nothing has changed.
     """
 
     def __init__(self, effects: QueueEffects) -> None:
@@ -75,17 +75,17 @@ class QueueTable:
         for name in (ROOT, DEFAULT):
             self._queues[name] = QueueRecord(spec=QueueSpec(name=name))
         self._tree: QueueTree | None = None
-        """Of the queues as they were published last: every job that comes is checked against it."""
+        """The tree of the queues as last published: every submitted job is checked against it."""
 
     def get(self, name: str) -> QueueRecord | None:
         return self._queues.get(name)
 
     def all(self) -> list[QueueRecord]:
-        """Every queue, root and default first, then oldest first."""
+        """Return every queue, root and default first, then oldest first."""
         return list(self._queues.values())
 
     def tree(self) -> QueueTree:
-        """The queues as the rules look at them."""
+        """Return the queues as the rules look at them."""
         if self._tree is None:
             queues = self._queues.values()
             self._tree = QueueTree(KnownQueue(spec=q.spec, members=q.members) for q in queues)
@@ -96,7 +96,7 @@ class QueueTable:
         self._effects.publish(queue)
 
     def restore(self, records: list[QueueRecord]) -> None:
-        """Go on with what a store has kept."""
+        """Restore stored queues."""
         for queue in records:
             self._queues[queue.name] = queue
         self._tree = None
@@ -106,7 +106,7 @@ class QueueTable:
         _raise_for(submit_faults(name, self.tree()))
 
     def create(self, spec: QueueSpec, now: float) -> QueueRecord:
-        """Make a queue."""
+        """Create a queue."""
         if spec.name in self._queues:
             raise JobCommandError(f"there is a queue {spec.name!r} already; update it instead")
         _raise_for(queue_faults(spec, self.tree()))
@@ -122,7 +122,7 @@ class QueueTable:
         return queue
 
     def update(self, spec: QueueSpec, now: float) -> QueueRecord:
-        """Change a queue's fields; its state is changed by `open` and `close` alone."""
+        """Change a queue's fields; only `open` and `close` change its state."""
         queue = self._need(spec.name)
         kept = msgspec.structs.replace(spec, state=queue.state, created=queue.spec.created)
         settable = st.OPEN if queue.state == st.OPEN else st.CLOSED
@@ -133,7 +133,7 @@ class QueueTable:
         return queue
 
     def delete(self, name: str, now: float) -> None:
-        """Forget a queue that is protected by nothing, holds nothing and has nothing below it."""
+        """Delete a queue that is not protected, holds nothing and has no queue below it."""
         faults = delete_faults(name, self.tree())
         queue = self._queues.get(name)
         if not faults and queue is not None and not queue.is_empty:
@@ -147,7 +147,7 @@ class QueueTable:
         self._effects.forget(queue)
 
     def open(self, name: str, now: float) -> None:
-        """Let jobs in (again), also into those below that were closed with it."""
+        """Let jobs in (again), also into queues below that were closed with this one."""
         queue = self._need(name)
         above = self._queues.get(queue.spec.parent)
         if above is not None and above.name != ROOT and above.state != st.OPEN:
@@ -161,7 +161,7 @@ class QueueTable:
                 self._open(record, f"{name} was opened", now)
 
     def close(self, name: str, now: float) -> None:
-        """Let no more jobs in, here and below; those that are in go on until they end."""
+        """Let no more jobs in, here and below; jobs that are in continue until they end."""
         queue = self._need(name)
         if name == ROOT:
             raise JobCommandError("queue root cannot be closed; close the queues below it")
@@ -174,12 +174,14 @@ class QueueTable:
             if record.state == st.OPEN:
                 record.closed_by = name
                 self._close(record, f"{name} was closed", now)
-            elif record.closed_by in above:  # the nearer one decides when it opens again
+            elif record.closed_by in above:  # the nearer one decides when the queue opens again
                 record.closed_by = name
                 self._publish(record)
 
     def counted(self, name: str, podgroups: Mapping[str, int], members: int, now: float) -> None:
-        """The queue's podgroups by phase (pending, inqueue, running, unknown, completed) now."""
+        """Note the queue's current podgroups by phase (pending, inqueue, running, unknown,
+        completed).
+        """
         queue = self._queues.get(name)
         if queue is None or (queue.podgroups == podgroups and queue.members == members):
             return

@@ -1,11 +1,11 @@
-"""Ordinary tasks of queues on an engine that schedules by itself: when they are admitted to it.
+"""Admits ordinary tasks of queues to an engine that does its own scheduling.
 
-Tasks come in batches of equal ones. A batch waits until its queue is due: by priority, then by how
-little the queue has had for its weight, then by age. What a queue has had is its share of the
-cluster (of that resource of which it holds most) over time; one that comes back from being idle
-begins where the others are, as in fair queueing by start times. Batches are admitted while those
-admitted before hold less than twice what the cluster has. So the engine is not without work while
-the ends of tasks are being reported, and never has so much that more urgent tasks find it full.
+Tasks come in batches of equal ones. A batch waits until it is next: by priority, then by how little
+its queue has had for its weight, then by age. The amount that a queue has had is its share of the
+cluster (of the resource of which it holds most) over time; a queue that was idle starts where the
+others are, as in start-time fair queueing. Batches are admitted while the admitted ones hold less
+than twice what the cluster has. So the engine does not run out of work while the ends of tasks are
+being reported, and never has so much that it is full for more urgent tasks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Kind = tuple[str, int, tuple[tuple[str, float], ...]]
 
 
 class Batch(msgspec.Struct, kw_only=True, eq=False):
-    """Equal tasks that are admitted together. `needs` of one task, by resource."""
+    """Equal tasks that are admitted together. `needs` is the request of one task, by resource."""
 
     ticket: bytes
     owner: bytes
@@ -27,23 +27,26 @@ class Batch(msgspec.Struct, kw_only=True, eq=False):
     priority: int
     needs: dict[str, float]
     size: int = 0
-    """0 until its owner has said how many there are: it may still grow, and waits."""
+    """0 until its owner has reported how many tasks there are: the batch may still grow, and
+    waits.
+    """
     done: int = 0
     is_admitted: bool = False
     admitted_at: float = 0.0
-    """0 for one that another table admitted."""
+    """When it was admitted; 0 if another table admitted it."""
 
 
 AHEAD = 2.0
-"""So many times what the cluster has may be admitted."""
+"""How many times the cluster's resources may be admitted."""
 FIRST_HOLD_S = 0.1
 NEW_PART = 0.2
-"""How long a batch holds what it was given is an exponential average: it begins with FIRST_HOLD_S,
-and each batch changes it by this part of the difference."""
+"""The weight of a new value in the average time for which batches hold what they were given, an
+exponential average that starts with FIRST_HOLD_S.
+"""
 
 
 class Share(msgspec.Struct, frozen=True):
-    """A queue's right: its weight among others, and what it may use at most, by resource."""
+    """A queue's right: its weight among others, and the most that it may use, by resource."""
 
     weight: float = 1.0
     capability: Mapping[str, float] = {}
@@ -59,23 +62,23 @@ class AdmissionTable:
         self._arrivals: dict[bytes, int] = {}
         self._count = 0
         self._busy: Counter[str] = Counter()
-        """How many batches each queue has, of those that have any."""
+        """How many batches each queue has, for queues that have any."""
         self._had: dict[str, float] = {}
         """Seconds of the whole cluster, divided by the weight, that each queue has had."""
         self._now = 0.0
         self._hold_s = FIRST_HOLD_S
         self.capacity: Mapping[str, float] = {}
-        """What the cluster has for ordinary tasks, by resource."""
+        """The cluster's resources for ordinary tasks."""
         self.shares: Mapping[str, Share] = {}
 
     def advance(self, now: float) -> None:
-        """The time is `now`, in seconds that never go back."""
+        """Set the time to `now`, in seconds that never go back."""
         passed, self._now = now - self._now, now
         for queue in self._used:
             self._had[queue] = self._had.get(queue, 0.0) + self._share(queue) * passed
 
     def ask(self, batch: Batch) -> None:
-        """A batch wants to be admitted. Asked again, nothing happens."""
+        """Let a batch wait for admission. A repeated request changes nothing."""
         if batch.ticket in self._batches:
             return
         busy = self._busy
@@ -86,14 +89,16 @@ class AdmissionTable:
         self._waiting.setdefault(_kind(batch), deque()).append(batch)
 
     def restore(self, batch: Batch) -> None:
-        """A batch was admitted by an earlier table, and `size` of its tasks are left."""
+        """Restore a batch that an earlier table admitted, with `size` tasks left."""
         if batch.ticket not in self._batches:
             self._know(batch)
             batch.is_admitted = True
             self._charge(batch, batch.size)
 
     def sized(self, ticket: bytes, size: int) -> None:
-        """No task will join the batch any more; it has `size`. Called again, nothing happens."""
+        """Fix the batch's size, as no task will join it any more. A repeated call changes
+        nothing.
+        """
         batch = self._batches.get(ticket)
         if batch is None or batch.is_admitted or batch.size:
             return
@@ -102,7 +107,7 @@ class AdmissionTable:
             self._forget(batch)
 
     def done(self, ticket: bytes, count: int) -> None:
-        """`count` more tasks of the batch have ended, or were cancelled."""
+        """Count `count` more tasks of the batch as ended or cancelled."""
         batch = self._batches.get(ticket)
         if batch is None:
             return
@@ -116,22 +121,24 @@ class AdmissionTable:
             self._forget(batch)
 
     def owner_gone(self, owner: bytes) -> None:
-        """A process has ended, and its tasks with it."""
+        """Drop the batches of a process that has ended."""
         for batch in [one for one in self._batches.values() if one.owner == owner]:
             if batch.is_admitted:
                 self._charge(batch, batch.done - batch.size)
             self._forget(batch)
 
     def waiting(self) -> Iterable[Batch]:
-        """Batches that are not admitted, in no order."""
+        """Return the batches that are not admitted, in no order."""
         return (batch for batch in self._batches.values() if not batch.is_admitted)
 
     def used(self, queue: str) -> Mapping[str, float]:
-        """What the admitted tasks of a queue hold, or wait for in the engine, by resource."""
+        """Return what the admitted tasks of a queue hold, or wait for in the engine, by
+        resource.
+        """
         return self._used.get(queue, {})
 
     def admit_due(self) -> list[bytes]:
-        """Admit the batches that are due now; their tickets, in that order."""
+        """Admit the batches that are due now; return their tickets, in that order."""
         admitted = []
         heads = {kind: batches[0] for kind, batches in self._waiting.items()}
         while heads:
@@ -153,12 +160,12 @@ class AdmissionTable:
 
     def _turn(self, batch: Batch) -> tuple[float, float, int]:
         queue = batch.queue
-        # What it holds now counts as had already: many batches may be admitted at one time.
+        # Its current holdings count as had already: many batches may be admitted at one time.
         had = self._had.get(queue, 0.0) + self._share(queue) * self._hold_s
         return -batch.priority, had, self._arrivals[batch.ticket]
 
     def _share(self, queue: str) -> float:
-        """The part of the cluster that a queue holds, divided by its weight."""
+        """Return the share of the cluster that a queue holds, divided by its weight."""
         parts = [
             amount / self.capacity[name]
             for name, amount in self._used.get(queue, {}).items()
@@ -167,7 +174,9 @@ class AdmissionTable:
         return max(parts, default=0.0) / self.shares.get(queue, _PLAIN).weight
 
     def _has_room(self, batch: Batch) -> bool:
-        """Resources that no node has are the engine's to judge: it may make a node for them."""
+        """Whether a batch may be admitted now. The engine judges resources that no node has: it may
+        make a node for them.
+        """
         limits = self.shares.get(batch.queue, _PLAIN).capability
         own = self._used.get(batch.queue, {})
         for name, amount in batch.needs.items():

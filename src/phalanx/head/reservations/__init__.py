@@ -1,1 +1,1 @@
-"""Reservations: parts of the cluster that are kept for some, at some times."""
+"""Reservations: parts of the cluster that are kept for some users or queues, at some times."""

@@ -1,7 +1,8 @@
-"""Which nodes a reservation gets: those that it names, or enough of those that are free then.
+"""Picks the nodes of a reservation: those that it names, or enough of those that are free then.
 
-Pure arithmetic over what runs until when, and over what is reserved already. A part of a node comes
-with as large a part of all else that the node has, so that jobs find CPUs beside their GPUs.
+This is pure arithmetic over running work with its latest ends, and over other reservations. A part
+of a node includes the same share of all its other resources, so that jobs find CPUs next to their
+GPUs.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from phalanx.scheduler.cycle.specs import PodGroupSpec, ReservationSpec, Snapsho
 
 Places = dict[str, dict[str, float]]
 _REASONS = 5
-"""So many nodes are named that it cannot have."""
+"""How many unavailable nodes an error names."""
 _SHORTEST_ID = 4
 
 
 class Run(NamedTuple):
-    """Work on a node: whose, what it holds there, until when at most, and in which reservation."""
+    """Work on a node: its job, its resources there, its latest end, and its reservation."""
 
     job: str
     amounts: Mapping[str, float]
@@ -38,7 +39,7 @@ class Run(NamedTuple):
 
 
 class Book:
-    """The nodes, what runs there, and what is reserved of them."""
+    """The nodes, the work that runs there, and the parts that are reserved."""
 
     def __init__(
         self,
@@ -46,14 +47,14 @@ class Book:
         take: Callable[[], Snapshot],
         reservations: Sequence[ReservationSpec],
     ) -> None:
-        """`take` gives a snapshot of what runs now, and since when. `reservations`: all others."""
+        """`take` returns a snapshot of running work and its begins. `reservations`: all others."""
         self._nodes = nodes
         self._take = take
         self._reserved = reservations
 
     @cached_property
     def _runs(self) -> dict[str, list[Run]]:
-        """What runs on each node."""
+        """The work that runs on each node."""
         snapshot = self._take()
         groups = {(g.namespace, g.name): g for g in snapshot.podgroups}
         found: dict[str, list[Run]] = {}
@@ -68,8 +69,9 @@ class Book:
     def begin(
         self, spec: Reservation, start: float, latest: float, length_s: float | None
     ) -> float:
-        """When it can begin, from `start` on. Raises JobCommandError where that is after `latest`
-        or never."""
+        """Return when the reservation can begin, from `start` on. Raises JobCommandError if that is
+        after `latest` or never.
+        """
         times = {start}
         for runs in self._runs.values():
             times.update(run.until for run in runs)
@@ -89,8 +91,10 @@ class Book:
     def places(
         self, spec: Reservation, windows: Sequence[Window], kept: Mapping[str, object] = {}
     ) -> Places:
-        """What it gets of each node, for all of its windows. Where it may choose, nodes that it has
-        `kept` come first. Raises JobCommandError that says why it can have no more."""
+        """Return what the reservation gets of each node, for all of its windows. If it may choose,
+        nodes that it has `kept` come first. Raises JobCommandError with the reasons why it can have
+        no more.
+        """
         if spec.nodes or (spec.labels and not spec.node_count and not spec.amounts):
             named = self.named(spec)
             refused = [why for node in named if (why := self._why_not(spec, node, windows))]
@@ -109,7 +113,9 @@ class Book:
     def again(
         self, spec: Reservation, windows: Sequence[Window], kept: Mapping[str, Mapping[str, float]]
     ) -> Places:
-        """The same after nodes came, went or were renamed; less where there is no more."""
+        """Return the places after nodes came, went or were renamed; fewer if no others are
+        available.
+        """
         if spec.nodes or (spec.labels and not spec.node_count and not spec.amounts):
             found = (self._called(word) for word in spec.nodes)
             nodes = self.labelled(spec) if spec.labels else [n for some in found for n in some]
@@ -126,7 +132,9 @@ class Book:
     # ---- which nodes -------------------------------------------------------------------------
 
     def named(self, spec: Reservation) -> list[NodeRecord]:
-        """The nodes that it names. Raises JobCommandError for what no node is called or has."""
+        """Return the nodes that the reservation names. Raises JobCommandError for an unknown name
+        or label.
+        """
         if not spec.nodes:
             return self.labelled(spec)
         found: dict[str, NodeRecord] = {}
@@ -135,18 +143,20 @@ class Book:
             if not nodes:
                 names = [node.hostname or node.node_id[:12] for node in self._nodes]
                 raise JobCommandError(
-                    f"reservation {spec.name}: nodes={shown(word)}: there is no such node"
+                    f"reservation {spec.name}: nodes={shown(word)}: no node has this name"
                     f"{nearest(word, names)}; there are {_list(sorted(names)) or 'none'}"
                 )
             found |= {node.node_id: node for node in nodes}
         return list(found.values())
 
     def labelled(self, spec: Reservation) -> list[NodeRecord]:
-        """The nodes with its labels. Raises JobCommandError where there are none."""
+        """Return the nodes with the reservation's labels. Raises JobCommandError if there are
+        none.
+        """
         wanted = dict(spec.labels)
         found = [n for n in self._nodes if wanted.items() <= n.labels.items()]
         if not found:
-            have = f"has the labels {_list(_labels(spec))}" if wanted else "is there"
+            have = f"has the labels {_list(_labels(spec))}" if wanted else "exists"
             raise JobCommandError(f"reservation {spec.name}: no node {have}")
         return found
 
@@ -201,26 +211,28 @@ class Book:
         self._refuse(spec, f"amounts.{house}", f"{amount:g}", refused)
         return {}
 
-    # ---- what is free ------------------------------------------------------------------------
+    # ---- free resources ----------------------------------------------------------------------
 
     def _meeting(
         self, spec: Reservation, node: str, windows: Sequence[Window]
     ) -> Iterable[tuple[ReservationSpec, Mapping[str, float]]]:
-        """Reservations that keep something of the node at the same time."""
+        """Yield the reservations that keep a part of the node at the same time."""
         for one in () if spec.maintenance else self._reserved:
             has = dict(one.places).get(node)
             if has is not None and any(_meet(a, b) for a in windows for b in one.windows):
                 yield one, dict(has)
 
     def _running(self, spec: Reservation, node: str, windows: Sequence[Window]) -> list[Run]:
-        """Work of others than its guests that would still be there when it begins."""
+        """Return work that would still be on the node when the reservation begins, without its own
+        jobs.
+        """
         if spec.ignores_jobs or not windows:
             return []
         runs = (run for run in self._runs.get(node, ()) if run.reservation != spec.name)
         return [run for run in runs if run.until > windows[0][0]]
 
     def _why_not(self, spec: Reservation, node: NodeRecord, windows: Sequence[Window]) -> str:
-        """Why it cannot have all of a node; "" where it can."""
+        """Return why the reservation cannot have all of a node; "" if it can."""
         name = self._name(node)
         for one, _ in self._meeting(spec, node.node_id, windows):
             return f"{name} is kept by reservation {one.name} at that time"
@@ -234,7 +246,9 @@ class Book:
     def _room(
         self, spec: Reservation, node: NodeRecord, resource: str, windows: Sequence[Window]
     ) -> float:
-        """How much of a resource it can have of a node, with as large a part of all else."""
+        """Return how much of a resource the reservation can have of a node, with the same share of
+        all else.
+        """
         has = dict(batch_amounts(node.totals))
         most = has.get(resource, 0.0)
         taken: dict[str, float] = {}
@@ -254,7 +268,7 @@ class Book:
         raise JobCommandError(
             f"reservation {spec.name}: {field}={value}: it cannot be kept: "
             f"{'; '.join(why[:_REASONS])}{more}. Allowed is another time, other nodes"
-            + ("" if spec.ignores_jobs else ", or ignoreJobs where jobs may run on into it")
+            + ("" if spec.ignores_jobs else ", or ignoreJobs if jobs may run on into it")
         )
 
     def _refuse_more(self, spec: Reservation, field: str, value: float, there: str) -> None:
@@ -282,7 +296,7 @@ def _part_of(has: Mapping[str, float], resource: str, amount: float) -> dict[str
 
 
 def _richness(node: NodeRecord) -> tuple[float, str]:
-    """Nodes with fewer devices are given away first."""
+    """Return the sort key by which nodes with fewer devices are given away first."""
     return node.totals.get("GPU", 0.0), node.hostname + node.node_id
 
 

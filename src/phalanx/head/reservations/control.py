@@ -1,7 +1,7 @@
-"""Reservations and licences at the head: what is asked of them, and what follows.
+"""Reservations and licences at the head: requests, and what follows from their life cycle.
 
-The table decides; this asks nodes to drain, has jobs end with the reservation that they are in, and
-answers people.
+The table decides. This module lets nodes drain, lets jobs end together with their reservation, and
+answers requests.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ PLACES = frozenset({"nodes", "labels", "node_count", "amounts"})
 ENDS = frozenset({"end", "length_s"})
 _NAMED = 5
 _ID = 12
-"""Of a node's id so much is shown."""
+"""How many characters of a node's id are shown."""
 
 
 class Jobs(Protocol):
-    """What is asked of jobs."""
+    """Answers questions about jobs."""
 
     def all_jobs(self) -> list[JobRecord]:
-        """Every job that is known."""
+        """Return every known job."""
         ...
 
     def gang_of(self, uid: str) -> Gang | None:
-        """The gang of a job, while it has one."""
+        """Return the gang of a job, while it has one."""
         ...
 
     def reservation_changed(self, name: str) -> None:
-        """It ends at another time: so do the jobs that run in it."""
+        """Adjust the time limits of jobs that run in a reservation whose end has changed."""
         ...
 
 
@@ -75,7 +75,9 @@ class CalendarControl:
         changed: Callable[[], None],
         picture: Callable[[], Snapshot],
     ) -> None:
-        """`changed`: other jobs may start than before. `picture`: what runs now."""
+        """`changed` is called when other jobs may start than before. `picture` returns the work
+        that runs now.
+        """
         self._state_store = state_store
         self._clock = clock
         self._nodes = nodes
@@ -85,11 +87,11 @@ class CalendarControl:
         self.table = ReservationTable(self)
         self.licenses = LicenseCounts(state_store, changed)
         self.jobs: Jobs | None = None
-        """Set once there are some."""
+        """Set once jobs exist."""
         self.on_keep: Callable[[str, ReservationRecord | None], None] = lambda name, record: None
 
     def entries(self) -> list[Entry]:
-        """For RequestHandlers."""
+        """Return the entries for RequestHandlers."""
         return [
             Reserve.handled_by(self._reserve),
             DeleteReservation.handled_by(self._delete),
@@ -98,37 +100,37 @@ class CalendarControl:
             ListLicenses.handled_by(lambda _, request: self.license_rows()),
         ]
 
-    # ---- what cycles read ----------------------------------------------------------------------
+    # ---- views for cycles ----------------------------------------------------------------------
 
     def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:
-        """See ClusterSource."""
+        """Return the reservations at this time of day and after it."""
         return self.table.specs(wall)
 
     def license_specs(self) -> tuple[LicenseSpec, ...]:
-        """See ClusterSource."""
+        """Return how many licences of each kind the cluster has."""
         return self.licenses.specs()
 
-    # ---- what happens --------------------------------------------------------------------------
+    # ---- changes -------------------------------------------------------------------------------
 
     def load(self, reservations: list[ReservationRecord], licenses: list[LicenseRow]) -> None:
-        """Know them again."""
+        """Restore stored reservations and licences."""
         self.table.restore(reservations)
         self.licenses.load(licenses)
         self._have_nodes_changed = True
 
     def nodes_changed(self) -> None:
-        """A node joined, is dead, or has other labels."""
+        """Take note that a node joined, is dead, or has different labels."""
         self._have_nodes_changed = True
 
     def clock_stepped(self, step_s: float) -> None:
-        """See GangSchedulerInterface."""
+        """Move noted moments along after the time of day was stepped by this many seconds."""
         self.table.clock_stepped(step_s)
         if self.jobs is not None:
             for record in self.table.all():
                 self.jobs.reservation_changed(record.name)
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Begin and end reservations that are due, and look for new places after nodes changed."""
         now = self._clock.wall()
         if self._have_nodes_changed:
             self._have_nodes_changed = False
@@ -136,14 +138,17 @@ class CalendarControl:
         self.table.tick(now)
 
     def ends(self, spec: JobSpec) -> float | None:
-        """When the reservation ends that a job begins in now; None for none, or for never."""
+        """Return when the reservation ends in which a job begins now; None if it names none, or if
+        it never ends.
+        """
         record = self.table.get(spec.reservation) if spec.reservation else None
         window = None if record is None else window_now(record, self._clock.wall())
         return None if window is None else window[1]
 
     def check(self, spec: JobSpec) -> None:
-        """Raises JobCommandError for a job that may never run in the reservation that it names, or
-        asks for licences that there are not."""
+        """Raise JobCommandError for a job that may never run in the reservation that it names, or
+        that asks for licences that do not exist.
+        """
         self.licenses.check(spec)
         name = spec.reservation
         if not name:
@@ -154,18 +159,20 @@ class CalendarControl:
             known = {one.name: None for one in self.table.all()}
             there = ", ".join(list(known)[:_NAMED]) or "none"
             hint = nearest(name, known)
-            raise JobCommandError(f"{said}there is no such reservation{hint}; there are {there}")
+            raise JobCommandError(f"{said}no reservation has this name{hint}; known: {there}")
         if record.spec.maintenance:
             raise JobCommandError(f"{said}it is a maintenance: nothing runs inside of it")
         if not may_name(spec_of(record, self._clock.wall()), spec.user, spec.queue):
             whose = owners(record.spec.users, record.spec.queues)
-            user = f"user {shown(spec.user)}" if spec.user else "nobody that it names"
+            user = f"user {shown(spec.user)}" if spec.user else "no named user"
             raise JobCommandError(
                 f"{said}it is for {whose}, and this job is of {user}, in queue {spec.queue}"
             )
 
     def put(self, spec: Reservation) -> str:
-        """A reservation of a manifest: made, or changed. Raises JobCommandError."""
+        """Create or change the reservation of a manifest; return what was done. Raises
+        JobCommandError.
+        """
         now = self._clock.wall()
         fault = object_fault("Reservation", spec.name)
         faults = [f"{field}: {reason}" for field, reason in reservation_faults(spec)]
@@ -179,7 +186,9 @@ class CalendarControl:
         return done
 
     def _book(self, name: str, now: float) -> Book:
-        """What is free beside the reservation of that name."""
+        """Return the nodes with running work and all reservations other than the one of this
+        name.
+        """
         others = [spec for spec in self.table.specs(now) if spec.name != name]
         return Book(self._nodes.living(), self._picture, others)
 
@@ -191,8 +200,7 @@ class CalendarControl:
         if not fields:
             if known is not None and not (asker.is_again and known.spec == spec):
                 raise JobCommandError(
-                    f"there is a reservation {spec.name} already; change it (--change), or "
-                    "delete it"
+                    f"reservation {spec.name} exists already; change it (--change), or delete it"
                 )
             if known is None:
                 self.put(spec)
@@ -219,10 +227,10 @@ class CalendarControl:
         row = next((row for row in self.license_rows() if row.name == request.name), None)
         return row or LicenseInfo(name=request.name, total=0, held=0, holders={}, waiting=0)
 
-    # ---- showing -------------------------------------------------------------------------------
+    # ---- rows for display ----------------------------------------------------------------------
 
     def rows(self) -> list[ReservationInfo]:
-        """Reservations for people."""
+        """Return the reservations for display."""
         return [self._row(record) for record in self.table.all()]
 
     def _row(self, record: ReservationRecord) -> ReservationInfo:
@@ -248,7 +256,9 @@ class CalendarControl:
         )
 
     def _names(self) -> dict[str, str]:
-        """Each living node's host; with the beginning of its id where several have one host."""
+        """Return each living node's host name; with the beginning of its id if several nodes have
+        the same.
+        """
         nodes = self._nodes.living()
         often = Counter(node.hostname for node in nodes)
         return {
@@ -267,7 +277,9 @@ class CalendarControl:
         return "" if places else "every node"
 
     def _of_jobs(self, name: str) -> tuple[list[str], list[str]]:
-        """(jobs that hold something in it, jobs that name it and wait)."""
+        """Return the jobs that hold resources in a reservation, and the jobs that name it and
+        wait.
+        """
         running: list[str] = []
         waiting: list[str] = []
         for job in self.jobs.all_jobs() if self.jobs is not None else ():
@@ -282,7 +294,7 @@ class CalendarControl:
         return gang is not None and gang.holds
 
     def license_rows(self) -> list[LicenseInfo]:
-        """Licences for people."""
+        """Return the licences for display."""
         holders: dict[str, dict[str, int]] = {}
         waiting: dict[str, int] = {}
         for job in self.jobs.all_jobs() if self.jobs is not None else ():
@@ -308,28 +320,30 @@ class CalendarControl:
     # ---- effects of the table ------------------------------------------------------------------
 
     def keep(self, name: str, record: ReservationRecord | None) -> None:
-        """See ReservationEffects."""
+        """Store a reservation that is new or has changed; None deletes it."""
         self._state_store.keep("reservations", name.encode(), record)
         self.on_keep(name, record)
 
     def changed(self) -> None:
-        """See ReservationEffects."""
+        """Report that other jobs may start than before."""
         self._changed()
 
     def close_node(self, node_id: str, reason: str) -> bool:
-        """See ReservationEffects."""
+        """Drain a node for maintenance; False if it drains for that already, or is not alive."""
         if not self._nodes.is_alive(node_id):
             return False
         return self._nodes.hold(node_id, MAINTENANCE, Hold(reason=reason))
 
     def open_node(self, node_id: str) -> None:
-        """See ReservationEffects."""
+        """Let a node take work again after maintenance."""
         if self._nodes.is_alive(node_id):
             self._nodes.release(node_id, MAINTENANCE)
 
 
 def _changed(known: Reservation, given: Reservation, fields: frozenset[str]) -> Reservation:
-    """The reservation with these fields as they are given; what says the same otherwise goes."""
+    """Return the reservation with these fields as given. Fields that express the same thing in
+    another way are cleared.
+    """
     there = set(Reservation.__struct_fields__) - {"name"}
     if unknown := sorted(fields - there):
         names = ", ".join(sorted(there))

@@ -1,4 +1,4 @@
-"""How many licences of each kind the cluster has."""
+"""Counts how many licences of each kind the cluster has."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ from phalanx.model.nearest import nearest
 from phalanx.scheduler.cycle.specs import LicenseSpec
 
 MAX_LICENSES = 1_000
-"""So many kinds there are at a time."""
+"""The largest number of kinds of licences."""
 
 
 class LicenseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind, as stored."""
+    """One kind of licence, as stored."""
 
     name: str
     total: int
 
 
 class LicenseCounts:
-    """The counts, by name."""
+    """The counts of licences, by name."""
 
     def __init__(self, state_store: StateStore, changed: Callable[[], None]) -> None:
-        """`changed`: jobs may start that could not before."""
+        """`changed` is called when jobs may start that could not before."""
         self._state_store = state_store
         self._changed = changed
         self._totals: dict[str, int] = {}
 
     def put(self, name: str, total: int) -> None:
-        """There are so many from now on; 0: none. Raises JobCommandError for what cannot be."""
+        """Set how many licences of a kind there are; 0 removes the kind. Raises JobCommandError for
+        an invalid name or number.
+        """
         fault = license_fault(name, total)
         if fault is None and name not in self._totals and len(self._totals) >= MAX_LICENSES:
-            fault = f"there are {MAX_LICENSES} kinds of licences, which is the most"
+            fault = f"there are {MAX_LICENSES} kinds of licences already, the maximum"
         if fault is not None:
             raise JobCommandError(fault)
         if total:
@@ -50,16 +52,16 @@ class LicenseCounts:
         self._changed()
 
     def load(self, rows: Iterable[LicenseRow]) -> None:
-        """Know them again."""
+        """Restore stored counts."""
         for row in rows:
             self._totals[row.name] = row.total
 
     def specs(self) -> tuple[LicenseSpec, ...]:
-        """As cycles read them."""
+        """Return the counts as cycles read them."""
         return tuple(LicenseSpec(name=n, total=t) for n, t in sorted(self._totals.items()))
 
     def check(self, spec: JobSpec) -> None:
-        """Raises JobCommandError for a job that asks for more than there are."""
+        """Raise JobCommandError for a job that asks for more licences than there are."""
         for name, count in spec.licenses:
             total = self._totals.get(name)
             if total is None:

@@ -1,7 +1,7 @@
-"""What the control store knows of each reservation, and at which times it is kept.
+"""The record of a reservation, and the windows in which it is kept.
 
-A reservation that has begun is in its window until that ends, also where the time of day is set
-back to before its beginning; and a window that has ended does not come again.
+A reservation that has begun is in its window until that ends, even if the time of day is set back
+to before its beginning; and a window that has ended does not come again.
 """
 
 from __future__ import annotations
@@ -13,29 +13,32 @@ from phalanx.model.reservations import Reservation
 from phalanx.scheduler.cycle.specs import ReservationSpec
 
 WINDOWS = 16
-"""So many windows of one that recurs are looked at; behind them it is taken to be kept without
-end, as nobody knows."""
+"""How many windows of a recurring reservation are looked at; after them it counts as kept without
+end, because later windows are unknown.
+"""
 
 Window = tuple[float, float | None]
 
 
 class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One reservation, as stored. Times are in seconds since the epoch."""
+    """A reservation, as stored. Times are in seconds since the epoch."""
 
     spec: Reservation
     created: float
     start: float
-    """Of one that does not recur: when it begins."""
+    """When it begins, if it does not recur."""
     length_s: float | None
-    """None: until it is deleted."""
+    """Seconds that a window lasts; None: until it is deleted."""
     places: dict[str, dict[str, float]] = {}
-    """What it keeps of each node, by id, under the names of `batch`; {}: all of it."""
+    """The amounts that it keeps of each node, by node id, under the names of `batch`; {} means the
+    whole node.
+    """
     begun: float | None = None
     """When the window began that it is in."""
     last: float | None = None
     """When the last window began that has ended."""
     drained: list[str] = []
-    """Nodes that drain for it."""
+    """The nodes that drain for it."""
 
     @property
     def name(self) -> str:
@@ -43,7 +46,7 @@ class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 def windows(record: ReservationRecord, now: float) -> list[Window]:
-    """The window that it is in, and those that follow; none: it is over."""
+    """Return the window that the reservation is in, and those that follow; none if it is over."""
     length_s = record.length_s
     if not record.spec.schedule:
         end = None if length_s is None else record.start + length_s
@@ -53,7 +56,7 @@ def windows(record: ReservationRecord, now: float) -> list[Window]:
     assert length_s is not None, "what recurs has a length"
     found: list[Window] = []
     last = record.last if record.last is not None else 0.0
-    # Where the clock was ahead when the last one began, those until then have not been yet.
+    # If the clock was ahead when the last window began, the windows until then are still to come.
     after = max(now - length_s, record.created, last if last <= now else 0.0)
     if record.begun is not None:
         found.append((min(record.begun, now), record.begun + length_s))
@@ -73,14 +76,14 @@ def windows(record: ReservationRecord, now: float) -> list[Window]:
 
 
 def window_now(record: ReservationRecord, now: float) -> Window | None:
-    """The window that it is in, once it has begun."""
+    """Return the window that the reservation is in, once it has begun."""
     if record.begun is None:
         return None
     return record.begun, None if record.length_s is None else record.begun + record.length_s
 
 
 def spec_of(record: ReservationRecord, now: float) -> ReservationSpec:
-    """As cycles and plans read it."""
+    """Return the reservation as cycles and plans read it."""
     spec = record.spec
     return ReservationSpec(
         name=spec.name,

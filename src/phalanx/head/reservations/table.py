@@ -1,6 +1,7 @@
-"""The life of reservations: made, changed, begun, ended, deleted.
+"""The life cycle of reservations: created, changed, begun, ended, deleted.
 
-Pure: `now` is the time of day. What else follows is asked for through `ReservationEffects`.
+Pure: `now` is the time of day. Everything else that follows is requested through
+`ReservationEffects`.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ from phalanx.scheduler.cycle.specs import ReservationSpec
 
 _HEX = frozenset("0123456789abcdef")
 SLACK_S = 60.0
-"""So long ago may be what people call now."""
+"""Seconds that a start may lie in the past and still count as now."""
 
 
 class ReservationEffects(Protocol):
-    """What reservations ask of their shell."""
+    """The reservations' requests to their shell."""
 
     def keep(self, name: str, record: ReservationRecord | None) -> None:
-        """It is new or has changed, and is to be kept; None: it is gone."""
+        """Store a reservation that is new or has changed; None deletes it."""
         ...
 
     def changed(self) -> None:
-        """Others may start now than before, or run until another time."""
+        """Report that other jobs may start than before, or run until another time."""
         ...
 
     def close_node(self, node_id: str, reason: str) -> bool:
-        """Have a node drain; False where it does already, or is not there."""
+        """Drain a node; False if it drains already, or does not exist."""
         ...
 
     def open_node(self, node_id: str) -> None:
-        """A node that drained for a reservation is to take work again."""
+        """Let a node take work again that drained for a reservation."""
         ...
 
 
@@ -60,18 +61,18 @@ class ReservationTable:
         self._records: dict[str, ReservationRecord] = {}
         self._specs: tuple[ReservationSpec, ...] | None = None
         self._made_at = self._valid_until = 0.0
-        """When `_specs` were made, and how long they say all."""
+        """When `_specs` were computed, and until when they are complete."""
 
     def get(self, name: str) -> ReservationRecord | None:
-        """The reservation of that name."""
+        """Return the reservation with this name."""
         return self._records.get(name)
 
     def all(self) -> list[ReservationRecord]:
-        """Every reservation, by name."""
+        """Return every reservation, by name."""
         return [self._records[name] for name in sorted(self._records)]
 
     def need(self, name: str) -> ReservationRecord:
-        """The same. Raises JobCommandError where there is none."""
+        """Return the reservation with this name. Raises JobCommandError if there is none."""
         record = self._records.get(name)
         if record is None:
             raise JobCommandError(
@@ -80,13 +81,13 @@ class ReservationTable:
         return record
 
     def restore(self, records: Iterable[ReservationRecord]) -> None:
-        """Go on with what a store has kept."""
+        """Restore stored reservations."""
         for record in records:
             self._records[record.name] = record
         self._specs = None
 
     def specs(self, now: float) -> tuple[ReservationSpec, ...]:
-        """As cycles read them; the same object while nothing changes."""
+        """Return the reservations as cycles read them; the same object while nothing changes."""
         if self._specs is None or not self._made_at <= now < self._valid_until:
             self._specs = tuple(spec_of(record, now) for record in self.all())
             times = (t for spec in self._specs for w in spec.windows for t in w if t is not None)
@@ -97,11 +98,13 @@ class ReservationTable:
     # ---- commands ----------------------------------------------------------------------------
 
     def put(self, spec: Reservation, book: Book, now: float) -> str:
-        """Make it, or change the one of its name; what was done. `book`: what is free, this one
-        aside. Raises JobCommandError for one that can never be kept."""
+        """Create a reservation, or change the one with its name; return what was done. `book`: the
+        free resources, without this reservation's. Raises JobCommandError for one that can never be
+        kept.
+        """
         known = self._records.get(spec.name)
         if known is None and len(self._records) >= MAX_RESERVATIONS:
-            raise JobCommandError(f"there are {MAX_RESERVATIONS} reservations, which is the most")
+            raise JobCommandError(f"there are {MAX_RESERVATIONS} reservations already, the maximum")
         if spec.schedule:
             made = self._recurring(spec, now)
         else:
@@ -129,12 +132,12 @@ class ReservationTable:
             )
         length_s = spec.length_s
         if length_s is None:
-            raise JobCommandError(f"{name}: schedule={spec.schedule}: say for how long (length)")
+            raise JobCommandError(f"{name}: schedule={spec.schedule}: it needs a length")
         record = ReservationRecord(spec=spec, created=now, start=now, length_s=length_s)
         first = schedule.after(now, spec.time_zone)
         second = None if first is None else schedule.after(first, spec.time_zone)
         if first is None:
-            raise JobCommandError(f"{name}: schedule={spec.schedule}: there is no such time")
+            raise JobCommandError(f"{name}: schedule={spec.schedule}: this time never comes")
         if second is not None and length_s > second - first:
             raise JobCommandError(
                 f"{name}: length={length_text(length_s)}: it would begin again before it ends, "
@@ -181,15 +184,20 @@ class ReservationTable:
         return ReservationRecord(spec=spec, created=now, start=start, length_s=length_s)
 
     def delete(self, name: str) -> None:
-        """Forget it; its nodes are open again. Raises JobCommandError where there is none."""
+        """Delete a reservation and open its nodes again. Raises JobCommandError if there is
+        none.
+        """
         record = self.need(name)
         self._over(record)
 
     # ---- time --------------------------------------------------------------------------------
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much. What has begun, and what begins so long after it
-        was made, lasts and waits as long as before; what is to begin at a date stays there."""
+        """Move noted moments along after the time of day was stepped by this many seconds.
+
+        Reservations that have begun, and those that begin a length of time after their creation,
+        last and wait as long as before; a beginning at a date stays at its date.
+        """
         for record in self.all():
             record.created += step_s
             start = record.spec.start
@@ -200,13 +208,14 @@ class ReservationTable:
             self._published(record)
 
     def tick(self, now: float) -> None:
-        """Begin and end what is due."""
+        """Begin and end the reservations that are due."""
         for record in self.all():
             self._look(record, now)
 
     def nodes_changed(self, book_for: Callable[[str], Book], now: float) -> None:
-        """Nodes came or went: those that are named are found again, others are replaced.
-        `book_for`: what is free beside the reservation of that name."""
+        """Find places again after nodes came or went: named nodes are looked up again, others are
+        replaced. `book_for` returns the resources that are free for the reservation with this name.
+        """
         for record in self.all():
             book = book_for(record.name)
             try:
@@ -254,10 +263,10 @@ class ReservationTable:
         self._effects.keep(record.name, record)
         self._effects.changed()
 
-    # ---- nodes that drain --------------------------------------------------------------------
+    # ---- draining nodes ----------------------------------------------------------------------
 
     def _drain(self, record: ReservationRecord) -> None:
-        """Of a maintenance that has begun: have its nodes drain, and no others."""
+        """Drain the nodes of a maintenance that has begun, and no others."""
         if not record.spec.maintenance or record.begun is None:
             return
         reason = f"reservation {record.name}"
@@ -273,7 +282,7 @@ class ReservationTable:
         self._open_nodes(drained)
 
     def _open_nodes(self, nodes: Iterable[str]) -> None:
-        """Those that no other maintenance has closed as well take work again."""
+        """Let these nodes take work again, unless another maintenance has closed them as well."""
         for node in nodes:
             heir = next(
                 (r for r in self.all() if r.begun is not None and self._closes(r, node)), None
@@ -290,7 +299,9 @@ class ReservationTable:
 
 
 def _is_of_nodes_that_are_gone(spec: Reservation) -> bool:
-    """Of a maintenance that has no node: nobody comes back under an id, but under a host's name."""
+    """Whether a maintenance without nodes can be dropped: a node never comes back with an old id,
+    but it may with a host name.
+    """
     return spec.maintenance and bool(spec.nodes) and all(map(_is_id, spec.nodes))
 
 

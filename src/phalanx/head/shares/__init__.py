@@ -1,1 +1,1 @@
-"""What users have used of their shares of each queue, kept by the head."""
+"""Users' usage of each queue and their shares, kept by the head."""

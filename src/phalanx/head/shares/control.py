@@ -1,4 +1,4 @@
-"""What is asked of users' shares."""
+"""Answers requests about users' shares."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from phalanx.protocol.requests.shares import GetShares, SetShares
 from phalanx.scheduler.plugin_parts.fair_tree import Member, standings
 
 MAX_SHARES = 1_000_000
-"""So many a user has at most."""
+"""The largest number of shares of a user."""
 
 
 class SharesControl:
-    """Answers people."""
+    """The handlers of requests about shares."""
 
     def __init__(
         self,
@@ -29,28 +29,32 @@ class SharesControl:
         queues: Callable[[], list[str]],
         changed: Callable[[], None],
     ) -> None:
-        """`queues`: the names of all that there are. `changed`: another user may be next."""
+        """`queues` returns the names of all queues. `changed` is called when another user may be
+        next in order.
+        """
         self._clock = clock
         self._books = books
         self._queues = queues
         self._changed = changed
 
     def entries(self) -> list[Entry]:
-        """For RequestHandlers."""
+        """Return the entries for RequestHandlers."""
         return [
             GetShares.handled_by(lambda _, request: self.rows(request.queue)),
             SetShares.handled_by(lambda _, request: self.put(request.queue, request.shares)),
         ]
 
     def rows(self, queue: str = "") -> list[ShareInfo]:
-        """For people. Raises JobCommandError for a queue that there is not."""
+        """Return the users of one queue, or of all, for display. Raises JobCommandError for an
+        unknown queue.
+        """
         if queue:
             self._check_queue(queue)
         named = [queue] if queue else self._books.queues
         return [row for name in named for row in self._of_queue(name)]
 
     def put(self, queue: str, shares: Mapping[str, float | None]) -> list[ShareInfo]:
-        """See SetShares: all of it, or nothing."""
+        """Set the shares of users in a queue, all or none. None resets a user to the default."""
         self._check_queue(queue)
         for user, number in shares.items():
             fault = free_fault("user", user)

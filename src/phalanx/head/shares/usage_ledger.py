@@ -1,7 +1,7 @@
-"""What every user of every queue has used: kept as work begins and ends, and over restarts.
+"""The usage of every user in every queue, kept as work begins and ends, and across restarts.
 
-Nothing is sampled. A row is written when work ends; what runs is charged anew by a head that comes
-back, from the time for which the row holds.
+Nothing is sampled. A row is written when work ends; a head that comes back charges running work
+again from the time for which the row holds.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from phalanx.scheduler.plugin_parts.billing import terms_in
 
 TABLE = "shares"
 MAX_BOOKS = 10_000
-"""Of so many users of queues use is remembered."""
+"""How many users of queues are remembered."""
 _CHARGED = frozenset({PLACING, HELD})
 """The states in which a member counts as running in scheduling."""
 
 Keep = Callable[[str, bytes, "UsageRow | None"], None]
-"""Writes a row down in a table, under its key; None: it is gone."""
+"""Writes a row to a table, under its key; None deletes it."""
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A user of a queue, as stored: billing units times seconds at the time `at`."""
+    """A user of a queue, as stored. `use` is in billing units times seconds, at the time `at`."""
 
     queue: str
     user: str
@@ -39,7 +39,9 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageLedger:
-    """All books. Follows the life cycle of members; see LentLedger."""
+    """The usage of all users. Follows the life cycle of members; lent to plugins as a
+    LentLedger.
+    """
 
     def __init__(
         self,
@@ -48,26 +50,27 @@ class UsageLedger:
         config: Configuration,
         shape_of: Callable[[Gang, int], Shape],
     ) -> None:
-        """`wall`: seconds since the epoch. `config`: the rules that say what is billed. `shape_of`:
-        what a member asks for."""
+        """`wall` returns seconds since the epoch. `config`: the rules that define what is billed.
+        `shape_of` returns the shape of a member's request.
+        """
         self._shape_of = shape_of
         self._keep = keep
         self._wall = wall
         self.terms = terms_in(config)
         self._books: dict[str, dict[str, UserUsage]] = {}
-        """By queue and user."""
+        """The usage by queue and user."""
         self._charged: dict[Key, tuple[str, str]] = {}
         """The queue and the user that pay for a member."""
         self._count = 0
 
     def rules_changed(self, config: Configuration) -> None:
-        """What is billed from now on may be something else; what was billed stays as it is."""
+        """Bill by these rules from now on; what was billed stays as it is."""
         self.terms = terms_in(config)
 
-    # ---- what happens ------------------------------------------------------------------------
+    # ---- charging ----------------------------------------------------------------------------
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """See Follower."""
+        """Begin or end charging for members that began or stopped running."""
         now, ended = self._wall(), set()
         for index in move.indexes:
             key = gang.group, index
@@ -82,7 +85,7 @@ class UsageLedger:
             self._write(queue, user)
 
     def gang_known(self, gang: Gang) -> None:
-        """A gang is known again, with what runs of it."""
+        """Charge for the running members of a restored gang."""
         now = self._wall()
         for index, member in enumerate(gang.members):
             if member.state in _CHARGED:
@@ -95,25 +98,27 @@ class UsageLedger:
         self._open(gang.queue, gang.user).begin(key, Running(began, rate), now, self.terms)
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much: nothing is billed or forgotten for that."""
+        """Move noted moments along after the time of day was stepped by this many seconds; nothing
+        is billed or forgotten for the step.
+        """
         for queue, books in self._books.items():
             for user, book in books.items():
                 book.clock_stepped(step_s)
                 self._write(queue, user)
 
     def set_shares(self, queue: str, user: str, shares: float | None) -> None:
-        """They have so many from now on; None: one, as if nobody had said."""
+        """Set the shares of a user in a queue; None resets them to one, the default."""
         book = self._open(queue, user)
         book.shares = shares
         self._write(queue, user)
 
     def load(self, rows: Iterable[UsageRow]) -> None:
-        """Know them again."""
+        """Restore stored usage."""
         for row in rows:
             self._put(row.queue, row.user, UserUsage(row.use, row.at, row.shares))
 
     def only(self, queues: Iterable[str]) -> None:
-        """There are these queues, and no others: the books of those that were deleted go."""
+        """Drop the usage in all queues but these, because the others were deleted."""
         for queue in set(self._books) - set(queues):
             for user in [u for u, book in self._books[queue].items() if not book.running]:
                 self._forget(queue, user)
@@ -121,29 +126,29 @@ class UsageLedger:
     # ---- questions ---------------------------------------------------------------------------
 
     def users(self, queue: str, now: float) -> Mapping[str, UserShare]:
-        """See LentLedger."""
+        """Return the users of a queue with their shares and usage at the time `now`."""
         return {
             user: UserShare(name=user, shares=_shares(book), use=book.used(now, self.terms))
             for user, book in self._books.get(queue, {}).items()
         }
 
     def specs(self, queue: str) -> tuple[UserShare, ...]:
-        """The same for a snapshot, which tells of what runs by itself."""
+        """Return the same for a snapshot, which lists running work separately."""
         return tuple(
             UserShare(name=user, shares=_shares(book), use=book.use, at=book.at)
             for user, book in sorted(self._books.get(queue, {}).items())
         )
 
     def of(self, queue: str) -> Mapping[str, UserUsage]:
-        """The books of a queue, by user."""
+        """Return the usage of a queue, by user."""
         return self._books.get(queue, {})
 
     @property
     def queues(self) -> list[str]:
-        """Those with any book."""
+        """The queues with any usage."""
         return sorted(self._books)
 
-    # ---- the books ---------------------------------------------------------------------------
+    # ---- users' rows ---------------------------------------------------------------------------
 
     def _open(self, queue: str, user: str) -> UserUsage:
         book = self._books.get(queue, {}).get(user)
@@ -159,8 +164,9 @@ class UsageLedger:
         self._count += 1
 
     def _forget_least(self) -> None:
-        """A tenth of the books, those with least use of which nothing runs and no shares are set:
-        so that this is seldom done."""
+        """Forget a tenth of the users, so that this is seldom done: those with the least usage,
+        without running work and without set shares.
+        """
         now = self._wall()
         idle = [
             (book.used(now, self.terms), queue, user)

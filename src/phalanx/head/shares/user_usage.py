@@ -1,4 +1,4 @@
-"""One user's book: what they have used up to now, whenever somebody asks."""
+"""One user's usage, exact at any time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ class Running(NamedTuple):
 
 
 class UserUsage:
-    """A user of a queue. Use is integrated with the rate of all that runs, so that it is exact
-    however often it is looked at; what has just begun counts for the penalty at least."""
+    """The usage of a user in a queue.
+
+    Usage is integrated with the rate of all running work, so it is exact however often it is read.
+    Work that has just begun counts for the penalty at least.
+    """
 
     __slots__ = (
         "_began",
@@ -41,12 +44,12 @@ class UserUsage:
         self.rate = 0.0
         self.running: dict[Key, Running] = {}
         self._recent: dict[Key, Running] = {}
-        """Of what runs what began last, the oldest first."""
+        """The running work that began most recently, the oldest first."""
         self._recent_rate = self._began = 0.0
-        """Of these the sum of rates, and of rates times begins."""
+        """For this recent work, the sum of rates, and the sum of rates times begins."""
 
     def begin(self, key: Key, running: Running, now: float, terms: Terms) -> None:
-        """It is charged from its begin on, or from the time up to which the book was kept."""
+        """Charge for work from its begin on, or from the time up to which the usage was kept."""
         self._advance(now, terms)
         since = max(running.began, self.kept_at)
         self.use += accrued(running.rate, now - since, terms.half_life_s)
@@ -56,16 +59,18 @@ class UserUsage:
         self._began += running.rate * running.began
 
     def end(self, key: Key, now: float, terms: Terms) -> None:
-        """It is charged no more."""
+        """Stop charging for work."""
         self._advance(now, terms)
         self.rate -= self.running.pop(key).rate
         if key in self._recent:
             self._drop(key)
         if not self.running:
-            self.rate = 0.0  # what rounding left
+            self.rate = 0.0  # drops what rounding left
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much: no length of time is another for that."""
+        """Move noted moments along after the time of day was stepped by this many seconds, so that
+        lengths of time stay the same.
+        """
         self.at += step_s
         self.kept_at += step_s
         self.running = {
@@ -75,7 +80,9 @@ class UserUsage:
         self._began += self._recent_rate * step_s
 
     def used(self, now: float, terms: Terms) -> float:
-        """Billing units times seconds up to `now`, with the penalty of what has just begun."""
+        """Return billing units times seconds up to `now`, with the penalty of work that has just
+        begun.
+        """
         left = Use(self.use, self.at).left(now, terms.half_life_s)
         return left + accrued(self.rate, now - self.at, terms.half_life_s) + self._ahead(now, terms)
 

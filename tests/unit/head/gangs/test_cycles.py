@@ -146,7 +146,9 @@ def test_one_bad_gang_is_set_aside_and_the_others_start(monkeypatch, seam):
     assert present(ask(world.shell, GetStatus())).gangs["set aside"] == 1
     explained = present(ask(world.shell, Explain(BAD.hex())))
     assert explained.waits
-    assert "set aside, as deciding about it failed: ZeroDivisionError: a defect" in str(explained)
+    assert "set aside, because deciding about it failed: ZeroDivisionError: a defect" in str(
+        explained
+    )
     world.gang(4, members=1)  # who comes later is not kept waiting either
     assert [message.group[0] for message in world.round()] == [4]
     ask(world.shell, EndMembers(BAD, [0]))

@@ -88,7 +88,7 @@ def test_rules_by_which_a_cycle_fails_are_refused(monkeypatch):
         raise ZeroDivisionError("a plugin's defect")
 
     monkeypatch.setattr("phalanx.scheduler.plugins.reservation.Reservation.open", broken)
-    with pytest.raises(JobCommandError, match="a cycle by these rules fails: ZeroDivisionError"):
+    with pytest.raises(JobCommandError, match="a cycle with these rules fails: ZeroDivisionError"):
         world.ask(SetRules(PROMISING, "own.yaml"))
     settle(world)
     assert row(world, "runs").state == "Running"

@@ -85,7 +85,7 @@ def test_what_does_not_wait_is_told_apart(world):
     settle(world)
     assert "does not wait: it runs" in str(world.ask(Explain("job")))
     world.evict([0, 1], world.of_job())
-    assert "it gives its places back, and waits again then" in str(world.ask(Explain("job")))
+    assert "it gives its places back, and will wait again" in str(world.ask(Explain("job")))
     world.ask(CommandJob("job", "suspend"))
     settle(world)
     found = world.ask(Explain("job"))

@@ -178,7 +178,7 @@ def test_a_whole_head_warns_and_ends_by_the_rule_of_the_nearest_queue() -> None:
     gang.members[0].devices = {"GPU": [0]}
 
     def noted() -> list[str]:
-        events = world.shell.book.page(EventQuery(kinds=["job-idle"])).events
+        events = world.shell.event_log.page(EventQuery(kinds=["job-idle"])).events
         return [one.why for one in events]
 
     def idle_for(seconds: float) -> None:
