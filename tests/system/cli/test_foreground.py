@@ -101,7 +101,7 @@ def test_an_allocation_is_cancelled_with_its_command(cluster, code, words, numbe
         (("--retries", "1"), ("false",), 1, "exit code 1; all 1 retries are used"),
         (("--time-limit", "0.1", "--grace", "0"), ("sleep", "1000"), 124, "it ran longer than"),
         (("--time", "0:1", "--grace", "0"), ("sleep", "1000"), 124, "TimeOut: "),
-        (("--array", "1-2"), ("false",), 1, "Failed: 0 of 2 elements completed, 2 failed"),
+        (("--array", "1-2"), ("false",), 1, "Failed: 0 of 2 array tasks completed, 2 failed"),
         (("--quiet",), ("false",), 1, "Failed: worker-0: exit code 1"),
         (("--after", "afterok:spoilt"), ("true",), 1, "DependencyFailed: it cannot start any more"),
         (

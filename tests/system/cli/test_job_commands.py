@@ -110,7 +110,7 @@ def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
     eventually(lambda: cluster.jobs()["runs"]["state"] == "Running")
     assert "RestartJob: by command" in cluster.done("job", "runs")
     refused = cluster.phalanx("requeue", "waits")
-    assert (refused.returncode, "what runs can be requeued" in refused.stderr) == (1, True)
+    assert (refused.returncode, "only running work can be requeued" in refused.stderr) == (1, True)
     cluster.done("suspend", "runs")
     eventually(lambda: cluster.jobs()["waits"]["state"] == "Completed")
     cluster.done("resume", "runs")

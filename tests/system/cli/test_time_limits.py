@@ -80,7 +80,7 @@ def test_a_job_is_held_changed_and_released(lab):
     eventually(lambda: lab.jobs()["later"]["state"] == "Completed")
     refused = lab.phalanx("hold", "later")
     assert refused.returncode == 1
-    assert "only one that waits can be held" in refused.stderr
+    assert "only a waiting job can be held" in refused.stderr
 
 
 def test_manifests_say_the_same(lab, tmp_path):

@@ -82,10 +82,10 @@ def test_a_job_more_as_data(ask, manifest):
     [
         ([], "what if what? Give --add-nodes"),
         (["--add-nodes", "x"], "nodes to add 'x': COUNT:NODE (as that one)"),
-        (["--add-nodes", "1:CPU=-3"], "'CPU=-3' is no NAME=AMOUNT of at least 0"),
+        (["--add-nodes", "1:CPU=-3"], "'CPU=-3' is not NAME=AMOUNT with an amount of at least 0"),
         (["--add-nodes", "1:CPU=many"], "an amount is a number like 2"),
         (["--add-nodes", "99999:a"], "1 to 10,000 nodes can be added, not 99,999"),
-        (["--weight", "q=much"], "it is QUEUE=N"),
+        (["--weight", "q=much"], "expected QUEUE=N"),
         (["--weight", "z=1"], "there is no queue 'z'"),
         (["--remove-node", "z"], "there is no node 'z'; there are: a, b"),
         (["--submit", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),
@@ -98,5 +98,5 @@ def test_what_cannot_be_is_refused(ask, arguments, complaint):
 
 
 def test_a_job_that_could_not_be_submitted_is_refused(ask, manifest):
-    assert "names the queue 'z', which is not" in ask("--submit", manifest(queue="z")).output
+    assert "names the queue 'z', which does not exist" in ask("--submit", manifest(queue="z")).output
     assert "there is a job default/big already" in ask("--submit", manifest("big")).output

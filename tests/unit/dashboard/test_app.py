@@ -361,7 +361,7 @@ def test_what_is_supposed_is_worked_out_beside_and_nothing_is_applied():
             assert await changes("") == (None, "")
             for words, said in (
                 ("add_nodes=x", "nodes to add 'x': COUNT:NODE"),
-                ("weight=lab", "it is QUEUE=N"),
+                ("weight=lab", "expected QUEUE=N"),
                 ("weight=nobody=2", "there is no queue 'nobody'"),
                 ("manifest=%00", "the manifest"),
                 ("manifest=" + "a" * (MAX_MANIFEST + 1), f"here it may have {MAX_MANIFEST}"),

@@ -104,7 +104,7 @@ def test_what_is_done_for_a_job(world, monkeypatch):
     others_go_on(world)
     assert counted(world) == {"job": 1}
     rows = read_result(ListJobs(), world.ask(ListJobs(name="bystanders/bad")).results[0], None)
-    assert rows[0].reason == "an error of the head's own: Planted: a plank is loose"
+    assert rows[0].reason == "internal error of the head: Planted: a plank is loose"
 
 
 def test_an_alarm_of_a_job(world, monkeypatch):

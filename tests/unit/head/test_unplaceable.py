@@ -17,9 +17,9 @@ GPU = {"GPU": 1.0}
 
 class World:
     def __init__(self):
-        self.book = EventLog(StateStore(None), TestClock(lambda: 0.0))
+        self.event_log = EventLog(StateStore(None), TestClock(lambda: 0.0))
         self.cluster = ClusterNodes()
-        self.unplaceable = Unplaceable(self.book, self.cluster)
+        self.unplaceable = Unplaceable(self.event_log, self.cluster)
 
     def add(self, name, **total):
         row = ViewRow(name, name.encode(), "", 0, "ALIVE", total, dict(total), labels={})
@@ -27,9 +27,9 @@ class World:
 
     def noted(self, *waiting):
         """What is noted when that waits."""
-        before = self.book.page(EventQuery()).newest
+        before = self.event_log.page(EventQuery()).newest
         self.unplaceable.judge(waiting)
-        return [(e.name, e.why) for e in self.book.page(EventQuery(after=before)).events]
+        return [(e.name, e.why) for e in self.event_log.page(EventQuery(after=before)).events]
 
 
 def test_it_is_noted_once_until_a_node_has_it():

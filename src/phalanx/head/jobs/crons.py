@@ -250,7 +250,7 @@ class CronTable:
             note(cron.history, now, "", MISSED, f"{now - due:g} s late, over the deadline")
             return
         if cron.active and spec.concurrency == "Forbid":
-            return  # it is still due when the active job has ended, unless another time is due by then
+            return  # the time stays due until the active job has ended, or another time is due
         if spec.concurrency == "Replace":
             for name in list(cron.active):
                 cron.active.remove(name)

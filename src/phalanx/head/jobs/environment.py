@@ -1,4 +1,4 @@
-"""What a member finds in its environment: who it is, who the others are, and what it holds.
+"""Makes the environment of a member: its identity, the other members, and what it holds.
 
 A variable that the manifest sets is never replaced. `$(NAME)` in commands, arguments and values
 stands for a variable, as in Kubernetes, and `$$(NAME)` for itself.
@@ -20,14 +20,17 @@ DEVICES = VISIBLE["GPU"]
 
 
 def ports_needed(job: JobSpec) -> PortNeed:
-    """How many ports the gang needs that are free on all of its nodes, and how many each member
-    needs that are free on its own."""
+    """Return how many ports the gang needs that are free on all of its nodes, and how many each
+    member needs that are free on its own node.
+    """
     ray = job.plugin("ray") is not None
     return PortNeed(gang=4 if ray else 1, member=1 if job.plugin("tensorflow") is not None else 0)
 
 
 def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
-    """Variables, files and perhaps a command for one member, before the manifest has its say."""
+    """Return variables, files and perhaps a command for one member, before the manifest's own
+    apply.
+    """
     me = gang.place(group, index)
     own = gang.job.group(group)
     assert own is not None
@@ -75,7 +78,7 @@ def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
 
 
 def _port_labels(group: TaskGroup, gang: PlacedGang) -> str:
-    """PAI's way of naming ports: `http:8080,8081;rendezvous:29500;`."""
+    """Return the ports in PAI's notation: `http:8080,8081;rendezvous:29500;`."""
     labels: dict[str, list[int]] = {}
     for process in group.template.processes:
         for port in process.ports:
@@ -86,11 +89,11 @@ def _port_labels(group: TaskGroup, gang: PlacedGang) -> str:
 
 
 def process_environment(setup: MemberSetup, process: Process) -> dict[str, str]:
-    """The variables of one process of the member: the setup's, then the manifest's own.
+    """Return the variables of one process of the member: the setup's, then the manifest's own.
 
-    CUDA_VISIBLE_DEVICES of a manifest counts within the devices that the member holds, as it does
-    inside a container; what does not fit them is replaced, since the others are somebody else's.
-    So do the variables of devices of other makers.
+    A manifest's CUDA_VISIBLE_DEVICES counts within the devices that the member holds, as it does
+    inside a container. A value that does not fit them is replaced, because other devices belong to
+    other work. The same applies to the device variables of other makers.
     """
     env = dict(setup.env)
     for name, value in process.env:
@@ -111,12 +114,14 @@ def _within(chosen: str, held: str) -> str:
 
 
 def process_argv(setup: MemberSetup, process: Process, env: Mapping[str, str]) -> tuple[str, ...]:
-    """The command line of one process; the plugin's where the manifest has none."""
+    """Return the command line of one process; the plugin's if the manifest has none."""
     return tuple(expand(word, env) for word in process.argv or setup.command)
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """`$(NAME)` replaced by the variable's value, left alone where there is no such variable."""
+    """Return the text with `$(NAME)` replaced by the variable's value, or left alone if no variable
+    has this name.
+    """
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)

@@ -1,4 +1,4 @@
-"""What happens to jobs. Every event names its job by `namespace/name`."""
+"""Events of jobs. Every event names its job by `namespace/name`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Commanded(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A person wants something done: AbortJob suspends, ResumeJob resumes, TerminateJob cancels."""
+    """A command of a user: AbortJob suspends, ResumeJob resumes, TerminateJob cancels."""
 
     action: str
     group: str = ""
@@ -31,19 +31,19 @@ class Commanded(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class Resized(JobEvent, frozen=True, kw_only=True, tag=True):
-    """The job's size or priority was changed; `manifests.job_rules` says what else may not."""
+    """The job's size or priority was changed; `manifests.job_rules` defines what may not change."""
 
     spec: JobSpec
 
 
 class Held(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A person wants it to wait until it is released, or releases it."""
+    """A user holds the job until it is released, or releases it."""
 
     is_held: bool
 
 
 class Changed(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A job that waits is given another queue, priority or time."""
+    """A waiting job gets another queue, priority or time."""
 
     spec: JobSpec
 
@@ -57,11 +57,11 @@ class Stranded(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class OthersChanged(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A job that it waits for has begun, or has ended."""
+    """A job that this one waits for has begun, or has ended."""
 
 
 class ArrayTasksChanged(JobEvent, frozen=True, kw_only=True, tag=True):
-    """Elements of an array have begun or ended, or wait again: its record counts them already."""
+    """Tasks of an array have begun or ended, or wait again; its record counts them already."""
 
 
 class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
@@ -73,29 +73,29 @@ class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class MemberRan(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """Its processes run: on this node, for so long."""
+    """Its processes run: on this node, for this many seconds."""
 
     node: str = ""
     ran_s: float = 0.0
 
 
 class MemberExited(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """Its processes ended by themselves, or after they were asked to end."""
+    """Its processes ended on their own, or after they were asked to end."""
 
     exit_code: int
     reason: str = ""
     signal: int = 0
-    """By which they were ended; 0: by none."""
+    """The signal that ended them; 0 if none did."""
 
 
 class MemberLost(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """It was evicted, or its node is gone: no fault of its own, whatever its exit code."""
+    """It was evicted, or its node is gone: not its own fault, whatever its exit code."""
 
     reason: str = ""
     is_preempted: bool = False
     """The scheduler took its place away."""
     is_held_against: bool = False
-    """Its node died under it, and it may be what brought the node down."""
+    """Its node died while it ran there, and it may have brought the node down."""
 
 
 Event = (

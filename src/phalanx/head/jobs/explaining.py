@@ -1,4 +1,4 @@
-"""What jobs, flows and cron jobs do that do not wait in a queue."""
+"""Explains jobs, flows and cron jobs that do not wait in a queue."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from phalanx.model.rows.work import JobDescription
 
 
 def explain_job(job: JobRecord) -> Explanation:
-    """Of a job that has no gang now: its state."""
+    """Explain a job that has no gang now: by its state."""
     return _settled("job", job.uid, _state(job.state, job.reason))
 
 
 def explain_held(job: JobRecord, why: HeldBack) -> Explanation:
-    """Of a job of which nothing may start yet."""
+    """Explain a job that may not start any member yet."""
     reason = _reason(why.code, why.sentence, why.change)
     return Explanation(
         snapshot="",
@@ -32,13 +32,13 @@ def explain_held(job: JobRecord, why: HeldBack) -> Explanation:
 
 
 def explain_element(element: JobDescription) -> Explanation:
-    """Of an element of an array that has no job of its own."""
+    """Explain an array task that has no job of its own."""
     uid = f"{element.namespace}/{element.name}"
     return _settled("element", uid, _state(element.state, element.reason))
 
 
 def explain_flow(flow: FlowRecord) -> Explanation:
-    """The state of each step that has not completed, or what it waits for."""
+    """Explain a flow: the state of each step that has not completed, or what the step waits for."""
     reasons = []
     for step in flow.spec.steps:
         state = flow.steps[step.name].state
@@ -57,8 +57,9 @@ def explain_flow(flow: FlowRecord) -> Explanation:
 
 
 def explain_cron(cron: CronRecord, now: float) -> Explanation:
-    """When it makes its next job and why not, and what became of the last. `now`: the time of day
-    in seconds."""
+    """Explain when a cron job makes its next job, or why it does not, and how the last one went.
+    `now`: the time of day in seconds.
+    """
     spec, zone = cron.spec, cron.spec.time_zone
     schedule = parse_schedule(spec.schedule)
     following = schedule.after(now, zone)
@@ -103,7 +104,7 @@ def _state(state: str, reason: str) -> str:
 
 
 def _short(uid: str) -> str:
-    """As commands take it."""
+    """Return a name as commands take it."""
     return uid.removeprefix("default/")
 
 

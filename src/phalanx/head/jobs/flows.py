@@ -1,4 +1,4 @@
-"""The life of flows: each step's job is made once those before it have succeeded."""
+"""The life cycle of flows: each step's job is made once the steps before it have succeeded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FlowSubmitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class StepChanged(FlowEvent, frozen=True, kw_only=True, tag=True):
-    """The job of a step is in this state for this reason, its members are in these, by group."""
+    """The job of a step has this state and reason; its members are in these states, by group."""
 
     step: str
     state: str
@@ -50,7 +50,7 @@ class StepRefused(FlowEvent, frozen=True, kw_only=True, tag=True):
 
 
 class ProbePassed(FlowEvent, frozen=True, kw_only=True, tag=True):
-    """What `watch` asked for is so: probe number `probe` of the step."""
+    """Probe number `probe` of the step, which `watch` asked for, has passed."""
 
     step: str
     probe: int
@@ -64,14 +64,14 @@ Event = FlowSubmitted | StepChanged | StepRefused | ProbePassed | FlowDeleted
 
 
 class FlowEffects(Protocol):
-    """What flows ask of their shell."""
+    """The flows' requests to their shell."""
 
     def make_job(self, flow: FlowRecord, step: Step) -> None:
         """Submit the job of a step (`manifests.patching`); StepChanged or StepRefused follows."""
         ...
 
     def watch(self, flow: FlowRecord, step: Step, number: int, probe: Probe) -> None:
-        """Say when a port of a group of the step's targets answers."""
+        """Report when a port of a group of the step's targets answers."""
         ...
 
     def delete_jobs(self, flow: FlowRecord, steps: list[str]) -> None:
@@ -79,11 +79,11 @@ class FlowEffects(Protocol):
         ...
 
     def publish(self, flow: FlowRecord) -> None:
-        """Something about it changed: keep it, and tell who watches."""
+        """Store a flow that has changed, and report it to those that watch."""
         ...
 
     def forget(self, flow: FlowRecord) -> None:
-        """It is gone."""
+        """Forget a deleted flow."""
         ...
 
 
@@ -98,18 +98,18 @@ class FlowTable:
         return self._flows.get(uid)
 
     def all(self) -> list[FlowRecord]:
-        """Every flow, oldest first."""
+        """Return every flow, oldest first."""
         return list(self._flows.values())
 
     def restore(self, records: list[FlowRecord], now: float) -> None:
-        """Go on with what a store has kept."""
+        """Restore stored flows."""
         for flow in records:
             self._flows[flow.spec.uid] = flow
             self._watch(flow)
             self._go_on(flow, now)
 
     def handle(self, event: Event, now: float) -> None:
-        """Take one event in. Raises JobCommandError for a name that is taken or not there."""
+        """Handle an event. Raises JobCommandError for a name that is taken or unknown."""
         if isinstance(event, FlowSubmitted):
             self._submit(event.spec, event.request, now)
             return
@@ -117,7 +117,7 @@ class FlowTable:
         if flow is None:
             if isinstance(event, FlowDeleted):
                 raise JobCommandError(f"there is no flow {event.flow!r}")
-            return  # news of a flow that was deleted meanwhile
+            return  # news of a flow that has been deleted since
         if isinstance(event, FlowDeleted):
             self._go(flow, st.TERMINATING, "deleted", now)
             self._effects.delete_jobs(flow, [n for n, s in flow.steps.items() if s.state])
@@ -158,7 +158,7 @@ class FlowTable:
                     self._effects.watch(flow, step, number, probe)
 
     def _go_on(self, flow: FlowRecord, now: float, why: str = "") -> None:
-        """`why`: what has happened to a step just now, in words."""
+        """Continue a flow. `why`: what has just happened to a step, in words."""
         if flow.state in (st.PENDING, st.RUNNING):
             self._judge(flow, now, why)
         if flow.state in (st.PENDING, st.RUNNING):
@@ -208,7 +208,7 @@ def _shows(targets: list[StepRecord], probe: Probe) -> bool:
 
 
 class Flows:
-    """Flows, and the templates that their jobs are made from."""
+    """The shell of the flows at the head, with the templates of their jobs."""
 
     def __init__(
         self,
@@ -225,21 +225,22 @@ class Flows:
         self._submit = submit
         self.templates: dict[str, JobSpec] = {}
         self._steps: dict[str, tuple[str, str]] = {}
-        """(flow, step) of each job that is a flow's."""
+        """(flow, step) of each job that belongs to a flow."""
         self._probing = Probing(prober, self._addresses_of, self._passed)
 
     def put_template(self, spec: JobSpec) -> None:
-        """A template is new or has changed."""
+        """Store a template that is new or has changed."""
         self.templates[spec.uid] = spec
         self._state_store.keep("templates", spec.uid.encode(), spec)
 
     def submit(self, spec: FlowSpec, request: bytes = b"") -> None:
-        """A new flow, by the request of this id."""
+        """Submit a new flow, by the request of this id."""
         self._handle(FlowSubmitted(spec=spec, request=request))
 
     def jobs_of(self, flow: FlowSpec) -> list[JobSpec]:
-        """The jobs that a flow would make of the templates that there are now. Raises ManifestError
-        for a step that changes its template to no job."""
+        """Return the jobs that a flow would make of the current templates. Raises ManifestError for
+        a step whose patch does not make a valid job.
+        """
         known = ((s, self.templates.get(f"{flow.namespace}/{s.name}")) for s in flow.steps)
         return [step_job(flow, step, template) for step, template in known if template is not None]
 
@@ -248,7 +249,7 @@ class Flows:
         self._handle(FlowDeleted(flow=uid))
 
     def restore(self, templates: Iterable[JobSpec], records: list[FlowRecord]) -> None:
-        """Know them again; the jobs are restored before."""
+        """Restore stored flows and templates; the jobs are restored before."""
         self.templates = {spec.uid: spec for spec in templates}
         for record in records:
             for step in record.spec.steps:
@@ -259,7 +260,7 @@ class Flows:
         self._jobs.work_off()
 
     def job_changed(self, job: JobRecord) -> None:
-        """A job may be a step's."""
+        """Tell a flow about a change of the job of one of its steps."""
         found = self._steps.get(job.uid)
         if found is not None:
             flow, step = found
@@ -285,7 +286,7 @@ class Flows:
     # ---- effects -----------------------------------------------------------------------------
 
     def make_job(self, flow: FlowRecord, step: Step) -> None:
-        """See FlowEffects."""
+        """Submit the job of a step after the current action."""
         self._jobs.after(flow.spec.uid, lambda: self._make(flow, step))
 
     def _make(self, flow: FlowRecord, step: Step) -> None:
@@ -302,7 +303,7 @@ class Flows:
             self._handle(refused)
 
     def watch(self, flow: FlowRecord, step: Step, number: int, probe: Probe) -> None:
-        """See FlowEffects."""
+        """Probe a port until it answers."""
         self._probing.add(Watch(flow.spec.uid, step.name, number), probe)
 
     def _addresses_of(self, watch: Watch, probe: Probe) -> list[str] | None:
@@ -310,7 +311,7 @@ class Flows:
         if flow is None or flow.state not in (st.PENDING, st.RUNNING):
             return None
         if flow.steps[watch.step].state:
-            return None  # it was made without the probe, as its targets have completed
+            return None  # its job was made without the probe, as its targets have completed
         targets = next(s.targets for s in flow.spec.steps if s.name == watch.step)
         jobs = [f"{flow.spec.namespace}/{job_name(flow.spec, target)}" for target in targets]
         return [address for job in jobs for address in self._jobs.addresses(job, probe.group)]
@@ -320,11 +321,11 @@ class Flows:
         self._handle(passed)
 
     def tick(self, now: float) -> None:
-        """Time has passed, by the monotonic clock."""
+        """Do what is due by the monotonic clock."""
         self._probing.tick(now)
 
     def delete_jobs(self, flow: FlowRecord, steps: list[str]) -> None:
-        """See FlowEffects."""
+        """End and forget the jobs of these steps."""
         for step in steps:
             uid = self._know(flow, step)
             del self._steps[uid]
@@ -332,9 +333,9 @@ class Flows:
                 self._jobs.later(ev.Deleted(job=uid))
 
     def publish(self, flow: FlowRecord) -> None:
-        """See FlowEffects."""
+        """Store a flow that has changed."""
         self._state_store.keep("flows", flow.spec.uid.encode(), flow)
 
     def forget(self, flow: FlowRecord) -> None:
-        """See FlowEffects."""
+        """Delete a flow from the store."""
         self._state_store.keep("flows", flow.spec.uid.encode(), None)

@@ -1,5 +1,6 @@
-"""What Volcano's tensorflow, mpi and ray plugins prepare for a member, and ours for Slurm's
-programs."""
+"""Prepares members for frameworks: Volcano's tensorflow, mpi and ray plugins, and Phalanx's for
+Slurm's programs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ RAY_PORTS = {"port": 6379, "dashboardPort": 8265, "clientPort": 10001}
 
 
 def framework_setup(setup: MemberSetup, gang: PlacedGang, group: str, index: int) -> MemberSetup:
-    """The setup with what the job's plugins add to it."""
+    """Return the setup with the additions of the job's plugins."""
     env, files, command = dict(setup.env), dict(setup.files), setup.command
     for name, arguments in gang.job.plugins:
         if name == "tensorflow" and len(gang.places) > 1:
@@ -60,7 +61,7 @@ def _tensorflow(gang: PlacedGang, chosen: Options, group: str, index: int) -> st
 
 
 def _ray_ports(gang: PlacedGang, chosen: Options) -> dict[str, int]:
-    """The ports that the manifest names, else free ones, else Ray's own."""
+    """Return the ports that the manifest names, otherwise free ones, otherwise Ray's own."""
     free = iter(gang.ports[1:])
     return {
         name: int(chosen[name]) if chosen[name] else next(free, usual)

@@ -1,8 +1,8 @@
-"""Jobs that hold GPUs and leave them idle, by the rule of their queue: people are warned, and where
-the rule says so, the job is ended. Pure.
+"""Finds jobs that hold GPUs and leave them idle, by the rule of their queue: people are warned, and
+if the rule says so, the job is ended. Pure.
 
-A window counts only as far as samples of all GPUs of the job cover it: where one was not read for a
-while, or another start of the job has other GPUs, it begins anew.
+A window counts only as far as samples of all GPUs of the job cover it: it begins again if a GPU was
+not read for a while, or if another start of the job has other GPUs.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from phalanx.manifests.times import length_text
 
 LOOK_EVERY_S = 5.0
 COVERED_S = 30.0
-"""A device that was read no later than so long ago counts as covered."""
+"""A device counts as covered if it was read at most this many seconds ago."""
 
 
 class Holding(NamedTuple):
-    """A job that runs, with its GPUs as (node, number)."""
+    """A running job, with its GPUs as (node, number)."""
 
     job: str
-    """NAMESPACE/NAME."""
+    """The job as NAMESPACE/NAME."""
     queue: str
     devices: tuple[tuple[str, int], ...]
 
 
 def holdings(gangs: Iterable[Gang]) -> Iterator[Holding]:
-    """Those of these gangs that are jobs and have GPUs."""
+    """Yield those of these gangs that are jobs and have GPUs."""
     for gang in gangs:
         devices = tuple(
             (member.node, number)
@@ -46,7 +46,7 @@ def holdings(gangs: Iterable[Gang]) -> Iterator[Holding]:
 
 
 class Idle(msgspec.Struct, eq=False):
-    """A job whose GPUs are idle since then, on the head's clock."""
+    """A job whose GPUs have been idle since this time of the head's clock."""
 
     holding: Holding
     since: float
@@ -54,7 +54,7 @@ class Idle(msgspec.Struct, eq=False):
 
 
 class IdleGpus:
-    """All such jobs."""
+    """All jobs with idle GPUs."""
 
     def __init__(
         self,
@@ -64,8 +64,9 @@ class IdleGpus:
         event_log: EventLog,
         end: Callable[[str, str], None],
     ) -> None:
-        """`rule_of` a queue. `busy`: of a device of a node, if it was read within so long. `end` is
-        handed a job and why."""
+        """`rule_of` returns the rule of a queue. `busy` returns how busy a device of a node was, if
+        it was read within this many seconds. `end` ends a job, for a reason.
+        """
         self._holding = holding
         self._rule_of = rule_of
         self._busy = busy
@@ -75,7 +76,7 @@ class IdleGpus:
         self._look_at = 0.0
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Look for idle GPUs, and warn about jobs or end them."""
         if now < self._look_at:
             return
         self._look_at = now + LOOK_EVERY_S

@@ -1,9 +1,8 @@
-"""The gang of each job: it gets members, loses them, and says to the job what became of them.
+"""The gang of each job: it gets members, loses them, and reports to the job what happened to them.
 
-The effects of `JobTable` are carried out here, and what happens to gangs becomes its events.
-
-A job is one gang of commands. Its gang lives as long as any of its members wants, has or gives back
-a place; members that nobody wants yet, or any more, are absent from it.
+The effects of `JobTable` are carried out here, and what happens to gangs becomes its events. A job
+is one gang of commands. Its gang lives as long as any of its members waits for, has or gives back a
+place; members that are not wanted yet, or any more, are absent from it.
 """
 
 from __future__ import annotations
@@ -53,22 +52,23 @@ from phalanx.scheduler.devices.ports import RandomSource
 
 
 class JobRow(msgspec.Struct, kw_only=True, eq=False):
-    """A job as it is stored, with the files that its members' output is in: (node, path) of each
-    attempt, by member."""
+    """A job as it is stored, with the files of its members' output: (node, path) of each attempt,
+    by member.
+    """
 
     record: JobRecord
     logs: dict[str, list[tuple[str, str]]] = {}
 
 
 class GangNews(Protocol):
-    """Who hears what jobs do to their gangs."""
+    """Hears what jobs do to their gangs."""
 
     def gang_changed(self, gang: Gang) -> None:
-        """A gang is new, or has other members or another minimum."""
+        """Take note that a gang is new, or has different members or another minimum."""
         ...
 
     def gang_amended(self, gang: Gang) -> None:
-        """A gang may say something else of itself to the scheduler, as its job has changed."""
+        """Take note that a gang's terms may have changed, because its job has."""
         ...
 
 
@@ -110,53 +110,55 @@ class JobGangs:
         self.steps = StepUsage(state_store, self.records.put, host_of, clock.now)
         self._rows: dict[str, JobRow] = {}
         self.errors: dict[str, str] = {}
-        """What went wrong here with each job that something did with."""
+        """The last internal error about each job, if any."""
         self._gangs: dict[str, Gang] = {}
         self._orders = MemberOrders(outbox, registry, clock, self.table.clocks, Starter(address_of))
         self._todo: deque[tuple[str, Callable[[], None]]] = deque()
-        """What effects ask for, and for which job: done once the event that caused it is taken
-        in."""
+        """Actions that effects ask for, each with its job: run once the event that caused them is
+        handled.
+        """
         self._is_busy = self._is_restoring = False
         self.on_change: Callable[[JobRecord], None] = lambda job: None
         self.on_forget: Callable[[JobRecord], None] = lambda job: None
         self.reserved_until: Callable[[JobSpec], float | None] = lambda spec: None
-        """When the reservation ends that a job begins in now."""
+        """Returns when the reservation ends in which a job begins now."""
 
     # ---- events ------------------------------------------------------------------------------
 
     def handle(self, event: ev.Event) -> None:
-        """Take an event in and do what follows. Raises JobCommandError for a command that does
-        not fit."""
+        """Handle an event and do what follows. Raises JobCommandError for a command that does not
+        fit.
+        """
         self.take_in(event)
         self.work_off()
 
     def take_in(self, event: ev.Event) -> None:
-        """See ArrayEffects."""
+        """Handle an event without doing what follows."""
         self.table.handle(event, self._clock.wall(), self._clock.now())
 
     def resize(self, job: JobRecord, spec: JobSpec) -> None:
-        """Give a job another size. Raises JobCommandError when it is over."""
+        """Give a job another size. Raises JobCommandError when the job is over."""
         self.handle(ev.Resized(job=job.uid, spec=spec))
         gang = self._gangs.get(job.uid)
         if gang is not None:
-            self._gang_news.gang_changed(gang)  # another minimum may be all that it waited for
+            self._gang_news.gang_changed(gang)  # it may have waited only for a smaller minimum
 
     def wall(self) -> float:
-        """The time of day in seconds since the epoch."""
+        """Return the time of day in seconds since the epoch."""
         return self._clock.wall()
 
     def clock_stepped(self, step_s: float) -> None:
-        """See GangSchedulerInterface."""
+        """Move noted moments along after the time of day was stepped by this many seconds."""
         self.table.clock_stepped(step_s, self._clock.wall(), self._clock.now())
         self.steps.clock_stepped(step_s)
         self.work_off()
 
     def keep_time(self, job: JobRecord) -> None:
-        """Have its record say how long its gang has run by now."""
+        """Update in a job's record how long its gang has run."""
         self.table.clocks.keep(job, self._clock.now())
 
     def work_off(self) -> None:
-        """Do what effects have asked for."""
+        """Run the actions that effects have asked for."""
         if self._is_busy:
             return
         self._is_busy = True
@@ -171,7 +173,7 @@ class JobGangs:
             self._is_busy = False
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Do what is due about jobs."""
         wall, steady = self._clock.wall(), self._clock.now()
         while (uid := self.table.due(wall, steady)) is not None:
             try:
@@ -181,75 +183,77 @@ class JobGangs:
         self.work_off()
 
     def _failed(self, uid: str, error: Exception) -> None:
-        """An error of ours about one job: the others go on, and people see it at this one."""
+        """Record an internal error about one job: the others continue, and people see it at this
+        job.
+        """
         self.errors[uid] = describe(error)
         self._internal_errors.add("job", error, uid)
 
     def later(
         self, event: ev.MemberLost | ev.Deleted | ev.OthersChanged | ev.ArrayTasksChanged
     ) -> None:
-        """Take an event in after what is being done now."""
+        """Handle an event after the current action."""
         self.after(event.job, lambda: self.take_in(event))
 
     def after(self, uid: str, action: Callable[[], None]) -> None:
-        """Do something about a job after what is being done now."""
+        """Run an action about a job after the current one."""
         self._todo.append((uid, action))
 
     # ---- effects of the machine --------------------------------------------------------------
 
     def want_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
-        """See JobEffects."""
+        """Find places for these members and start them, after the current action."""
         keys = [(m.group, m.index) for m in members]
         self.after(job.uid, lambda: self._want(job, keys))
 
     def restart_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
-        """See JobEffects."""
+        """Start the processes of these members again, after the current action."""
         keys = [(m.group, m.index) for m in members]
         self.after(job.uid, lambda: self._start(job, keys))
 
     def end_members(self, job: JobRecord, members: list[MemberRecord], reason: str) -> None:
-        """See JobEffects."""
+        """End these members, after the current action."""
         ends = [(m.group, m.index, m.attempt) for m in members]
         self.after(job.uid, lambda: self._end(job, ends))
 
     def warn_members(self, job: JobRecord, signal: WarningSignal) -> None:
-        """See JobEffects."""
+        """Send a warning signal to the job's running members, after the current action."""
         self.after(job.uid, lambda: self._warn(job, signal))
 
     def is_here(self, node_id: str) -> bool:
-        """See JobEffects."""
+        """Whether that node is connected."""
         return self._is_here(node_id)
 
     def want_elements(self, job: JobRecord) -> None:
-        """See JobEffects."""
+        """Start the array tasks that may live, after the current action."""
         self.after(job.uid, lambda: self.arrays.want(job, self.wall()))
 
     def end_elements(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
-        """See JobEffects."""
+        """End living array tasks, after the current action."""
         end = self.arrays.end
         self.after(job.uid, lambda: end(job, only_pending=only_pending, comes_back=comes_back))
 
     def cancel_elements(self, job: JobRecord, positions: Iterable[int]) -> int:
-        """End elements of an array for good; how many that were."""
+        """End tasks of an array for good; return how many."""
         count = self.arrays.cancel(job, positions)
         self.work_off()
         return count
 
     def keep(self, table: str, key: bytes, row: ArrayTaskRows | None) -> None:
-        """See ArrayEffects."""
+        """Store a part of an array's tasks; None deletes it."""
         self._state_store.keep(table, key, row)
 
     def tell_others(self, jobs: list[str]) -> None:
-        """See JobEffects."""
+        """Let these jobs look at the jobs that they wait for, after the current action."""
         for uid in jobs:
             self.later(ev.OthersChanged(job=uid))
 
     def count(self, job: JobRecord, what: str) -> None:
-        """See JobEffects."""
+        """Count an occurrence for metrics."""
         self._counts.count(job, what)
 
     def publish(self, job: JobRecord) -> None:
-        """See JobEffects."""
+        """Store a job that has changed, and report it to its gang, its array and others."""
         row = self._rows.setdefault(job.uid, JobRow(record=job))
         self._state_store.keep("batch_jobs", job.uid.encode(), row)
         gang = self._gangs.get(job.uid)
@@ -260,9 +264,9 @@ class JobGangs:
         self.after(job.uid, lambda: self.on_change(job))
 
     def forget(self, job: JobRecord) -> None:
-        """See JobEffects."""
+        """Drop a job that is gone; fold an array task into its array before."""
         row = self._rows.pop(job.uid, None)
-        if job.spec.element is not None:  # what is left of it is written before its row goes
+        if job.spec.element is not None:  # the facts about it are stored before its row goes
             array = self.arrays.element_over(job, row.logs if row is not None else {})
             self.later(ev.ArrayTasksChanged(job=array))
             self.after(array, lambda: self.arrays.ended_of(job))
@@ -274,16 +278,16 @@ class JobGangs:
 
     def _forgotten(self, job: JobRecord) -> None:
         gang = self._gangs.get(job.uid)
-        if gang is not None:  # whoever gets its name has to wait until it is over
+        if gang is not None:  # a new job of its name has to wait until the gang is over
             self._reservations.remove(gang)
         if job.spec.element is None:
-            self._outbox.broadcast(ForgetJob(job.uid))  # an array's files go all at once
+            self._outbox.broadcast(ForgetJob(job.uid))  # an array's files are deleted all at once
         self.on_forget(job)
 
-    # ---- doing them --------------------------------------------------------------------------
+    # ---- carrying effects out ----------------------------------------------------------------
 
     def _want(self, job: JobRecord, keys: Iterable[tuple[str, int]]) -> None:
-        """These members are to get places."""
+        """Get places for these members."""
         gang = self._gangs.get(job.uid)
         wanted = {k for k in keys if is_in(job, k, st.PENDING)}
         if gang is None:
@@ -291,9 +295,7 @@ class JobGangs:
                 self._new_gang(job, wanted)
             return
         if gang.revision != job.revision:
-            self._reservations.end(
-                gang, gang.among(WAITING)
-            )  # its queue or priority is another now
+            self._reservations.end(gang, gang.among(WAITING))  # its queue or priority has changed
             return
         if gang.is_removed:
             return  # they are asked for again when it is over
@@ -303,7 +305,7 @@ class JobGangs:
             self._grow(job, gang, new)
             known |= {key: len(known) + i for i, key in enumerate(new)}
         chosen = sorted(known[key] for key in wanted)
-        if self._is_restoring:  # who has a place has it for the attempt that is wanted
+        if self._is_restoring:  # a member that has a place has it for the attempt that is wanted
             held = [index for index in chosen if gang.members[index].state == HELD]
             if held:
                 self._start(job, [key_of(gang, index) for index in held])
@@ -321,7 +323,7 @@ class JobGangs:
         self._gang_news.gang_changed(gang)
 
     def _grow(self, job: JobRecord, gang: Gang, new: list[tuple[str, int]]) -> None:
-        """The job has become larger."""
+        """Add members to the gang of a job that became larger."""
         gang.members += members_of(job.spec, new, set())
         keys = [key_of(gang, index) for index in range(len(gang.members))]
         gang.kind = kind_of(job.spec, gang.priority, keys)
@@ -334,19 +336,21 @@ class JobGangs:
             self._orders.start(job, gang, keys)
 
     def step(self, job: JobRecord, group: str, number: int, wanted: WantedStep) -> StepOrder | None:
-        """One more program for a member that runs; None for one that does not."""
+        """Return the order for one more program of a running member; None if the member does not
+        run.
+        """
         found = self.place_of(job, group, number)
         return None if found is None else self._orders.step(job, *found, wanted)
 
     def number_step(self, job: JobRecord) -> int:
-        """A number that no other step of the job has or had."""
+        """Return a number that no other step of the job has or had."""
         job.step_count += 1
         self.publish(job)
         self.work_off()
         return job.step_count - 1
 
     def place_of(self, job: JobRecord, group: str, number: int) -> tuple[Gang, int] | None:
-        """(the gang, the place in it) of a member that has been started; None for any other."""
+        """Return (gang, index in it) of a member that has been started; None for any other."""
         gang = self._gangs.get(job.uid)
         index = None if gang is None else gang.index_of(group, number)
         if gang is None or index is None:
@@ -361,8 +365,9 @@ class JobGangs:
             self._orders.warn(job, gang, signal)
 
     def _end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
-        """These are to end, wherever they are on their way. What holds a place for an earlier
-        attempt has just ended there, and was not started again."""
+        """End these members, wherever they are on their way. A member that holds a place for an
+        earlier attempt has just ended there, and was not started again.
+        """
         gang = self._gangs.get(job.uid)
         gang = None if gang is None or gang.is_removed else gang
         over = []
@@ -384,7 +389,7 @@ class JobGangs:
             self._reservations.end(gang, over)
 
     def reservation_changed(self, name: str) -> None:
-        """A reservation ends at another time: so do the jobs that run in it."""
+        """Adjust the time limits of jobs that run in a reservation whose end has changed."""
         for job in self.table.all():
             if job.spec.reservation != name or job.run_started is None:
                 continue
@@ -396,14 +401,18 @@ class JobGangs:
         self.work_off()
 
     def node_joined(self, node_id: str) -> None:
-        """A node is there again: orders about members may not have reached it."""
+        """Repeat orders about members to a node that is connected again; it may not have received
+        them.
+        """
         for gang in list(self._gangs.values()):
             job = self.table.get(gang.job)
             if job is not None:
                 self._orders.give_again(job, gang, node_id)
 
     def node_away(self, node_id: str) -> None:
-        """A node's connection has ended: nothing is heard of its members until it is back."""
+        """Take note that a node's connection has ended: no news of its members arrives until it is
+        back.
+        """
         for gang in self._gangs.values():
             if any(gang.members[index].node == node_id for index in gang.among(HELD)):
                 self.table.connections_changed(gang.job, self._clock.wall(), self._clock.now())
@@ -411,7 +420,7 @@ class JobGangs:
     # ---- news --------------------------------------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """Members have their places: they start, or are over if nobody wants them any more."""
+        """Start members that have their places, or end those that are not wanted any more."""
         job = self.table.get(gang.job)
         wanted = [i for i in members if job and is_in(job, key_of(gang, i), st.PENDING)]
         if job is not None and wanted:
@@ -421,7 +430,9 @@ class JobGangs:
             self._reservations.end(gang, [i for i in members if i not in wanted])
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Members have lost their places, and wait again, or until their job asks for them."""
+        """Report to their job that members have lost their places; they wait again, or until it
+        asks for them.
+        """
         job = None if gang.is_removed else self.table.get(gang.job)
         dismissed = []
         for index in members:
@@ -457,13 +468,13 @@ class JobGangs:
         self.work_off()
 
     def stranded(self, gang: Gang) -> None:
-        """Some members run, too few, and the others find no room: its podgroup is Unknown."""
+        """Report a gang as stranded: too few members run, and the others find no room."""
         self._registry.keep(gang)
         if self.table.get(gang.job) is not None:
             self.handle(ev.Stranded(job=gang.job))
 
     def over(self, gang: Gang) -> None:
-        """Nobody of the gang is left; whoever is wanted meanwhile gets a new one."""
+        """Forget a gang without members; members that are wanted by now get a new one."""
         self.steps.gang_over(gang.group, self.wall())
         if self._gangs.get(gang.job) is not gang:
             return
@@ -473,7 +484,7 @@ class JobGangs:
             self._want(job, [(m.group, m.index) for m in job.members])
 
     def member_news(self, node_id: str, message: MemberNews) -> None:
-        """A node says that a member runs, or has ended."""
+        """Handle a node's news that a member runs, or has ended."""
         gang = self._registry.gangs.get(message.group)
         if gang is None or not gang.job or gang.is_removed:
             return  # another job may have its name by now
@@ -490,7 +501,7 @@ class JobGangs:
             self.handle(ev.MemberRan(**about, node=node_id, ran_s=message.ran_s))
             return
         if message.is_nodes_fault:
-            if place.state == HELD:  # else it is on its way from there already
+            if place.state == HELD:  # otherwise it is leaving its place already
                 self._reservations.refused_by_node(gang, message.index, message.reason)
                 self.work_off()
             return
@@ -504,17 +515,19 @@ class JobGangs:
             )  # fmt: skip
         about |= {"reason": message.reason, "signal": message.signal}
         self.handle(ev.MemberExited(**about, exit_code=message.code))
-        if place.state == HELD and place.attempt == message.attempt:  # else it started again
+        if (
+            place.state == HELD and place.attempt == message.attempt
+        ):  # otherwise it has started again
             self._reservations.end(gang, [message.index])
 
     def member_used(self, message: MemberUsed) -> None:
-        """A node says what a member used that lost its place."""
+        """Record what a member used that lost its place."""
         gang = self._registry.gangs.get(message.group)
         if gang is not None and gang.job:
             self.records.used(gang, message.index, message.attempt, message.used)
 
     def step_ended(self, message: StepEnded) -> None:
-        """A node says how a task of a step has ended."""
+        """Record how a task of a step has ended."""
         self.steps.ended(message, self.wall())
 
     def _know_log(self, uid: str, member: str, place: tuple[str, str]) -> None:
@@ -523,7 +536,7 @@ class JobGangs:
             row.logs[member].append(place)
 
     def logs(self, uid: str) -> dict[str, list[tuple[str, str]]]:
-        """The files that the output of a job's members is in."""
+        """Return the files with the output of a job's members."""
         row = self._rows.get(uid)
         if row is not None:
             return row.logs
@@ -531,7 +544,9 @@ class JobGangs:
         return {} if ended is None else ended.logs
 
     def addresses(self, uid: str, group: str) -> list[str]:
-        """Where members of a group of a job ("": of any) run, each place once."""
+        """Return the addresses where members of a group of a job ("" for any group) run, each
+        once.
+        """
         job = self.table.get(uid)
         if job is None:
             return []
@@ -540,22 +555,22 @@ class JobGangs:
         return list(dict.fromkeys(self._address_of(node) for node in nodes))
 
     def all_jobs(self) -> list[JobRecord]:
-        """Every job, oldest first."""
+        """Return every job, oldest first."""
         return self.table.all()
 
     def gang_of(self, uid: str) -> Gang | None:
-        """The gang of a job, while it has one."""
+        """Return the gang of a job, while it has one."""
         return self._gangs.get(uid)
 
     # ---- state store -----------------------------------------------------------------------
 
     def know_gang(self, gang: Gang) -> None:
-        """A gang that an earlier head knew; it may be a job's."""
+        """Note a gang that an earlier head knew, if it is a job's."""
         if gang.job:
             self._gangs[gang.job] = gang
 
     def load(self, rows: Iterable[JobRow], elements: Iterable[ArrayTaskRows]) -> None:
-        """Know the jobs again: before gangs are restored, which look at them."""
+        """Load stored jobs, before gangs are restored, which look at them."""
         for row in rows:
             self._rows[row.record.uid] = row
         jobs = {uid: row.record for uid, row in self._rows.items()}
@@ -564,7 +579,7 @@ class JobGangs:
             self._state_store.keep("batch_jobs", uid.encode(), None)
 
     def restore(self) -> None:
-        """Go on with the jobs; their gangs are restored before."""
+        """Continue the jobs; their gangs are restored before."""
         self._is_restoring = True
         rows = sorted(self._rows.values(), key=lambda row: row.record.submitted)
         for row in rows:
@@ -580,11 +595,12 @@ class JobGangs:
         self._is_restoring = False
         for gang in list(self._gangs.values()):
             if not gang.waits:
-                self._reservations.end(gang, ())  # nobody of it may be wanted any more
+                self._reservations.end(gang, ())  # none of its members may be wanted any more
 
     def _lost_meanwhile(self, gang: Gang) -> list[int]:
-        """Who was started and has no place any more: an earlier head died before their job
-        knew, or their node died while there was no head."""
+        """Return the members that were started and have no place any more: an earlier head died
+        before their job knew, or their node died while no head ran.
+        """
         job = self.table.get(gang.job)
         lost = []
         for index in gang.within(PLACELESS):

@@ -1,4 +1,6 @@
-"""Pure questions about a job: who may start, how many must run, which policy holds, is it over."""
+"""Pure questions about a job: which members may start, how many must run, which policy applies, and
+whether it is over.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ ALLOWED = {
     st.DEADLINE: {},
     st.DEPENDENCY_FAILED: {},
 }
-"""State and action to the next state; an action that is not in a state's row does nothing there."""
+"""For each state and action: the next state. An action that is not in a state's row does
+nothing.
+"""
 ALLOWED[st.RUNNING] = ALLOWED[st.PENDING]
 ALLOWED[st.RESTARTING] = ALLOWED[st.PENDING]
 
@@ -52,13 +56,14 @@ def _has_minimum(job: JobRecord, name: str) -> bool:
 
 
 def gang_minimum(job: JobRecord) -> int:
-    """How many members must run together now. Who still waits for other groups does not count:
-    a gang that needed them could never start what they wait for."""
+    """Return how many members must run together now. Members that still wait for other groups do
+    not count: a gang that needed them could never start the groups that they wait for.
+    """
     return minimums(job)[0]
 
 
 def minimums(job: JobRecord) -> tuple[int, list[int | None]]:
-    """The same, and how many of each group (see `group_minimum`)."""
+    """Return the same, and how many members of each group count (see `group_minimum`)."""
     spec = job.spec
     counted = [group_minimum(job, group) for group in spec.groups]
     if spec.array is not None:
@@ -70,9 +75,12 @@ def minimums(job: JobRecord) -> tuple[int, list[int | None]]:
 
 
 def group_minimum(job: JobRecord, group: TaskGroup) -> int | None:
-    """How many of a group's members count in the gang now. None: all of them wait, or what they
-    waited for is lost again before any has begun. Of one that began, and of which members were
-    lost while what it waits for is lost too, these have to wait again."""
+    """Return how many of a group's members count in the gang now.
+
+    None if all of them wait, or if the groups that they waited for are lost again before any member
+    has begun. If members were lost after the group began, while those groups are lost too, the lost
+    members must wait again and do not count.
+    """
     name = group.name
     waiting = job.count(st.WAITING, group=name)
     if waiting and waiting == len(job.groups[name]):
@@ -85,7 +93,7 @@ def group_minimum(job: JobRecord, group: TaskGroup) -> int | None:
 
 
 def find_policy(job: JobRecord, group: str, event: str, code: int | None = None) -> Policy | None:
-    """The group's first policy for this, else the job's first."""
+    """Return the group's first policy for this event, otherwise the job's first."""
     own = job.spec.group(group)
     for policy in (*(own.policies if own else ()), *job.spec.policies):
         if policy.exit_code is not None:
@@ -97,15 +105,16 @@ def find_policy(job: JobRecord, group: str, event: str, code: int | None = None)
 
 
 def _any_means(policy: Policy, event: str) -> bool:
-    """Whether the policy's `*` means this event too: being pending is no event by itself, unless
-    the policy says after what time."""
+    """Whether the policy's `*` includes this event: being pending counts as an event only if the
+    policy names a timeout.
+    """
     return st.ANY_EVENT in policy.events and (
         event != st.POD_PENDING or policy.timeout_s is not None
     )
 
 
 def targets(job: JobRecord, action: str, group: str, index: int) -> list[MemberRecord]:
-    """The members that an action is about."""
+    """Return the members that an action is about."""
     if action == st.RESTART_TASK:
         return job.groups.get(group, [])
     if action == st.RESTART_POD:
@@ -118,23 +127,23 @@ def targets(job: JobRecord, action: str, group: str, index: int) -> list[MemberR
 
 
 def array_verdict(job: JobRecord) -> tuple[str, str] | None:
-    """The same of an array, by its elements."""
+    """Return the verdict on an array, by its tasks."""
     if job.count(st.WAITING, st.BLOCKED, *LIVE):
         return None
     completed, failed, ended = (job.count(s) for s in (st.SUCCEEDED, st.FAILED, st.ENDED))
     if not failed + ended:
-        return st.COMPLETED, f"all {completed:,} elements completed"
-    said = [f"{completed:,} of {completed + failed + ended:,} elements completed"]
+        return st.COMPLETED, f"all {completed:,} array tasks completed"
+    said = [f"{completed:,} of {completed + failed + ended:,} array tasks completed"]
     said += [f"{failed:,} failed"] if failed else []
     said += [f"{ended:,} were ended"] if ended else []
     return st.FAILED, ", ".join(said)
 
 
 def verdict(job: JobRecord) -> tuple[str, str] | None:
-    """(Completed or Failed, why) when nothing can change any more, else None.
+    """Return (Completed or Failed, why) when nothing can change any more, else None.
 
-    Volcano's order: enough successes; then, once all members have ended, each group's minimum,
-    then `minSuccess` or `minAvailable`.
+    Volcano's order: enough successes; then, once all members have ended, each group's minimum, then
+    `minSuccess` or `minAvailable`.
     """
     spec = job.spec
     if spec.min_success is None and job.count(*LIVE):
@@ -163,12 +172,12 @@ def verdict(job: JobRecord) -> tuple[str, str] | None:
 
 
 def members(count: int) -> str:
-    """So many members, in words."""
+    """Return this number of members, in words."""
     return "1 member" if count == 1 else f"{count} members"
 
 
 def _first_failure(job: JobRecord) -> str:
-    """The end of a sentence: which member failed first, and how."""
+    """Return the end of a sentence: which member failed first, and how."""
     failed = [member for member in job.members if member.state == st.FAILED]
     first = min(failed, key=lambda member: member.ended or 0.0, default=None)
     return "" if first is None else f"; {first.name}: {first.reason}"

@@ -1,8 +1,8 @@
-"""The life cycle of jobs: Volcano's states and policies, its traps decided for the user.
+"""The life cycle of jobs: Volcano's states and policies, with its pitfalls decided for the user.
 
 Pure: `handle(event, now, steady)` and `tick(now, steady)` change records and ask a shell for
 effects. `now` is the time of day; `steady` is on a clock that never goes back, by which the time of
-a gang is limited. The shell reports what comes of it by later events, never from within an effect.
+a gang is limited. The shell reports results by later events, never from within an effect.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class JobTable:
         self._policies = JobPolicies(self._actions, self._alarms)
 
     def get(self, uid: str) -> JobRecord | None:
-        """The job of that name."""
+        """Return the job with that name."""
         return self._jobs.get(uid)
 
     def is_first(self, uid: str, word: str) -> bool:
@@ -53,12 +53,13 @@ class JobTable:
         return self._dependents.is_first(uid, word)
 
     def all(self) -> list[JobRecord]:
-        """Every job, oldest first."""
+        """Return every job, oldest first."""
         return list(self._jobs.values())
 
     def restore(self, records: Iterable[JobRecord], now: float, steady: float) -> None:
-        """Go on with the jobs that a store has kept. What was asked for before is asked for again:
-        the shell knows what of it has been done."""
+        """Restore stored jobs. Earlier effects are requested again: the shell knows which of them
+        are done.
+        """
         for job in records:
             self._jobs[job.uid] = job
             self.clocks.begin(job, now, steady)
@@ -67,7 +68,7 @@ class JobTable:
             self._dependents.known_again(job)
             self._look_again(job, now, steady)
             if job.spec.array is not None or (job.outcomes and job.queued is None):
-                self._effects.tell_others([job.uid])  # once all are known again
+                self._effects.tell_others([job.uid])  # once all are restored
             if job.spec.array is not None and (job.is_held or job.state in st.ENDING):
                 is_suspended = job.state == st.ABORTING
                 self._effects.end_elements(
@@ -81,7 +82,7 @@ class JobTable:
                     self._effects.end_members(job, members, job.reason)
 
     def connections_changed(self, uid: str, now: float, steady: float) -> None:
-        """Its members can be heard of again, or not any more."""
+        """Update a job's clock after news of its members can arrive again, or not any more."""
         job = self._jobs.get(uid)
         if job is not None:
             self.clocks.keep(job, steady)
@@ -89,8 +90,9 @@ class JobTable:
             self._look_again(job, now, steady)
 
     def clock_stepped(self, step_s: float, now: float, steady: float) -> None:
-        """The time of day was stepped by so much, and is `now` since: no job begins or ends sooner
-        or later for that, but what is to begin at a date."""
+        """Move noted moments along after the time of day was stepped by this many seconds, to
+        `now`. No job begins or ends sooner or later for that, unless it begins at a date.
+        """
         self._alarms.forget_by_day()
         for job in self._jobs.values():
             job.clock_stepped(step_s)
@@ -99,14 +101,15 @@ class JobTable:
             self._effects.publish(job)
 
     def due(self, now: float, steady: float) -> str | None:
-        """The job that `tick` begins with, if there is one by then."""
+        """Return the job with which `tick` begins, if one is due."""
         return self._alarms.due(now, steady)
 
     # ---- events ------------------------------------------------------------------------------
 
     def handle(self, event: ev.Event, now: float, steady: float) -> None:
-        """Take one event in. Raises JobCommandError for a command that does not fit; nothing has
-        changed then. News of members that are not there any more is passed over."""
+        """Handle an event. Raises JobCommandError for a command that does not fit; then nothing has
+        changed. News of members that do not exist any more is ignored.
+        """
         if isinstance(event, ev.Submitted):
             self._submit(event.spec, event.request, now, steady)
             return
@@ -130,7 +133,7 @@ class JobTable:
         self._settle(job, now, steady)
 
     def _asked(self, job: JobRecord, event: ev.JobEvent, now: float) -> None:
-        """Somebody wants something of a job, or its gang has news."""
+        """Handle a request about a job, or news of its gang."""
         match event:
             case ev.Commanded():
                 self._command(job, event, now)
@@ -145,7 +148,7 @@ class JobTable:
                 if st.TERMINATE_JOB in judging.ALLOWED[job.state]:
                     self._actions.act(job, st.TERMINATE_JOB, "the job was deleted", now)
             case ev.OthersChanged() | ev.ArrayTasksChanged():
-                pass  # it is looked at when it settles
+                pass  # the job is looked at when it settles
             case _:
                 self._policies.follow(
                     job, None, st.UNKNOWN_EVENT, "the gang cannot be placed whole", now
@@ -153,12 +156,13 @@ class JobTable:
 
     def tick(self, now: float, steady: float) -> None:
         """Do what has become due: delayed actions, ends of time, and forgetting jobs that ended
-        long ago."""
+        long ago.
+        """
         while self.due(now, steady) is not None:
             self.tick_one(now, steady)
 
     def tick_one(self, now: float, steady: float) -> None:
-        """Do what has become due of one job."""
+        """Do what has become due about one job."""
         job = self._jobs.get(self._alarms.pop(now, steady))
         if job is None:
             return
@@ -195,7 +199,7 @@ class JobTable:
         try:
             self._settle(job, now, steady)
         except BaseException:
-            self._drop(job)  # who submits it is answered with this error
+            self._drop(job)  # the submitter is answered with this error
             raise
         self._effects.count(job, SUBMITTED)
 
@@ -243,11 +247,13 @@ class JobTable:
     def _why_not_requeued(
         self, job: JobRecord, member: MemberRecord, event: ev.MemberLost, reason: str, now: float
     ) -> str:
-        """Why the job does not wait again when what runs loses its place so; empty when it does."""
+        """Return why the job does not wait again after a running member lost its place in this way;
+        empty if it does.
+        """
         if event.is_held_against:
             member.node_deaths = with_one_more(member.node_deaths, now)
             if len(member.node_deaths) >= MOST:
-                member.node_deaths = []  # whoever has the job run again knows of them
+                member.node_deaths = []  # a user who runs the job again knows of them
                 return why_not_again(member.name, reason)
         rule = job.spec.timing.requeue
         has_run = member.state == st.RUNNING and job.state in time_limits.TIMED
@@ -295,7 +301,7 @@ class JobTable:
         return True
 
     def _gone(self, job: JobRecord, member: MemberRecord, now: float) -> None:
-        """A member has ended that was asked to."""
+        """Handle the end of a member that was asked to end."""
         member.ended = now
         if member.retires:
             left = [m for m in job.groups[member.group] if m is not member]
@@ -309,30 +315,32 @@ class JobTable:
 
     def _resize(self, job: JobRecord, spec: JobSpec, now: float) -> None:
         if job.is_finished or job.state in (st.TERMINATING, st.COMPLETING):
-            raise JobCommandError(f"job {job.uid} is {job.state}: its size is of no use any more")
+            raise JobCommandError(
+                f"job {job.uid} is {job.state}: its size can no longer be changed"
+            )
         surplus = fit_members(job, spec)
         job.note(now, job.state, job.state, "its size was changed")
         self._actions.end(job, surplus, "the job became smaller", comes_back=False)
         self._policies.follow(job, None, st.JOB_UPDATED, "the job was changed", now)
 
     def _hold(self, job: JobRecord, is_held: bool, now: float) -> None:
-        """Have it wait until it is released, or let it go. What runs is not held."""
+        """Hold a job until it is released, or release it. Running work is not held."""
         if is_held == job.is_held:
             return
         runs = job.spec.array is None and job.count(st.RUNNING)
         waits = (st.PENDING, st.RESTARTING, *((st.RUNNING,) if job.spec.array is not None else ()))
         if is_held and (job.state not in waits or runs):
-            raise JobCommandError(f"job {job.uid} {_does(job)}: only one that waits can be held")
+            raise JobCommandError(f"job {job.uid} {_does(job)}: only a waiting job can be held")
         job.is_held = is_held
         job.note(now, job.state, job.state, "held" if is_held else "released")
         if is_held:
             self._actions.withdraw(job, "the job is held")
 
     def _change(self, job: JobRecord, spec: JobSpec, now: float) -> None:
-        """Give a job that waits another queue, priority or time: it asks for its places anew."""
+        """Give a waiting job another queue, priority or time: it asks for its places again."""
         if job.state != st.PENDING or job.count(st.RUNNING):
             raise JobCommandError(
-                f"job {job.uid} {_does(job)}: its queue, priority and time change while it waits"
+                f"job {job.uid} {_does(job)}: its queue, priority and time can only be changed while it waits"
             )
         job.spec = spec
         job.revision += 1
@@ -342,7 +350,7 @@ class JobTable:
     # ---- time --------------------------------------------------------------------------------
 
     def _runs_out_of_time(self, job: JobRecord, now: float) -> bool:
-        """End it when its time is over, and warn it before; whether it is over."""
+        """End a job whose time is over, and warn it before; return whether its time is over."""
         if time_limits.is_timeless(job):
             return False
         over = time_limits.time_is_up(job, now)
@@ -361,7 +369,7 @@ class JobTable:
         return True
 
     def _look_again(self, job: JobRecord, now: float, steady: float) -> None:
-        """Look at the job when its time has come."""
+        """Set an alarm for the next time at which the job must be looked at."""
         if not time_limits.is_timeless(job):
             wait_s = time_limits.next_look_s(job, now, self.clocks.is_going(job))
             if wait_s is not None:
@@ -373,7 +381,7 @@ class JobTable:
     # ---- settling ----------------------------------------------------------------------------
 
     def _settle(self, job: JobRecord, now: float, steady: float) -> None:
-        """Go on as far as the members' states and the time allow, then publish."""
+        """Continue the job as far as the members' states and the time allow, then publish it."""
         self._hear_of_others(job, now)
         self._go_on(job, now, steady)
         if self._ends_in_vain(job, now) or self._runs_out_of_time(job, now):
@@ -389,20 +397,20 @@ class JobTable:
                 self._drop(settled)
 
     def _go_on(self, job: JobRecord, now: float, steady: float) -> None:
-        """As far as its members' states allow, and its clock with it."""
+        """Continue the job as far as its members' states allow, and its clock with it."""
         while self._step(job, now):
             pass
         self.clocks.look(job, now, steady)
 
     def _hear_of_others(self, job: JobRecord, now: float) -> None:
-        """See what has become of the jobs that it waits for, and when to look again."""
+        """Note the outcomes of the jobs that it waits for, and set an alarm for the next look."""
         dependencies.look(job, self, now)
         moment = dependencies.next_moment(job, now)
         if moment is not None:
             self._alarms.by_day(moment, job.uid)
 
     def _ends_in_vain(self, job: JobRecord, now: float) -> bool:
-        """End it when it would wait for ever; whether it does."""
+        """End a job that would wait for ever; return whether it does."""
         is_waiting = job.state in (st.PENDING, st.ABORTED)
         if not is_waiting or dependencies.verdict(job, now) != NEVER:
             return False
@@ -411,7 +419,7 @@ class JobTable:
         return True
 
     def _step(self, job: JobRecord, now: float) -> bool:
-        """One change of state; False when there is none to make."""
+        """Make one change of state; False when none is possible."""
         if job.state in st.ENDING and not job.count(*judging.LIVE):
             self._actions.finish(job, job.ends_as or st.ENDING[job.state], job.reason, now)
             return True
@@ -442,12 +450,12 @@ class JobTable:
         return False
 
     def _array_step(self, job: JobRecord, now: float) -> bool:
-        """The same of an array that may go on."""
+        """Make one change of state of an array that may continue."""
         if decided := judging.array_verdict(job):
             self._actions.finish(job, *decided, now)
             return True
         if job.state == st.PENDING and job.count(st.RUNNING, st.SUCCEEDED, st.FAILED):
-            self._actions.run(job, "its elements run", now)
+            self._actions.run(job, "its array tasks run", now)
             return True
         if job.count(st.WAITING, st.BLOCKED) and not time_limits.is_held_back(job, now):
             self._effects.want_elements(job)
@@ -472,7 +480,7 @@ class JobTable:
 
     def _is_over(self, job: JobRecord, now: float) -> bool:
         if not dependencies.is_over(job) or self._dependents.is_awaited(job):
-            return False  # who waits for it hears first what has become of it
+            return False  # a job that waits for this one must hear of its end first
         ttl, finished = job.spec.ttl_s, job.finished
         return job.is_deleted or (
             ttl is not None and finished is not None and finished + ttl <= now
@@ -498,7 +506,7 @@ class JobTable:
 
 
 def _does(job: JobRecord) -> str:
-    """Of a job, in a sentence: that it runs, or its state."""
+    """Return a verb phrase about the job: that it runs, or its state."""
     return "runs" if job.count(st.RUNNING) else f"is {job.state}"
 
 

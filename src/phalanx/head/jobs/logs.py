@@ -1,4 +1,4 @@
-"""What members of jobs have printed: asked of the nodes that have the files."""
+"""Reads the output of jobs' members from the nodes that have the files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEEP_ASKED = 1_000
 
 
 class Logs:
-    """Questions for logs that are on their way."""
+    """The requests for logs that are on their way."""
 
     def __init__(self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs) -> None:
         self._outbox = outbox
@@ -27,7 +27,7 @@ class Logs:
         self._asked: dict[int, Asker[LogPart]] = {}
 
     def read(self, asker: Asker[LogPart], request: ReadJobLog) -> LogPart | Later:
-        """Answer with a part of a member's log, now or when its node has read it."""
+        """Answer with a part of a member's log, now or after its node has read it."""
         job, member, attempt = request.job, request.member, request.attempt
         files = self._jobs.logs(job).get(member, [])
         if not -len(files) <= attempt < len(files):
@@ -45,7 +45,7 @@ class Logs:
         return LATER
 
     def answered(self, message: LogRead) -> None:
-        """A node has read."""
+        """Answer the asker whose log a node has read."""
         asker = self._asked.pop(message.token, None)
         if asker is not None:
             asker.reply(LogPart(message.data, message.size, message.skipped))

@@ -1,4 +1,4 @@
-"""What nodes are ordered to do with the members of a job: start, warn, end, run another program."""
+"""Orders to nodes about the members of a job: start, warn, end, run another program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Key = tuple[str, int]
 
 
 class StepOrder(NamedTuple):
-    """Where one more program is to run: its node, and the member's place in its gang."""
+    """An order for one more program: its node, and the member's place in its gang."""
 
     node_id: str
     group: bytes
@@ -33,7 +33,7 @@ class StepOrder(NamedTuple):
 
 
 class MemberOrders:
-    """The orders, each to the node on which a member has its place."""
+    """Sends the orders, each to the node on which a member has its place."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class MemberOrders:
         self._starter = starter
 
     def start(self, job: JobRecord, gang: Gang, keys: Iterable[Key]) -> None:
-        """These have places, and are to run there."""
+        """Order nodes to start these members, which have their places."""
         chosen = [gang.index_of(*key) for key in keys]
         held = [i for i in chosen if i is not None and gang.members[i].state == HELD]
         orders = self._starter.orders(job, gang, held, self._end_of(job))
@@ -61,20 +61,20 @@ class MemberOrders:
             self._outbox.order(gang.members[index].node, order)
 
     def step(self, job: JobRecord, gang: Gang, index: int, wanted: WantedStep) -> StepOrder:
-        """One more program for a member that runs."""
+        """Return the order for one more program of a running member."""
         command = self._starter.step(job, gang, index, self._end_of(job), wanted)
         place = gang.members[index]
         return StepOrder(place.node, gang.group, index, place.attempt, command)
 
     def _end_of(self, job: JobRecord) -> float | None:
-        """The time of day by which the job has ended; None: it may run on."""
+        """Return the time of day by which the job will have ended; None if it may run on."""
         self._run_clocks.keep(job, self._clock.now())
         now = self._clock.wall()
         left_s = time_limits.left_s(job, now)
         return None if left_s is None else now + left_s
 
     def warn(self, job: JobRecord, gang: Gang, signal: WarningSignal, node_id: str = "") -> None:
-        """Send its members that run a signal; only those of that node, if one is named."""
+        """Send a signal to the job's running members; only to those on one node, if it is named."""
         for index in gang.among(HELD):
             place, member = gang.members[index], member_at(job, gang, index)
             is_it = member is not None and member.attempt == place.attempt
@@ -88,12 +88,12 @@ class MemberOrders:
                 self._outbox.order(place.node, order)
 
     def end(self, gang: Gang, index: int) -> None:
-        """The attempt of a member that has its place is to end."""
+        """Order a node to end the attempt of a member that has its place."""
         place = gang.members[index]
         self._outbox.order(place.node, EndMember(gang.group, index, place.attempt))
 
     def give_again(self, job: JobRecord, gang: Gang, node_id: str) -> None:
-        """The node is there again: orders about its members may not have reached it."""
+        """Repeat the orders to a node that is connected again; it may not have received them."""
         if job.is_warned and job.spec.timing.signal is not None:
             self.warn(job, gang, job.spec.timing.signal, node_id)
         for index in gang.among(HELD):
@@ -113,11 +113,13 @@ def is_in(job: JobRecord, key: Key, state: str) -> bool:
 
 
 def key_of(gang: Gang, index: int) -> Key:
-    """Which member of its job has that place in the gang."""
+    """Return the member of the job that has this place in the gang."""
     member = gang.members[index]
     return member.of_group, member.index
 
 
 def member_at(job: JobRecord, gang: Gang, index: int) -> MemberRecord | None:
-    """The record of the member that has that place; None for one that is not there any more."""
+    """Return the record of the member that has this place; None if the member does not exist any
+    more.
+    """
     return job.member(*key_of(gang, index))

@@ -1,7 +1,7 @@
-"""How long jobs ran that completed, for when those of the same kind will.
+"""How long completed jobs ran, to forecast jobs of the same kind.
 
-Jobs are of one kind if they run the same commands in the same queue, with as many members. What was
-learnt is in the head's memory alone: one that starts again learns anew.
+Jobs are of one kind if they run the same commands in the same queue, with as many members. The run
+times are only in the head's memory: a head that restarts learns again.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ class PastJobs:
     """Past runs of jobs, by kind."""
 
     def __init__(self, job_of: Callable[[str], JobRecord | None]) -> None:
-        """`job_of` finds a job by its uid, which its podgroup has, too."""
+        """`job_of` finds a job by its uid, which is also the uid of its podgroup."""
         self._job_of = job_of
         self.learnt = LearntRunTimes(self._kind_of)
         self._counted: dict[tuple[str, bytes, float], None] = {}
-        """The runs that were learnt last, by job, its request and how long it took: a job that has
-        ended may change later."""
+        """The runs that were learnt last, by job, request and duration: a job that has ended may
+        still change.
+        """
         self._kinds: dict[str, tuple[JobSpec, bytes]] = {}
-        """Of jobs that were asked for of late: a cycle asks for all."""
+        """The kinds of recently requested jobs: a cycle asks for all waiting ones."""
 
     def job_changed(self, job: JobRecord) -> None:
-        """A job has another state than before, or says something else of itself."""
+        """Learn from a job whose state or terms have changed."""
         if job.state == st.RUNNING and job.run_started is not None:
             self.learnt.told.started(job.uid, job.run_started)
         elif job.is_finished:

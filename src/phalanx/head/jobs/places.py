@@ -1,4 +1,4 @@
-"""Where the members of a gang are, and what is prepared for each of them."""
+"""The places of a gang's members, and the values derived from them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """Members in the order of their ranks; each one's rank, in all, in its group and on its node;
-    how many a group has, and a node. Nodes have numbers by the first ranks on them."""
+    """The members in the order of their ranks, and each member's ranks.
+
+    `rank` counts in the whole gang, `local` on the member's node, `in_group` in its group.
+    `on_node` and `of_group` are numbers of members; `number` numbers the nodes by the first ranks
+    on them.
+    """
 
     order: list[Key]
     rank: dict[Key, int]
@@ -30,7 +34,7 @@ class Ranks:
 
 
 class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one member is: its node's name and address, its own ports and its exact devices."""
+    """The place of one member: its node's name and address, its own ports and its exact devices."""
 
     node: str
     address: str
@@ -44,10 +48,13 @@ class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedGang:
-    """A job whose members have places. `later`: those that start when others run or have ended,
-    and have ranks already. `ports` are free on every node of it; files for a member go into
-    `directory`. It ran `restarts` times before, and its time is over at `ends`, in seconds since
-    the epoch. What all members share is found out once."""
+    """A job whose members have places.
+
+    `later`: members that start when others run or have ended; they have ranks already. `ports` are
+    free on every node of the gang; files for a member go into `directory`. The gang ran `restarts`
+    times before, and its time is over at `ends`, in seconds since the epoch. Values that all
+    members share are computed once.
+    """
 
     job: JobSpec
     places: Mapping[Key, MemberPlace]
@@ -68,23 +75,27 @@ class PlacedGang:
         return groups
 
     def members(self, group: str) -> list[Key]:
-        """The placed members of a group, by index."""
+        """Return the placed members of a group, by index."""
         return self._by_group.get(group, [])
 
     def addresses(self, group: str) -> list[str]:
-        """Where the placed members of a group are, by index; a node as often as it has some."""
+        """Return the addresses of the placed members of a group, by index; a node appears once for
+        each member.
+        """
         return [self.places[key].address for key in self.members(group)]
 
     @cached_property
     def ranks(self) -> Ranks:
-        """All members that have or will have places, by group as in the manifest, then by index:
-        nobody's rank changes, or is another's, when those come that waited for others."""
+        """All members that have or will have places, by group as in the manifest, then by index. So
+        no rank changes or is given twice when members arrive that waited for others.
+        """
         return self._ranked([group.name for group in self.job.groups])
 
     @cached_property
     def rendezvous(self) -> Ranks:
-        """Those that meet in torch.distributed: all, or with the pytorch plugin only its master
-        and its workers, the master first, as in Volcano."""
+        """The members that meet in torch.distributed: all, or with the pytorch plugin only its
+        master and its workers, the master first, as in Volcano.
+        """
         arguments = self.job.plugin("pytorch")
         if arguments is None:
             return self.ranks
@@ -121,7 +132,9 @@ class PlacedGang:
 
     @cached_property
     def hosts(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Volcano's svc plugin: who is where, by group, as variables and as files."""
+        """The members' addresses by group, as variables and as files, as in Volcano's svc
+        plugin.
+        """
         env, files = {}, {}
         for group in self.job.groups:
             hosts = self.addresses(group.name)
@@ -134,7 +147,8 @@ class PlacedGang:
 
 class MemberSetup(msgspec.Struct, frozen=True, kw_only=True):
     """Variables, files (by name, in the gang's directory), and the command for a process that has
-    none of its own."""
+    none of its own.
+    """
 
     env: Mapping[str, str]
     files: Mapping[str, str]
@@ -142,7 +156,9 @@ class MemberSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortNeed(msgspec.Struct, frozen=True):
-    """Ports to be free on all nodes of a gang, and ports for each member on its own node."""
+    """How many ports must be free on all nodes of a gang, and how many for each member on its own
+    node.
+    """
 
     gang: int
     member: int

@@ -20,14 +20,15 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> PodGroupSpec:
-    """The gang that must be placed together now. Members that wait for other groups do not count,
-    and a group of which members have ended needs so many fewer."""
+    """Return the gang that must be placed together now. Members that wait for other groups do not
+    count, and members of a group that have ended reduce the number that it needs.
+    """
     of_all, of_groups = minimums(job)
     left = [
         (group.name, (minimum or 0) - job.count(st.SUCCEEDED, st.FAILED, group=group.name))
         for group, minimum in zip(job.spec.groups, of_groups, strict=True)
     ]
-    limit_s = job.spec.timing.limit_s  # which counts from the last start on
+    limit_s = job.spec.timing.limit_s  # the limit counts from the last start on
     return PodGroupSpec(
         name=job.spec.name,
         namespace=job.spec.namespace,
@@ -50,7 +51,9 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
 
 
 def min_member_of(job: JobRecord) -> int:
-    """The same podgroup's minimum alone, which is asked for at every step of its members."""
+    """Return only the minimum of the same podgroup, which is requested at every step of its
+    members.
+    """
     return max(gang_minimum(job) - job.count(st.SUCCEEDED, st.FAILED), 0)
 
 
@@ -67,7 +70,7 @@ def _partitions(group: TaskGroup) -> SubgroupPolicy:
 
 
 def gang_of(job: JobRecord, group: bytes, priority: int, wanted: set[tuple[str, int]]) -> Gang:
-    """A new gang with all members of a job. Those that are not `wanted` yet are absent."""
+    """Return a new gang with all members of a job. Members that are not `wanted` yet are absent."""
     spec = job.spec
     members = [(m.group, m.index) for m in job.members]
     need = ports_needed(spec)
@@ -93,7 +96,9 @@ def gang_of(job: JobRecord, group: bytes, priority: int, wanted: set[tuple[str, 
 def members_of(
     spec: JobSpec, keys: Iterable[tuple[str, int]], wanted: set[tuple[str, int]]
 ) -> list[Member]:
-    """Members for these of a job; those that are not wanted yet are absent."""
+    """Return gang members for these members of a job; those that are not `wanted` yet are
+    absent.
+    """
     needs = {group.name: group.template.needs for group in spec.groups}
     return [
         Member(
@@ -107,7 +112,9 @@ def members_of(
 
 
 def kind_of(spec: JobSpec, priority: int, members: list[tuple[str, int]]) -> bytes:
-    """Equal for jobs that scheduling cannot tell apart, but for their names and ages."""
+    """Return bytes that are equal for jobs that scheduling cannot tell apart, except by names and
+    ages.
+    """
     if any(group.template.placement for group in spec.groups):
         return spec.uid.encode()
     asked = [

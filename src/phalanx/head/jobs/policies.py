@@ -1,4 +1,4 @@
-"""What the policies of jobs make of events: an action, now or after a while."""
+"""Applies the policies of jobs to events: an action, now or after a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.model.jobs.records import WHOLE, DueAction, JobRecord, MemberRecord
 
 
 class JobPolicies:
-    """Finds the policy that holds, and has its action done."""
+    """Finds the policy that applies to an event, and takes its action."""
 
     def __init__(self, actions: JobActions, alarms: Alarms) -> None:
         self._actions = actions
@@ -53,8 +53,9 @@ class JobPolicies:
         return True
 
     def do_due(self, job: JobRecord, due: DueAction, now: float) -> None:
-        """A delayed action, unless what caused it has passed: the job was restarted meanwhile, or
-        the member runs or has succeeded, or has failed once more since."""
+        """Take a delayed action, unless its cause has passed: the job has restarted, or the member
+        runs, has succeeded, or has failed again since.
+        """
         if due.version != job.version or job.state not in (st.PENDING, st.RUNNING):
             return
         if due.index != WHOLE:

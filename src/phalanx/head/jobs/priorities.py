@@ -8,33 +8,33 @@ from phalanx.head.state_store import StateStore
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
 
 BUILT_IN = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
-"""Priority classes that are always there, as in Kubernetes."""
+"""Priority classes that always exist, as in Kubernetes."""
 
 
 class Priorities:
-    """Priority classes by name."""
+    """The priority classes, by name."""
 
     def __init__(self, state_store: StateStore) -> None:
         self._state_store = state_store
         self._classes = {n: PriorityClass(name=n, value=v) for n, v in BUILT_IN.items()}
 
     def put(self, made: PriorityClass) -> None:
-        """A class is new, or has another value for jobs from now on."""
+        """Add a class, or change its value for later jobs."""
         self._classes[made.name] = made
         self._state_store.keep("priorities", made.name.encode(), made)
 
     def load(self, classes: Iterable[PriorityClass]) -> None:
-        """Know them again."""
+        """Restore stored classes."""
         for one in classes:
             self._classes[one.name] = one
 
     def of(self, spec: JobSpec) -> int:
-        """A job's priority. Raises ValueError for a class that there is not."""
+        """Return a job's priority. Raises ValueError for an unknown class."""
         name = spec.priority_class
         if name:
             if name not in self._classes:
                 known = ", ".join(sorted(self._classes))
-                raise ValueError(f"there is no priority class {name!r}; there is {known}")
+                raise ValueError(f"there is no priority class {name!r}; known: {known}")
             return self._classes[name].value
         default = next((c.value for c in self._classes.values() if c.is_default), 0)
         return spec.priority or default

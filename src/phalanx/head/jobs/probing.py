@@ -1,4 +1,4 @@
-"""Asking ports of members whether they answer, for flows whose next step waits for that."""
+"""Probes ports of members, for flows whose next step waits until they answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Watch(NamedTuple):
 
 
 class Question(NamedTuple):
-    """Whether a probe passes at any of these addresses."""
+    """A probe, and the addresses at any of which it may pass."""
 
     watch: Watch
     probe: Probe
@@ -27,34 +27,40 @@ class Question(NamedTuple):
 
 
 class Prober(Protocol):
-    """Asks, while everybody else goes on."""
+    """Probes addresses without making callers wait."""
 
     def ask(self, questions: list[Question]) -> None:
-        """Begin to ask. Not before the last questions have been answered."""
+        """Begin to probe. Call it only after the last questions have been answered."""
         ...
 
     def answers(self) -> list[Watch] | None:
-        """Which of the last questions were answered with yes; None while they are being asked."""
+        """Return the probes among the last questions that passed; None while they are being
+        asked.
+        """
         ...
 
 
 class NoAnswers:
-    """A prober for heads whose members have no ports: nothing ever passes."""
+    """A prober for heads whose members have no ports: no probe ever passes."""
 
     def ask(self, questions: list[Question]) -> None:
-        """See Prober."""
+        """Do nothing."""
 
     def answers(self) -> list[Watch] | None:
-        """See Prober."""
+        """Return that no probe passed."""
         return []
 
 
 AddressesOf = Callable[[Watch, Probe], list[str] | None]
-"""Where the members are that a probe is about; None when nobody waits for it any more."""
+"""Returns the addresses of the members that a probe is about; None when the probe is not needed any
+more.
+"""
 
 
 class Probing:
-    """Probes that have not passed yet. `passed` is called for those that have, within `tick`."""
+    """Probes that have not passed yet. `passed` is called within `tick` for each one that
+    passes.
+    """
 
     def __init__(
         self, prober: Prober, addresses_of: AddressesOf, passed: Callable[[Watch], None]
@@ -67,11 +73,11 @@ class Probing:
         self._is_asking = False
 
     def add(self, watch: Watch, probe: Probe) -> None:
-        """Report when this passes."""
+        """Report when this probe passes."""
         self._probes[watch] = probe
 
     def tick(self, now: float) -> None:
-        """Time has passed: report what has answered, and ask again. `now` in seconds, monotonic."""
+        """Report the probes that passed, and ask again. `now` in seconds, monotonic."""
         if self._is_asking:
             answers = self._prober.answers()
             if answers is None:

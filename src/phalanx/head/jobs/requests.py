@@ -1,4 +1,4 @@
-"""What people ask of jobs: to be made, changed, ended, listed and explained."""
+"""Answers requests about jobs: to create, change, end, list and explain them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ KINDS: dict[str, Any] = {
     "HyperNode": HyperNode,
     "Reservation": Reservation,
 }
-_DEFECT = "an error of the head's own: "
+_DEFECT = "internal error of the head: "
 NAMESPACED = ("Job", "JobTemplate", "JobFlow", "CronJob")
 COMMANDS = {
     "suspend": st.ABORT_JOB,
@@ -91,11 +91,11 @@ FOLLOWS = {
     "cancel": (st.TERMINATING, st.TERMINATED),
     "requeue": (st.RESTARTING, st.PENDING, st.RUNNING),
 }
-"""The states of a job that a command has changed."""
+"""The states that a job may have after each command."""
 
 
 class JobRequests:
-    """Answers questions about jobs and their kin."""
+    """The handlers of requests about jobs, flows, cron jobs and manifests."""
 
     def __init__(
         self,
@@ -129,7 +129,9 @@ class JobRequests:
         jobs.on_forget = self._forgotten
         self.follow: Callable[[JobRecord], None] = lambda job: None
         self.forgotten: Callable[[JobRecord], None] = lambda job: None
-        """They hear of every job that changes, and of every one that is forgotten."""
+        """`follow` is called with every job that changes, `forgotten` with every job that is
+        forgotten.
+        """
 
     def _forgotten(self, job: JobRecord) -> None:
         self.crons.job_gone(job)
@@ -144,14 +146,14 @@ class JobRequests:
         self.follow(job)
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Do what is due about jobs, flows and cron jobs."""
         self._jobs.tick()
         with self._internal_errors.kept_apart("flow"):
             self.flows.tick(self._clock.now())
         self.crons.tick()
 
     def entries(self) -> list[Entry]:
-        """For RequestHandlers."""
+        """Return the entries for RequestHandlers."""
         return [
             ApplyManifests.handled_by(self._apply_manifests),
             CommandJob.handled_by(self._command_job),
@@ -170,7 +172,7 @@ class JobRequests:
             ListHyperNodes.handled_by(lambda _, request: self._domains.rows(self._nodes.living())),
         ]
 
-    # ---- making ------------------------------------------------------------------------------
+    # ---- creating -----------------------------------------------------------------------------
 
     def _apply_manifests(
         self, asker: Asker[list[AppliedInfo]], request: ApplyManifests
@@ -193,7 +195,9 @@ class JobRequests:
         return done
 
     def is_repeated(self, request: ApplyManifests) -> bool:
-        """Whether an earlier head has carried it out: its last object is there, made by it."""
+        """Whether an earlier head has handled the request: its last object exists and was created
+        by it.
+        """
         if not request.manifests:
             return False
         last = request.manifests[-1]
@@ -203,7 +207,9 @@ class JobRequests:
             return False
 
     def _is_made(self, kind: str, spec: Any, request: bytes) -> bool:
-        """Whether this request has made it. Only of jobs, flows and cron jobs is that known."""
+        """Whether this request has created the object. That is known only for jobs, flows and cron
+        jobs.
+        """
         known: JobRecord | FlowRecord | CronRecord | None = None
         if kind == "Job":
             known = self._jobs.table.get(spec.uid)
@@ -238,11 +244,11 @@ class JobRequests:
         return "created"
 
     def submit(self, spec: JobSpec, request: bytes = b"") -> None:
-        """A new job, by the request of this id.
+        """Submit a new job, by the request of this id.
 
         Raises QueueUnavailableError, GangInfeasibleError, JobCommandError for a name that is taken
-        and for times that cannot be, BatchFileError for a placement and ValueError for a priority
-        class that there is not.
+        and for impossible times, BatchFileError for an invalid placement and ValueError for an
+        unknown priority class.
         """
         self._priorities.of(spec)
         spec = self._admitted(spec)
@@ -250,13 +256,15 @@ class JobRequests:
         check_moments(spec, wall, wall)
         self._check_size(spec, self._queues.capability(spec.queue))
         for group in spec.groups:
-            shape_of(spec, group)  # which says now what is wrong with where it may be placed
+            shape_of(spec, group)  # raises now if the placement is invalid
         self._jobs.handle(ev.Submitted(spec=spec, request=request))
 
     def _admitted(self, spec: JobSpec) -> JobSpec:
-        """The job with what its queue says of its time, if that takes it. Raises
-        QueueUnavailableError, and JobCommandError for a time above the queue's, for a reservation
-        that it may not run in and for licences that there are not."""
+        """Return the job with its queue's time limits, if the queue takes it.
+
+        Raises QueueUnavailableError, and JobCommandError for a time above the queue's, for a
+        reservation that the job may not use and for licences that do not exist.
+        """
         queue = self._queues.require_open(spec.queue)
         self._calendar.check(spec)
         return with_queue_times(spec, self._queues.time_limits(queue.name))
@@ -270,7 +278,7 @@ class JobRequests:
                 continue
             check_side_by_side(f"job {spec.name}", spec.queue, [needs] * least, limits, domains)
         begun = [group for group in spec.groups if group.depends_on is None]
-        # Members that all ask for the same were looked at side by side.
+        # Members with equal requests were checked side by side above.
         if len(begun) > 1 and spec.min_available >= sum(group.min_available for group in begun):
             together = [g.template.needs for g in begun for _ in range(g.min_available)]
             nodes = [record.whole for record in self._nodes.living()]
@@ -292,8 +300,8 @@ class JobRequests:
         if asker.is_again and job.state in FOLLOWS.get(command, ()):
             return
         if command == "requeue" and (job.spec.array is not None or not job.count(st.RUNNING)):
-            does = "is an array: name elements of it" if job.spec.array else f"is {job.state}"
-            raise JobCommandError(f"job {job.uid} {does}: what runs can be requeued")
+            does = "is an array: name array tasks of it" if job.spec.array else f"is {job.state}"
+            raise JobCommandError(f"job {job.uid} {does}: only running work can be requeued")
         if command in COMMANDS:
             self._jobs.handle(ev.Commanded(job=job.uid, action=COMMANDS[command]))
         else:
@@ -303,7 +311,9 @@ class JobRequests:
         job = self.need(request.name)
         self.elements.refuse(request.name, "resized")
         if job.spec.array is not None:
-            raise JobCommandError(f"job {job.uid} is an array: its elements are those that it had")
+            raise JobCommandError(
+                f"job {job.uid} is an array: the number of its tasks cannot change"
+            )
         spec = resized(job.spec, request.replicas, request.min_members)
         self._check_size(spec, self._queues.capability(spec.queue))
         self._jobs.resize(job, spec)
@@ -341,24 +351,26 @@ class JobRequests:
             self.flows.delete(uid)
         elif self.crons.table.get(uid) is not None:
             self.crons.handle(CronDeleted(cron=uid))
-        elif self._domains.delete(request.name.rpartition("/")[2]):  # it has no namespace
+        elif self._domains.delete(request.name.rpartition("/")[2]):  # a HyperNode has no namespace
             return
         elif not asker.is_again:
             self.need(request.name)
 
-    # ---- showing -----------------------------------------------------------------------------
+    # ---- rows for display ----------------------------------------------------------------------
 
     def rows(
         self, queue: str | None = None, state: str | None = None, name: str | None = None
     ) -> list[JobInfo]:
-        """Jobs for people, oldest first."""
+        """Return jobs for display, oldest first."""
         if queue is not None:
-            self._queues.rows(queue)  # one that does not exist is refused
+            self._queues.rows(queue)  # raises for a queue that does not exist
         if state is not None:
             there = {name.lower(): name for name in st.JOB}
             if state.lower() not in there:
                 near, states = nearest(state, st.JOB), ", ".join(st.JOB)
-                raise JobCommandError(f"no job is ever {state!r}{near}; its states are {states}")
+                raise JobCommandError(
+                    f"there is no job state {state!r}{near}; the states are {states}"
+                )
             state = there[state.lower()]
         listed = (job for job in self._jobs.table.all() if job.spec.element is None)
         among = listed if name is None else [self.need(name)]
@@ -373,12 +385,12 @@ class JobRequests:
         return [with_wait(row, waits.get(f"{row.namespace}/{row.name}")) for row in rows]
 
     def rows_of(self, uids: Iterable[str]) -> list[tuple[str, JobInfo]]:
-        """The jobs of these names that there are, without why they wait."""
+        """Return the known jobs among these names, without the reasons why they wait."""
         known = ((uid, self._jobs.table.get(uid)) for uid in uids)
         return [(uid, self._row(job)) for uid, job in known if job is not None]
 
     def waiting(self) -> list[WaitInfo]:
-        """Why jobs wait, and when they should start."""
+        """Return why jobs wait, and when they should start."""
         reasons = self._explanations.reasons()
         found = []
         for job in self._jobs.table.all() if reasons else ():
@@ -390,7 +402,7 @@ class JobRequests:
         return found
 
     def description(self, name: str) -> JobDescription:
-        """All about one job."""
+        """Return all details of one job."""
         job = self._jobs.table.get(_uid(name))
         if job is None and (found := self.elements.description(name)) is not None:
             return found
@@ -401,8 +413,9 @@ class JobRequests:
         return job_description(job, priority, self._clock.wall(), gang, self._jobs.logs(job.uid))
 
     def explain(self, name: str) -> Explanation:
-        """Why a gang or job waits. Of a flow or cron job, and of a job that has no gang now: what
-        it does instead. Raises JobNotFoundError."""
+        """Return why a gang or job waits; for a flow, a cron job, or a job that has no gang now,
+        what it does instead. Raises JobNotFoundError.
+        """
         uid = _uid(name)
         job = self._jobs.table.get(uid)
         held = None if job is None else why_held_back(job, self._clock.wall())
@@ -423,7 +436,7 @@ class JobRequests:
         return self._explanations.explain(name)
 
     def flow_rows(self) -> list[FlowInfo]:
-        """Flows for people."""
+        """Return flows for display."""
         return [
             FlowInfo(
                 name=flow.spec.name,
@@ -437,7 +450,7 @@ class JobRequests:
         ]
 
     def cron_rows(self) -> list[CronInfo]:
-        """Cron jobs for people."""
+        """Return cron jobs for display."""
         return [
             CronInfo(
                 name=cron.spec.name,
@@ -458,7 +471,7 @@ class JobRequests:
         return row if error is None else msgspec.structs.replace(row, reason=_DEFECT + error)
 
     def need(self, name: str) -> JobRecord:
-        """The job of that name. Raises JobNotFoundError."""
+        """Return the job with that name. Raises JobNotFoundError."""
         job = self._jobs.table.get(_uid(name))
         if job is None:
             if self.elements.are_meant(name):
@@ -469,11 +482,13 @@ class JobRequests:
 
 
 def _read(manifest: Manifest) -> Any:
-    """The object that was sent. Raises ValueError for none, and JobCommandError for what no
-    manifest would be taken for: whoever asks may have read none."""
+    """Return the object that was sent. Raises ValueError for an unknown kind or unreadable bytes,
+    and JobCommandError for one that no manifest would be accepted for: the asker may not have
+    checked it.
+    """
     kind = manifest.kind
     if kind not in KINDS:
-        raise ValueError(f"nothing is made of a {shown(kind)}; of {', '.join(KINDS)} is")
+        raise ValueError(f"unsupported kind {shown(kind)}; supported: {', '.join(KINDS)}")
     try:
         spec = msgspec.msgpack.decode(manifest.spec, type=KINDS[kind])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

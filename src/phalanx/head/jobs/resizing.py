@@ -1,4 +1,4 @@
-"""A job of another size: how many replicas its groups are to have, and which members."""
+"""Changes the size of a job: the replicas of its groups, and the resulting members."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from phalanx.model.jobs.spec import MAX_REPLICAS, JobSpec, TaskGroup
 
 
 def resized(spec: JobSpec, replicas: Mapping[str, int], least: int | None = None) -> JobSpec:
-    """The job with so many replicas of the groups that are named; "" is its only group.
+    """Return the job with these numbers of replicas for the named groups; "" stands for its only
+    group.
 
-    `least` is how many members must run together from now on. Without it minimums stay, and come
-    down with a size that falls below them; what grows beyond them runs when there is room. Raises
-    JobCommandError for what cannot be.
+    `least` is how many members must run together from now on. Without it minimums stay, unless the
+    size falls below them; members beyond the minimum run when there is room. Raises JobCommandError
+    for impossible sizes.
     """
     sizes = _by_name(spec, replicas)
     groups = tuple(_group(spec, g, sizes[g.name]) if g.name in sizes else g for g in spec.groups)
@@ -42,7 +43,7 @@ def _by_name(spec: JobSpec, replicas: Mapping[str, int]) -> dict[str, int]:
     if "" in sizes:
         if len(names) > 1:
             raise JobCommandError(
-                f"job {spec.uid} has the groups {', '.join(names)}: say which gets how many"
+                f"job {spec.uid} has the groups {', '.join(names)}: name the group to resize"
             )
         sizes[names[0]] = sizes.pop("")
     unknown = [name for name in sizes if name not in names]
@@ -62,15 +63,18 @@ def _group(spec: JobSpec, group: TaskGroup, replicas: int) -> TaskGroup:
     if group.partition is not None and replicas != group.replicas:
         raise JobCommandError(
             f"group {group.name} of job {spec.uid} is cut into {group.partition.total} partitions "
-            f"of {group.partition.size}: its size is not to be changed"
+            f"of {group.partition.size}: its size cannot be changed"
         )
     least = min(group.min_available, replicas)
     return msgspec.structs.replace(group, replicas=replicas, min_available=least)
 
 
 def fit_members(job: JobRecord, spec: JobSpec) -> list[MemberRecord]:
-    """Give the job as many members as `spec`, its own from now on, has replicas: new ones wait,
-    surplus ones that have ended are dropped. Those that live are returned, and are to end."""
+    """Give the job the members that `spec`, its own from now on, has replicas for.
+
+    New members wait; surplus members that have ended are dropped. Surplus members that live are
+    returned, and must be ended.
+    """
     job.spec = spec
     halted = job.state in (st.ABORTING, st.ABORTED)
     surplus: list[MemberRecord] = []
@@ -86,7 +90,7 @@ def fit_members(job: JobRecord, spec: JobSpec) -> list[MemberRecord]:
                 )
         for member in have.values():
             member.retires = member.index >= group.replicas
-            member.comes_back = not halted  # also where it was about to retire
+            member.comes_back = not halted  # even if it was about to retire
         going = [m for m in have.values() if m.retires]
         last = max((m.attempt for m in going), default=0)
         job.retired[group.name] = max(last, job.retired.get(group.name, 0))

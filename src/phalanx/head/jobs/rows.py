@@ -1,4 +1,4 @@
-"""Jobs as people see them: a row of a list, and all about one."""
+"""Jobs as people see them: a row of a list, and all details of one job."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 
 def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
-    """Volcano's columns, and the queue, the priority, the reason, and the job's time. `now`: the
-    time of day."""
+    """Return Volcano's columns, with the queue, the priority, the reason, and the job's time.
+    `now`: the time of day.
+    """
     held = time_limits.why_held_back(job, now)
     is_running = job.state in time_limits.TIMED and bool(job.count(st.RUNNING))
     left_s = time_limits.left_s(job, now) if is_running else None
@@ -71,7 +72,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
 
 
 def element_description(array: JobRecord, index: int, ended: Ended, now: float) -> JobDescription:
-    """What is left of an element of an array, or is to come."""
+    """Return the description of an array task that has ended, or has not begun."""
     row = job_row(array, array.spec.priority, now)
     state = ended.state
     if state in (st.WAITING, st.BLOCKED):
@@ -115,7 +116,7 @@ def job_description(
     gang: Gang | None,
     logs: dict[str, list[tuple[str, str]]],
 ) -> JobDescription:
-    """A job with its members and its history."""
+    """Return a job with its members and its history."""
     places = {} if gang is None else {(m.of_group, m.index): m.devices for m in gang.members}
     members = [
         MemberInfo(

@@ -1,10 +1,10 @@
 """How long the gang of each job has run, on a clock that never goes back.
 
 The clock of a gang begins with its first member, goes on while one runs, stands while none does,
-and begins anew once all wait again. A record has what it showed when it was written. The clock also
-stands while nothing can be heard of any member that runs, because the head or their connections
-ended: they may be over since. What the gang ran meanwhile is known from its nodes: each says how
-long a member has run, and a member began when it was asked for, or later.
+and begins again once all members wait again. A record has the clock's value at the time of writing.
+The clock also stands while no news of any running member can arrive, because the head or the nodes'
+connections ended: the members may have ended since. The nodes then report how long each member has
+run, and a member began when it was asked for, or later.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ class RunClocks:
         """`is_here`: whether the node of that id is connected."""
         self._is_here = is_here
         self._since: dict[str, float] = {}
-        """Of a gang that runs: what the steady clock showed when `ran_s` of its job was right."""
+        """For each running gang: the steady clock's value when `ran_s` of its job was right."""
         self._first: dict[str, float] = {}
-        """What the steady clock showed when each job was first seen."""
+        """The steady clock's value when each job was first seen."""
 
     def begin(self, job: JobRecord, now: float, steady: float) -> None:
-        """A job is new, or known again: its gang runs on from what is written."""
+        """Begin the clock of a job that is new or restored: a restored gang's clock continues from
+        its record.
+        """
         self._first[job.uid] = steady
         self.set_back(job, now, steady)
         if job.run_started is not None and self._is_heard(job):
             self._since[job.uid] = steady
 
     def is_going(self, job: JobRecord) -> bool:
-        """Whether its gang runs, for all that is known."""
+        """Whether the gang runs, as far as is known."""
         return job.uid in self._since
 
     def _is_heard(self, job: JobRecord) -> bool:
-        """Whether a member that runs would be heard of."""
+        """Whether news of a running member could arrive."""
         return any(
             member.state in (st.RUNNING, st.TERMINATING)
             and (not member.node or self._is_here(member.node))
@@ -46,32 +48,33 @@ class RunClocks:
         )
 
     def forget(self, job: JobRecord) -> None:
-        """It is gone."""
+        """Forget a job that is gone."""
         self._since.pop(job.uid, None)
         self._first.pop(job.uid, None)
 
     def set_back(self, job: JobRecord, now: float, steady: float) -> None:
-        """Where the time of day was set back to before the job was submitted while there was no
-        head, what it has really waited counts, as far as it was seen."""
+        """Correct the waiting time of a job if the time of day was set back to before its
+        submission while no head ran: then the time counts that this head has seen it wait.
+        """
         first = self._first.get(job.uid)
         if first is not None and now < job.submitted - job.set_back_s:
             job.set_back_s = job.submitted - now + (steady - first)
 
     def ran_s(self, job: JobRecord, steady: float) -> float:
-        """How long its gang has run this time."""
+        """Return how many seconds the gang has run this time."""
         since = self._since.get(job.uid)
         return job.ran_s if since is None else job.ran_s + max(steady - since, 0.0)
 
     def keep(self, job: JobRecord, steady: float) -> None:
-        """Bring its record up to date."""
+        """Bring the job's record up to date."""
         if job.uid in self._since:
             job.ran_s = self.ran_s(job, steady)
             self._since[job.uid] = steady
 
     def look(self, job: JobRecord, now: float, steady: float) -> None:
-        """Members have other states: begin, go on, stand still, or wait for another beginning."""
+        """Begin, continue, stop or reset the clock after members changed states."""
         if job.spec.array is not None:
-            return  # it has no gang
+            return  # an array has no gang
         self.keep(job, steady)
         if job.count(st.RUNNING) and job.run_started is None:
             job.run_started = now
@@ -88,8 +91,9 @@ class RunClocks:
                 member.asked_s = 0.0
 
     def heard(self, job: JobRecord, member: MemberRecord, ran_s: float, now: float) -> None:
-        """A member that runs has run for so long, says its node: the gang has no less. To be
-        called right after `look`."""
+        """Count at least as much as a node reports that a running member has run. Call it right
+        after `look`.
+        """
         least_s = member.asked_s + ran_s
         if job.uid in self._since and least_s > job.ran_s:
             job.ran_s = least_s

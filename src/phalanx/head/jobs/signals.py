@@ -1,4 +1,4 @@
-"""Signals that people send to members of jobs that run; the members go on."""
+"""Signals that users send to running members of jobs; the members continue."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from phalanx.protocol.requests.request import Asker
 from phalanx.protocol.requests.steps import SignalJob
 
 LARGEST = 64
-"""Number of a signal on Linux."""
+"""The largest signal number on Linux."""
 
 
 class Signals:
-    """Passes them on to the nodes of members, once each."""
+    """Passes signals on to the nodes of members, once each."""
 
     def __init__(
         self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs, requests: JobRequests
@@ -32,7 +32,7 @@ class Signals:
         self._requests = requests
 
     def send(self, asker: Asker[int], request: SignalJob) -> int:
-        """See SignalJob."""
+        """Send a signal to the running members that a request names; return how many."""
         if not 1 <= request.signal <= LARGEST:
             raise ValueError(f"a signal is a number from 1 to {LARGEST}, not {request.signal}")
         job = self._requests.need(request.job)
@@ -49,14 +49,15 @@ class Signals:
             record = self._nodes.get(node_id)
             if record is None or not self._outbox.is_connected(record.prefix):
                 raise JobCommandError(
-                    f"a node of job {job.uid} is not connected now, and nobody was sent the signal"
+                    f"a node of job {job.uid} is not connected now, so the signal was not sent "
+                    "to any member"
                 )
         for node_id, order in orders:
             self._outbox.send_node(node_id, order)
         return len(orders)
 
     def _with_elements(self, job: JobRecord) -> list[JobRecord]:
-        """The job, or the elements of an array that live."""
+        """Return the job, or the living tasks of an array."""
         if job.spec.array is None:
             return [job]
         return [

@@ -1,7 +1,7 @@
-"""What Slurm's programs read of where a job's members are: SLURM_JOB_NODELIST and its kin.
+"""The variables about places that Slurm's programs read: SLURM_JOB_NODELIST and related ones.
 
-A member stands for one node's share of a job, or for one of its tasks; where several members have
-places on one node, that is one node for Slurm.
+A member stands for one node's share of a job, or for one of its tasks; several members on one node
+count as one node for Slurm.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from phalanx.head.jobs.places import MemberPlace, PlacedGang
 from phalanx.manifests.plugins import Options
 
 _DIGITS = 8
-"""Of the largest number of tasks."""
+"""Digits of the largest number of tasks."""
 
 
 def member_slurm_variables(gang: PlacedGang, chosen: Options, me: MemberPlace) -> dict[str, str]:
-    """All of a member. `chosen`: the options of the job's plugin `slurm`."""
+    """Return all Slurm variables of a member. `chosen`: the options of the job's plugin `slurm`."""
     nodes = [gang.place(*key).node for key in gang.ranks.order if key in gang.places]
     hosts = {one.node: one.address for one in gang.places.values()}
     each = max(_number(chosen["tasks-per-member"]), 1)
     cpus = _number(chosen["cpus-per-member"])
     env = slurm_variables(nodes, hosts, each, _number(chosen["tasks"]), cpus)
-    if chosen["counts"] != "tasks":  # nobody has said how many tasks there are
+    if chosen["counts"] != "tasks":  # the number of tasks was not given
         del env["SLURM_NTASKS"], env["SLURM_NPROCS"]
     env |= own_slurm_variables(nodes, hosts, me.node, me.devices, cpus)
     if gang.restarts:
@@ -43,8 +43,11 @@ def slurm_variables(
     tasks: int = 0,
     cpus: int = 0,
 ) -> dict[str, str]:
-    """Variables that are the same for all. `nodes`: each member's, by rank; `hosts`: a node's
-    address; `tasks` 0: as many as there is place for; `cpus`: of a member, 0: not known."""
+    """Return the variables that are equal for all members.
+
+    `nodes`: each member's node, by rank; `hosts`: a node's address; `tasks`: 0 for as many as fit;
+    `cpus`: of a member, 0 if unknown.
+    """
     wanted = tasks or len(nodes) * tasks_per_member
     on_node = dict.fromkeys(nodes, 0)
     for rank, node in enumerate(nodes):
@@ -65,8 +68,9 @@ def slurm_variables(
 
 
 def own_step_variables(nodes: Sequence[str], hosts: Mapping[str, str]) -> dict[str, str]:
-    """Variables of all tasks of a step, which may be on some of its job's nodes. `nodes`: that of
-    each task."""
+    """Return the variables of all tasks of a step, which may use only some of its job's nodes.
+    `nodes`: the node of each task.
+    """
     counts = {node: nodes.count(node) for node in dict.fromkeys(nodes)}
     listed = ",".join(dict.fromkeys(hosts.get(node, "") for node in counts))
     on_nodes, tasks = run_lengths(list(counts.values())), str(len(nodes))
@@ -90,7 +94,9 @@ def own_step_variables(nodes: Sequence[str], hosts: Mapping[str, str]) -> dict[s
 def own_slurm_variables(
     nodes: Sequence[str], hosts: Mapping[str, str], node: str, devices: Sequence[int], cpus: int = 0
 ) -> dict[str, str]:
-    """Variables of one member on `node`, of its first task. `cpus`: of a member, 0: not known."""
+    """Return the variables of the first task of one member on `node`. `cpus`: of a member, 0 if
+    unknown.
+    """
     rank_of_node = list(dict.fromkeys(nodes)).index(node) if node in nodes else 0
     env = {
         "SLURMD_NODENAME": hosts.get(node, ""),
@@ -110,15 +116,16 @@ def own_slurm_variables(
 
 
 def tasks_of_member(rank: int, members: int, most: int, tasks: int) -> range:
-    """The tasks of a member, by number: blocks one after another, as even as can be, no more than
-    `most` each."""
+    """Return the numbers of a member's tasks: consecutive blocks, as even as possible, with at most
+    `most` each.
+    """
     each, more = divmod(min(tasks, members * most), members)
     first = rank * each + min(rank, more)
     return range(first, first + each + (rank < more))
 
 
 def run_lengths(counts: Sequence[int]) -> str:
-    """Slurm's `2(x3),1`."""
+    """Return counts in Slurm's notation: `2(x3),1`."""
     parts: list[tuple[int, int]] = []
     for count in counts:
         if parts and parts[-1][0] == count:

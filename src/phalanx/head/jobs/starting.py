@@ -1,4 +1,4 @@
-"""From a job and the places of its members to what their nodes are to run."""
+"""Makes the orders that start members, from a job and the places of its members."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WRAP = 1 << 24
 
 
 class Starter:
-    """Makes orders for nodes; `address_of` a node's id."""
+    """Makes orders for nodes; `address_of` returns a node's address by its id."""
 
     def __init__(self, address_of: Callable[[str], str]) -> None:
         self._address_of = address_of
@@ -29,9 +29,11 @@ class Starter:
     def orders(
         self, record: JobRecord, gang: Gang, wanted: list[int], ends: float | None
     ) -> dict[int, StartMember]:
-        """What the nodes of these members are to run, by member. Those that have ended keep their
-        ranks: no other member gets the same one. `ends`: when the gang's time is over, in seconds
-        since the epoch."""
+        """Return the orders to start these members, by member.
+
+        Members that have ended keep their ranks: no other member gets the same one. `ends`: when
+        the gang's time is over, in seconds since the epoch.
+        """
         places = {}
         for index, place in enumerate(gang.members):
             node = place.node or place.last_node
@@ -64,11 +66,15 @@ class Starter:
     def step(
         self, record: JobRecord, gang: Gang, index: int, ends: float | None, wanted: WantedStep
     ) -> Command:
-        """One more program for a member that runs: where, and with what, its first one runs."""
+        """Return the command for one more program of a running member, in the directory and with
+        the environment of its first program.
+        """
         order = self.orders(record, gang, [index], ends)[index]
         first = order.commands[0]
         env = {**first.variables, **wanted.variables}
-        env.pop("TORCHELASTIC_ERROR_FILE", None)  # it says why the member failed, not a step of it
+        env.pop(
+            "TORCHELASTIC_ERROR_FILE", None
+        )  # it reports why the member failed, not one of its steps
         directory = wanted.directory or first.directory
         umask = first.umask if wanted.umask < 0 else wanted.umask
         return Command(wanted.argv, env, directory, first.memory_limit, wanted.streams, umask)
@@ -107,19 +113,20 @@ class Starter:
 
 
 class WantedStep(msgspec.Struct, frozen=True):
-    """A program that somebody wants beside those of a member, with variables of its own."""
+    """A requested additional program of a member, with variables of its own."""
 
     argv: list[str]
     variables: dict[str, str]
     directory: str
     streams: Streams
     umask: int = -1
-    """-1: that of the member's first program."""
+    """-1: the umask of the member's first program."""
 
 
 def streams_of(gang: Gang, index: int, attempt: int) -> bytes:
-    """The process that stands for the streams of a member's first program: known to whoever knows
-    the member, as its id begins with that of its node."""
+    """Return the id of the process that has the streams of a member's first program. It can be
+    computed from the member, and begins with the id of its node.
+    """
     number = (index % _WRAP).to_bytes(3, "big") + (attempt % _WRAP).to_bytes(3, "big")
     return node_prefix(gang.members[index].node) + gang.group[:4] + number
 
@@ -131,7 +138,9 @@ def _command(
     stands: bytes = b"",
     umask: int = -1,
 ) -> Command:
-    """`stands`: where the first program of a member has its streams, if anywhere."""
+    """Return the command of one process. `stands`: the process that has the streams of the member's
+    first program, if any.
+    """
     env = process_environment(setup, process)
     argv = list(process_argv(setup, process, env)) or ["true"]
     limit = int(dict(process.limits).get("memory", 0))

@@ -1,4 +1,4 @@
-"""Steps: programs that somebody has run beside those of a job's member, in its place."""
+"""Steps: additional programs in the place of a job's running member."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_TASKS = 100_000
 
 
 class _Asked(NamedTuple):
-    """A wish that is on its way to a node."""
+    """A request that is on its way to a node."""
 
     asker: Asker[bytes]
     process: bytes
@@ -36,7 +36,7 @@ class _Asked(NamedTuple):
 
 
 class Steps:
-    """Wishes for steps that are on their way to nodes."""
+    """Requests for steps that are on their way to nodes."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Steps:
         self._asked: dict[int, _Asked] = {}
 
     def begin(self, asker: Asker[int], request: BeginStep) -> int:
-        """See BeginStep."""
+        """Number and record a new step of a running job; return its number."""
         job = self._requests.need(request.job)
         gang = self._jobs.gang_of(job.uid)
         if not 1 <= request.tasks <= MAX_TASKS:
@@ -80,7 +80,9 @@ class Steps:
         return number
 
     def run(self, asker: Asker[bytes], request: RunStep) -> Later:
-        """See RunStep."""
+        """Ask a member's node to run a task of a step; answer later with the process that has its
+        streams.
+        """
         job = self._requests.need(request.job)
         member = _member_of(job, request.member)
         process = bytes(self._rng.randrange(256) for _ in range(PROCESS_ID_BYTES - PREFIX_BYTES))
@@ -113,7 +115,7 @@ class Steps:
         return LATER
 
     def started(self, message: StepStarted) -> None:
-        """A node says whether a step begins."""
+        """Answer the asker once a node reports whether a task of a step begins."""
         asked = self._asked.pop(message.token, None)
         if asked is None:
             return
@@ -125,14 +127,14 @@ class Steps:
             asked.asker.reply(asked.process)
 
     def attach(self, asker: Asker[bytes], request: AttachMember) -> bytes:
-        """See AttachMember."""
+        """Return the process that has the streams of a member's first program."""
         job = self._requests.need(request.job)
         member = _member_of(job, request.member)
         group = job.spec.group(member.group)
         if group is None or not any(one.streams for one in group.template.processes[:1]):
             raise JobCommandError(
                 f"member {member.name} of job {job.uid} was not submitted to be attached to; "
-                "`phalanx logs` shows what it prints, and `phalanx shell` runs a shell beside it"
+                "`phalanx logs` shows what it prints, and `phalanx shell` runs a shell in its place"
             )
         found = self._jobs.place_of(job, member.group, member.index)
         if found is None:
@@ -150,7 +152,9 @@ class Steps:
 
 
 def _member_of(job: JobRecord, name: str) -> MemberRecord:
-    """The member of that name; "": the first. Raises JobCommandError for one that is none."""
+    """Return the member with that name; the first for "". Raises JobCommandError for an unknown
+    name.
+    """
     found = next((member for member in job.members if name in ("", member.name)), None)
     if found is None:
         there = ", ".join(member.name for member in job.members[:10])

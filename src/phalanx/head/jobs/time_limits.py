@@ -1,4 +1,5 @@
-"""Pure questions about a job's time: is it up, does it wait for an hour, when to look again.
+"""Pure questions about a job's time: whether it is up, whether the job waits for an hour, and when
+to look again.
 
 `now` is the time of day; `ran_s` of the record is up to date (`run_clock`).
 """
@@ -15,16 +16,18 @@ from phalanx.model.jobs.dependencies import MET
 from phalanx.model.jobs.records import JobRecord
 
 TIMED = (st.PENDING, st.RUNNING)
-"""Only in these states is the time of a gang limited: in the others it ends anyhow, or has."""
+"""The states in which the time of a gang is limited: in all others it ends anyway, or has ended."""
 WITH_DEADLINE = (*TIMED, st.ABORTED)
 SOONEST_S = 0.001
-"""Between two looks at a job: sums of times are not exact."""
+"""Seconds between two looks at a job, at least: sums of times are not exact."""
 
 
 def deadline_of(job: JobRecord) -> float | None:
-    """The time of day by which it has ended. Where the time of day has jumped ahead since the job
-    was submitted, a date holds once as much time has really gone by: nothing ends by a wrong
-    clock."""
+    """Return the time of day by which the job must have ended.
+
+    If the time of day has jumped ahead since the job was submitted, a date counts once as much time
+    has really passed: no job ends because of a wrong clock.
+    """
     deadline = job.spec.timing.deadline
     if deadline is None:
         return None
@@ -34,19 +37,22 @@ def deadline_of(job: JobRecord) -> float | None:
 
 
 def limit_of(job: JobRecord) -> float | None:
-    """How long its gang may run; an array has none, as its elements have theirs."""
+    """Return how many seconds the gang may run; None for an array, whose tasks have limits of their
+    own.
+    """
     return None if job.spec.array is not None else job.spec.timing.limit_s
 
 
 def begins(job: JobRecord) -> float | None:
-    """The time of day before which it does not start."""
+    """Return the time of day before which the job does not start."""
     begin = job.spec.timing.begin
     return None if begin is None else begin.since(job.submitted - job.set_back_s)
 
 
 def is_held_back(job: JobRecord, now: float) -> bool:
-    """Whether nothing of it may start yet, whatever room there is. What has begun once has, also
-    where the time of day goes back."""
+    """Whether no member of the job may start yet, whatever room there is. A job that has begun is
+    not held back again, even if the time of day goes back.
+    """
     waits = (st.PENDING, st.RUNNING) if job.spec.array is not None else (st.PENDING,)
     if job.state not in waits or job.is_held:
         return job.state in waits
@@ -59,7 +65,7 @@ def is_held_back(job: JobRecord, now: float) -> bool:
 
 
 class HeldBack(NamedTuple):
-    """Why nothing of a job may start yet: a code, a sentence, and what would change that."""
+    """Why no member of a job may start yet: a code, a sentence, and what would change that."""
 
     code: str
     sentence: str
@@ -67,7 +73,7 @@ class HeldBack(NamedTuple):
 
 
 def why_held_back(job: JobRecord, now: float) -> HeldBack | None:
-    """Why nothing of it may start yet; None when something may."""
+    """Return why no member of the job may start yet; None when one may."""
     if not is_held_back(job, now):
         return None
     if job.is_held:
@@ -81,14 +87,16 @@ def why_held_back(job: JobRecord, now: float) -> HeldBack | None:
 
 
 def is_timeless(job: JobRecord) -> bool:
-    """Whether nothing is due for it at any time, as for most jobs: what follows has no answer."""
+    """Whether no time matters for the job, as for most: then the functions below have nothing to
+    answer.
+    """
     timing = job.spec.timing
     times = (timing.limit_s, timing.deadline, timing.begin, job.reserved_until)
     return times == (None, None, None, None)
 
 
 def left_s(job: JobRecord, now: float) -> float | None:
-    """In how many seconds a gang that runs has to have ended; None: it may run on."""
+    """Return in how many seconds a running gang must have ended; None if it may run on."""
     limit_s, deadline = limit_of(job), deadline_of(job)
     ends = [] if limit_s is None else [limit_s - job.ran_s]
     if job.reserved_until is not None:
@@ -97,7 +105,9 @@ def left_s(job: JobRecord, now: float) -> float | None:
 
 
 def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
-    """(TimeOut or Deadline, why) for a job whose time is over, or cannot suffice any more."""
+    """Return (TimeOut or Deadline, why) for a job whose time is over, or cannot suffice any
+    more.
+    """
     limit_s, deadline = limit_of(job), deadline_of(job)
     has_begun = job.run_started is not None
     is_timed = has_begun and job.state in TIMED
@@ -118,9 +128,9 @@ def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
 
 
 def must_warn(job: JobRecord, now: float) -> bool:
-    """Whether its members are to be sent the signal before the end."""
+    """Whether the job's members must now be sent the signal before the end."""
     if job.spec.array is not None:
-        return False  # its elements are warned themselves
+        return False  # its tasks are warned themselves
     signal, left = job.spec.timing.signal, left_s(job, now)
     is_running = job.state in TIMED and bool(job.count(st.RUNNING))
     if signal is None or left is None or job.is_warned or not is_running:
@@ -129,8 +139,9 @@ def must_warn(job: JobRecord, now: float) -> bool:
 
 
 def next_look_s(job: JobRecord, now: float, is_going: bool) -> float | None:
-    """In how many seconds one of these may answer otherwise; None: not by time alone. `is_going`:
-    the gang's clock is."""
+    """Return in how many seconds one of these answers may change; None if not by time alone.
+    `is_going`: the gang's clock goes.
+    """
     if job.state not in WITH_DEADLINE:
         return None
     limit_s, deadline, signal = limit_of(job), deadline_of(job), job.spec.timing.signal

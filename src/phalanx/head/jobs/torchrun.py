@@ -1,4 +1,5 @@
-"""What torch.distributed and its kin read: all variables that torchrun sets for its processes.
+"""The variables that torch.distributed and related programs read: all that torchrun sets for its
+processes.
 
 A member stands for one process of torchrun's, and a node of the gang for one of its agents.
 """
@@ -10,11 +11,13 @@ from phalanx.manifests.plugins import options
 from phalanx.protocol.bundle_messages import ERROR_FILE
 
 ONE_ROLE = "default"
-"""What torchrun calls the role of processes that are all alike."""
+"""Torchrun's name for the role of processes that are all alike."""
 
 
 def torchrun_variables(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
-    """Those of a member; of one without a rank, only where the others meet."""
+    """Return the variables of a member; for a member without a rank, only those of the others'
+    meeting point.
+    """
     ranks, me = gang.rendezvous, (group, index)
     env = {"MASTER_PORT": port} if (port := _port(gang)) else {}
     first = next((key for key in ranks.order if key in gang.places), None)
@@ -49,7 +52,7 @@ def _own(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
         "TORCHELASTIC_RUN_ID": f"{gang.job.namespace}.{gang.job.name}",
         "TORCHELASTIC_RESTART_COUNT": str(gang.restarts or 0),
         "TORCHELASTIC_MAX_RESTARTS": str(gang.job.max_retry),
-        # Rank 0 hosts the store that the others meet at: nobody else does.
+        # Rank 0 hosts the store at which the others meet; no agent does.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
     }

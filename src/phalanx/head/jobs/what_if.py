@@ -1,4 +1,4 @@
-"""What somebody supposes of a cluster, as people write it, and what would follow from that."""
+"""Suppositions about a cluster, as people write them, and their consequences."""
 
 from __future__ import annotations
 
@@ -34,30 +34,32 @@ class Supposition(msgspec.Struct, frozen=True, kw_only=True):
     weights: tuple[str, ...] = ()
     """Each QUEUE=N."""
     manifests: tuple[tuple[str, bytes], ...] = ()
-    """(what to call it in errors, its text), whose jobs would wait, too."""
+    """(name for errors, text) of manifests whose jobs would wait, too."""
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is supposed."""
+        """Whether nothing is supposed."""
         return not (self.add_nodes or self.remove_nodes or self.weights or self.manifests)
 
 
 def suppose(snapshot: Snapshot, supposed: Supposition) -> Comparison:
-    """Starts before and after. Raises ValueError for what is wrong, in words."""
+    """Return the starts before and after the changes. Raises ValueError that says what is wrong."""
     after = without_nodes(snapshot, supposed.remove_nodes)
     for one in supposed.add_nodes:
         after = _with_nodes(after, one)
     for one in supposed.weights:
         queue, _, number = one.rpartition("=")
         if not queue or not number.lstrip("-").isdecimal() or len(number) > 12:
-            raise ValueError(f"weight {one!r}: it is QUEUE=N, as research=5")
+            raise ValueError(f"weight {one!r}: expected QUEUE=N, such as research=5")
         after = with_weight(after, queue, int(number))
     submissions = [job for name, text in supposed.manifests for job in _jobs(after, name, text)]
     return compare(snapshot, after, submissions)
 
 
 def _with_nodes(snapshot: Snapshot, written: str) -> Snapshot:
-    """Raises ValueError for what is neither of the two forms."""
+    """Return the snapshot with more nodes. Raises ValueError for text in neither of the two
+    forms.
+    """
     count, _, what = written.partition(":")
     if not count.isdecimal() or len(count) > 12 or not what:
         raise ValueError(f"nodes to add {written!r}: {NODES}")
@@ -67,15 +69,18 @@ def _with_nodes(snapshot: Snapshot, written: str) -> Snapshot:
     for part in what.split(","):
         name, _, amount = part.partition("=")
         if not name.strip() or quantity(amount) < 0:
-            raise ValueError(f"nodes to add {written!r}: {part!r} is no NAME=AMOUNT of at least 0")
+            raise ValueError(
+                f"nodes to add {written!r}: {part!r} is not NAME=AMOUNT with an amount "
+                "of at least 0"
+            )
         amounts[name.strip()] = quantity(amount)
     return with_nodes_of(snapshot, int(count), batch_amounts(amounts))
 
 
 def _jobs(snapshot: Snapshot, name: str, text: bytes) -> list[Submission]:
-    """The jobs of a manifest as they would wait. Raises ValueError for a queue that is not there.
+    """Return the jobs of a manifest as they would wait. Raises ValueError for an unknown queue.
 
-    A priority class is known to the cluster alone: a job has the priority that it names itself.
+    Only the cluster knows priority classes: a job has the priority that it names itself.
     """
     try:
         manifests, _ = read_checked(text, name)
@@ -83,12 +88,14 @@ def _jobs(snapshot: Snapshot, name: str, text: bytes) -> list[Submission]:
         raise ValueError(str(error)) from None
     jobs = [one.spec for one in manifests if isinstance(one.spec, JobSpec)]
     if not jobs:
-        raise ValueError(f"{name}: it holds no job")
+        raise ValueError(f"{name}: it contains no job")
     queues = {queue.name for queue in snapshot.queues}
     known = {group.uid for group in snapshot.podgroups}
     for job in jobs:
         if job.queue not in queues:
-            raise ValueError(f"{name}: job {job.name} names the queue {job.queue!r}, which is not")
+            raise ValueError(
+                f"{name}: job {job.name} names the queue {job.queue!r}, which does not exist"
+            )
         if f"{job.namespace}/{job.name}" in known:
             raise ValueError(f"{name}: there is a job {job.namespace}/{job.name} already")
     return [_submission(job, snapshot.now) for job in jobs]

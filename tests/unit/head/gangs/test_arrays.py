@@ -109,7 +109,7 @@ def test_an_array_runs_each_element_once_and_completes(world):
     assert set(done.values()) == {1}
     assert sorted(done) == sorted(f"default/a[{i}]" for i in range(30))
     assert world.info().state == st.COMPLETED
-    assert world.info().reason == "all 30 elements completed"
+    assert world.info().reason == "all 30 array tasks completed"
     assert world.states() == [("a[0-29]", st.COMPLETED)]
 
 
@@ -155,7 +155,7 @@ def test_an_element_that_fails_fails_the_array_once_all_are_over(world):
     while world.running:
         world.ends()
     assert world.info().state == st.FAILED
-    assert world.info().reason == "9 of 10 elements completed, 1 failed"
+    assert world.info().reason == "9 of 10 array tasks completed, 1 failed"
     assert ("a[0]", st.FAILED) in world.states()
     assert failed == ["default/a[0]"]
     (element,) = world.do(ListElements("a[0]"))
@@ -177,17 +177,17 @@ def test_some_elements_are_cancelled(world):
     world.submit("0-9%3").rounds(3)
     world.do(CommandJob("a[1-4,20]", "cancel"))
     world.rounds(3)
-    with pytest.raises(JobCommandError, match="none of these elements waits or runs"):
+    with pytest.raises(JobCommandError, match="none of these array tasks waits or runs"):
         world.do(CommandJob("a[3]", "cancel"))
     done = []
     while world.running:
         done += world.ends()
     assert not {f"default/a[{i}]" for i in (1, 2, 3, 4)} & set(done)
-    assert world.info().reason == "6 of 10 elements completed, 4 were ended"
+    assert world.info().reason == "6 of 10 array tasks completed, 4 were ended"
 
 
 @pytest.mark.parametrize(("name", "said"), [
-    ("a[20]", "has no element 20; it has 0-9%3"),
+    ("a[20]", "has no task 20; it has 0-9%3"),
     ("a[x]", "an array is like"),
     ("a[]", "an array is like"),
     ("a[0-99999999999]", "at most 2,147,483,647"),
@@ -252,7 +252,7 @@ def test_elements_that_run_are_requeued(world):
     assert len(done) == 4
     rows = {row.name: row.starts for row in world.do(ListElements("a[0]"))}
     assert rows == {"a[0]": 2}
-    with pytest.raises(JobCommandError, match="none of these elements runs"):
+    with pytest.raises(JobCommandError, match="none of these array tasks runs"):
         world.do(CommandJob("a[0]", "requeue"))
 
 
@@ -289,7 +289,7 @@ def test_an_element_waits_for_that_of_another_array(world):
         "default/first[0]", "default/first[1]"
     }  # fmt: skip
     assert world.do(ListElements("b[0]"))[0].reason == (
-        "the same element of first has not completed (aftercorr)"
+        "the same task of first has not completed (aftercorr)"
     )
     first = next(p for p, order in world.running.items() if order.job == "default/first[1]")
     world.end(first, 0)
@@ -306,8 +306,8 @@ def test_an_element_waits_for_that_of_another_array(world):
     while world.running:
         done += world.ends()
     assert not world.running
-    assert world.info("b").reason == "1 of 4 elements completed, 3 were ended"
-    assert world.info("c").reason == "1 of 4 elements completed, 3 were ended"
+    assert world.info("b").reason == "1 of 4 array tasks completed, 3 were ended"
+    assert world.info("c").reason == "1 of 4 array tasks completed, 3 were ended"
     assert not {f"default/c[{i}]" for i in (0, 2, 3)} & set(done)
     with pytest.raises(JobNotFoundError):
         world.info("first")
@@ -336,7 +336,7 @@ def test_a_long_chain_of_arrays_ends_together(world):
 
 
 @pytest.mark.parametrize(("indices", "after", "said"), [
-    ("0-9", "aftercorr:first", "has no element 4; allowed are .* 0-3"),
+    ("0-9", "aftercorr:first", "has no task 4; allowed are .* 0-3"),
     ("", "aftercorr:first", "default/b is no array"),
     ("0-3", "aftercorr:plain", "default/plain is no array"),
 ])  # fmt: skip

@@ -189,7 +189,7 @@ def test_a_job_that_waits_moves_to_another_queue_and_priority(world):
         (UpdateJob("second", time_limit_s=float("nan")), JobCommandError, "time is more than 0"),
         (UpdateJob("second", priority=2**40), JobCommandError, "a priority is at most"),
         (UpdateJob("first", priority=1), JobCommandError, "first runs"),
-        (CommandJob("first", "hold"), JobCommandError, "only one that waits can be held"),
+        (CommandJob("first", "hold"), JobCommandError, "only a waiting job can be held"),
     ],
 )
 def test_a_change_that_cannot_be_is_refused_and_changes_nothing(world, request_, error, said):
