@@ -184,7 +184,7 @@ NEW_WORK = [
 def test_new_work_is_refused_at_once_and_taken_when_there_is_room(place, request_, is_stalled):
     place.is_short(is_stalled)
     for _ in range(2):
-        with pytest.raises(StoreFullError, match=f"takes no new work: {FULL}. What runs"):
+        with pytest.raises(StoreFullError, match=f"takes no new work: {FULL}. Running work"):
             place.answer(request_)
     place.has_room()
     place.answer(request_)

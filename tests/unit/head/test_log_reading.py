@@ -75,12 +75,12 @@ def test_a_node_that_is_unknown_silent_or_gone():
     world.read(ID)
     world.now += 10.0
     world.control.on_tick(world.now)
-    with pytest.raises(StateQueryError, match="gives no answer"):
+    with pytest.raises(StateQueryError, match="does not answer"):
         world.answer()
     world.answers.clear()
     world.read(ID)
     world.control.on_lost(PREFIX)
-    with pytest.raises(StateQueryError, match="gives no answer"):
+    with pytest.raises(StateQueryError, match="does not answer"):
         world.answer()
     world.answers.clear()
     world.read(ID)

@@ -154,8 +154,8 @@ class AttemptRecords:
 
     def submitted(self, job: JobRecord) -> float:
         """Return when the job was submitted, or the array whose task it is."""
-        element = job.spec.element
-        array = None if element is None else self._job_of(element.array)
+        array_task = job.spec.element
+        array = None if array_task is None else self._job_of(array_task.array)
         return job.submitted if array is None else array.submitted
 
     def _waited_s(
@@ -167,9 +167,9 @@ class AttemptRecords:
         first = job.spec.groups[0].name if job.spec.groups else ""
         if (group, index, attempt) != (first, 0, 1):
             return None
-        element = job.spec.element
+        array_task = job.spec.element
         since = job.queued if job.queued is not None else job.submitted
-        return max(started - (since if element is None else element.since), 0.0)
+        return max(started - (since if array_task is None else array_task.since), 0.0)
 
     def put(self, key: bytes, row: LedgerRow) -> None:
         """Write a row that the ledger should have."""

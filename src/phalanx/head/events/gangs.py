@@ -38,7 +38,7 @@ class GangRecorder:
         """Note members that were placed or lost."""
         if isinstance(move.event, Arrived):
             there = [i for i in move.indexes if gang.members[i].state == HELD]
-            if there and not self._is_element(gang):
+            if there and not self._is_array_task(gang):
                 self._note("placed", gang, there)
         elif isinstance(move.event, Lost):
             before = zip(move.indexes, move.before, move.nodes, strict=True)
@@ -56,7 +56,7 @@ class GangRecorder:
         why = "" if kind != "evicted" else action
         self._note(kind, gang, members, by=claimant, why=why)
 
-    def _is_element(self, gang: Gang) -> bool:
+    def _is_array_task(self, gang: Gang) -> bool:
         job = self._job_of(gang.job) if gang.job else None
         return job is not None and job.spec.element is not None
 

@@ -54,7 +54,7 @@ class JobRecorder:
     def changed(self, job: JobRecord) -> None:
         """Note what is new about a job."""
         if job.spec.element is not None:
-            self._element_changed(job, job.spec.element.array)
+            self._array_task_changed(job, job.spec.element.array)
             return
         told, news = self._told.get(job.uid), []
         for step in reversed(job.history):
@@ -92,7 +92,7 @@ class JobRecorder:
             **({"by": job.spec.user} if kind == "submitted" and job.spec.user else {}),
         )
 
-    def _element_changed(self, job: JobRecord, array: str) -> None:
+    def _array_task_changed(self, job: JobRecord, array: str) -> None:
         if job.state != st.FAILED and job.state not in st.OUT_OF_TIME:
             return
         count = self._failed[array] = self._failed.get(array, 0) + 1

@@ -78,7 +78,7 @@ class JobActions:
         job.due.clear()
         if job.spec.array is not None:
             comes_back = job.state == st.ABORTING
-            self._effects.end_elements(job, only_pending=False, comes_back=comes_back)
+            self._effects.end_array_tasks(job, only_pending=False, comes_back=comes_back)
         self.end(job, job.members, reason, comes_back=False)
 
     def end(
@@ -103,7 +103,7 @@ class JobActions:
     def withdraw(self, job: JobRecord, reason: str) -> None:
         """End pending members, so that the job asks for no places for now."""
         if job.spec.array is not None:
-            self._effects.end_elements(job, only_pending=True, comes_back=True)
+            self._effects.end_array_tasks(job, only_pending=True, comes_back=True)
         pending = [m for m in job.members if m.state == st.PENDING]
         job.due = [due for due in job.due if due.event != st.POD_PENDING]
         self.end(job, pending, reason, comes_back=True)

@@ -9,7 +9,7 @@ from phalanx.head.jobs import dependencies
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.array_tasks import LIVES, ArrayTasks, Ended
 from phalanx.head.jobs.job_gangs import JobGangs
-from phalanx.head.jobs.rows import element_description
+from phalanx.head.jobs.rows import array_task_description
 from phalanx.manifests.arrays import read_ranges, written_array
 from phalanx.manifests.names import shown
 from phalanx.model.jobs import states as st
@@ -80,7 +80,7 @@ class ArrayTaskRequests:
         array, positions, _ = self._chosen(name)
         if not positions:
             raise JobNotFoundError(self.no_such(name))
-        does = self._jobs.cancel_elements if command == "cancel" else self._requeue
+        does = self._jobs.cancel_array_tasks if command == "cancel" else self._requeue
         if (array.is_finished or not does(array, positions)) and not is_again:
             left = "waits or runs any more" if command == "cancel" else "runs"
             raise JobCommandError(f"{shown(name)}: none of these array tasks {left}")
@@ -113,11 +113,11 @@ class ArrayTaskRequests:
         array, positions, _ = self._chosen(name)
         if len(positions) != 1:
             return None
-        elements = self._jobs.arrays.of(array)
-        if elements.state(positions[0]) == LIVES:
+        tasks = self._jobs.arrays.of(array)
+        if tasks.state(positions[0]) == LIVES:
             return None
-        index, ended = elements.indices.at(positions[0]), elements.ended(positions[0])
-        return element_description(array, index, ended, self._jobs.wall())
+        index, ended = tasks.indices.at(positions[0]), tasks.ended(positions[0])
+        return array_task_description(array, index, ended, self._jobs.wall())
 
     def rows(self, name: str) -> list[ArrayTaskInfo]:
         """Return the array tasks that a name means, in groups of equal ones."""
@@ -128,34 +128,34 @@ class ArrayTaskRequests:
         else:
             array = self._array(name)
             positions = []
-        elements = self._jobs.arrays.of(array)
-        chosen = iter(positions) if positions else iter(range(len(elements.indices)))
+        tasks = self._jobs.arrays.of(array)
+        chosen = iter(positions) if positions else iter(range(len(tasks.indices)))
         rows: list[ArrayTaskInfo] = []
-        for row in self._grouped(array, elements, _spans(elements, chosen)):
+        for row in self._grouped(array, tasks, _spans(tasks, chosen)):
             if len(rows) == MAX_ROWS:
                 break
             rows.append(row)
         return rows
 
     def _grouped(
-        self, array: JobRecord, elements: ArrayTasks, spans: Iterator[tuple[int, int]]
+        self, array: JobRecord, tasks: ArrayTasks, spans: Iterator[tuple[int, int]]
     ) -> Iterator[ArrayTaskInfo]:
         for begin, end in spans:
-            text = elements.indices.written(begin, end)
+            text = tasks.indices.written(begin, end)
             job = None
-            if elements.state(begin) == LIVES:
-                first = elements.indices.at(begin)
+            if tasks.state(begin) == LIVES:
+                first = tasks.indices.at(begin)
                 job = self._jobs.table.get(array_task_uid(array.uid, first))
-            yield _row(array, text, end - begin, elements.ended(begin), job)
+            yield _row(array, text, end - begin, tasks.ended(begin), job)
 
 
-def _spans(elements: ArrayTasks, positions: Iterator[int]) -> Iterator[tuple[int, int]]:
+def _spans(tasks: ArrayTasks, positions: Iterator[int]) -> Iterator[tuple[int, int]]:
     """Yield stretches of the chosen positions whose tasks are alike; each living task is alone."""
     begin = next(positions, None)
     while begin is not None:
-        end, here = begin + 1, elements.ended(begin)
+        end, here = begin + 1, tasks.ended(begin)
         following = next(positions, None)
-        while following == end and here.state != LIVES and elements.is_like(begin, following):
+        while following == end and here.state != LIVES and tasks.is_like(begin, following):
             end += 1
             following = next(positions, None)
         yield begin, end

@@ -68,7 +68,7 @@ class Arrays:
         self._unchecked: set[str] = set()
         """Arrays whose blocked tasks must all be checked."""
 
-    def _elements(self, job: JobRecord) -> ArrayTasks:
+    def _tasks(self, job: JobRecord) -> ArrayTasks:
         assert job.spec.array is not None
         if job.uid not in self._arrays:
             self._arrays[job.uid] = ArrayTasks(job.spec.array)
@@ -87,24 +87,24 @@ class Arrays:
         """Start as many tasks as may live: up to the array's limit, with at most WINDOW that wait
         for places.
         """
-        elements, array = self._elements(job), job.spec.array
+        tasks, array = self._tasks(job), job.spec.array
         assert array is not None
         if job.state not in (st.PENDING, st.RUNNING) or time_limits.is_held_back(job, now):
             return
-        self._unblock_all(job, elements)
+        self._unblock_all(job, tasks)
         room = WINDOW - job.count(st.PENDING)
         if array.limit is not None:
             room = min(room, array.limit - job.count(st.PENDING, st.RUNNING))
         begun: list[int] = []
-        while len(begun) < room and (position := elements.next_waiting()) is not None:
-            elements.begin(position)
+        while len(begun) < room and (position := tasks.next_waiting()) is not None:
+            tasks.begin(position)
             begun.append(position)
         if not begun:
             return
         self._keep(job.uid, begun)  # before their jobs: what is stored of a task is never outdated
         job.count_element(st.WAITING, st.PENDING, len(begun))
         for position in begun:
-            spec = element_spec(job, elements.indices.at(position), now)
+            spec = array_task_spec(job, tasks.indices.at(position), now)
             self._live[job.uid][spec.uid] = st.PENDING
             self._effects.take_in(ev.Submitted(spec=spec))
         self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
@@ -112,27 +112,27 @@ class Arrays:
     def end(self, job: JobRecord, *, only_pending: bool, comes_back: bool) -> None:
         """End the living tasks, or only those that wait for places."""
         for uid in list(self._live.get(job.uid, ())):
-            element = self._job_of(uid)
-            if element is None or (only_pending and element.count(st.RUNNING)):
+            task = self._job_of(uid)
+            if task is None or (only_pending and task.count(st.RUNNING)):
                 continue
             if comes_back:
                 self._effects.take_in(ev.Deleted(job=uid))
-            elif st.TERMINATE_JOB in judging.ALLOWED[element.state]:
+            elif st.TERMINATE_JOB in judging.ALLOWED[task.state]:
                 self._effects.take_in(ev.Commanded(job=uid, action=st.TERMINATE_JOB))
 
     def cancel(self, job: JobRecord, positions: Iterable[int]) -> int:
         """End these tasks for good, including waiting ones; return how many."""
-        elements, waiting, count = self._elements(job), [], 0
+        tasks, waiting, count = self._tasks(job), [], 0
         for position in positions:
-            state = elements.state(position)
+            state = tasks.state(position)
             if state in (st.WAITING, st.BLOCKED):
-                elements.end(position, st.TERMINATED, None, 0, 0, {})
+                tasks.end(position, st.TERMINATED, None, 0, 0, {})
                 job.count_element(state, st.ENDED)
                 waiting.append(position)
             elif state == LIVES:
-                uid = array_task_uid(job.uid, elements.indices.at(position))
-                element = self._job_of(uid)
-                if element is not None and st.TERMINATE_JOB in judging.ALLOWED[element.state]:
+                uid = array_task_uid(job.uid, tasks.indices.at(position))
+                task = self._job_of(uid)
+                if task is not None and st.TERMINATE_JOB in judging.ALLOWED[task.state]:
                     self._effects.take_in(ev.Commanded(job=uid, action=st.TERMINATE_JOB))
                     count += 1
         self._keep(job.uid, waiting)
@@ -142,60 +142,60 @@ class Arrays:
 
     # ---- news --------------------------------------------------------------------------------
 
-    def element_changed(self, element: JobRecord) -> None:
+    def task_changed(self, task: JobRecord) -> None:
         """Count a living task that may run now, or waits again."""
-        assert element.spec.element is not None
-        uid = element.spec.element.array
+        assert task.spec.element is not None
+        uid = task.spec.element.array
         live, job = self._live.get(uid, {}), self._job_of(uid)
-        now_is = _counted(element)
-        was = live.get(element.uid)
+        now_is = _counted(task)
+        was = live.get(task.uid)
         if job is None or was is None or was == now_is:
             return
-        live[element.uid] = now_is
+        live[task.uid] = now_is
         job.count_element(was, now_is)
         self._effects.take_in(ev.ArrayTasksChanged(job=uid))
 
-    def element_over(self, element: JobRecord, logs: Logs) -> str:
+    def task_over(self, task: JobRecord, logs: Logs) -> str:
         """Fold a task into its array before its job is forgotten: the task has ended, or will wait
         again. Returns the array to look at afterwards; "" for none.
         """
-        assert element.spec.element is not None
-        uid, index = element.spec.element.array, element.spec.element.index
-        elements, job = self._arrays.get(uid), self._job_of(uid)
-        was = self._live.get(uid, {}).pop(element.uid, None)
-        if elements is None or job is None or was is None:
+        assert task.spec.element is not None
+        uid, index = task.spec.element.array, task.spec.element.index
+        tasks, job = self._arrays.get(uid), self._job_of(uid)
+        was = self._live.get(uid, {}).pop(task.uid, None)
+        if tasks is None or job is None or was is None:
             return ""
-        position = elements.indices.position(index)
+        position = tasks.indices.position(index)
         assert position is not None
-        if element.is_deleted and element.state == st.TERMINATED and job.state in _GOES_ON:
-            elements.wait(position)
+        if task.is_deleted and task.state == st.TERMINATED and job.state in _GOES_ON:
+            tasks.wait(position)
             job.count_element(was, st.WAITING)
         else:
-            elements.end(position, element.state, *end_of(element), logs)
-            job.count_element(was, COUNTED_AS[element.state])
+            tasks.end(position, task.state, *end_of(task), logs)
+            job.count_element(was, COUNTED_AS[task.state])
         self._keep(uid, [position])
         return uid
 
     # ---- tasks that wait for tasks of other arrays -------------------------------------------
 
-    def ended_of(self, element: JobRecord) -> None:
+    def ended_of(self, task: JobRecord) -> None:
         """Tell tasks of other arrays that wait for this one that it has ended."""
-        assert element.spec.element is not None
-        job = self._job_of(element.spec.element.array)
+        assert task.spec.element is not None
+        job = self._job_of(task.spec.element.array)
         if job is not None and job.uid in self._arrays:
-            position = self._arrays[job.uid].indices.position(element.spec.element.index)
+            position = self._arrays[job.uid].indices.position(task.spec.element.index)
             self._tell_paired(job, [] if position is None else [position])
 
     def _tell_paired(self, job: JobRecord, positions: Iterable[int]) -> None:
         indices = [self._arrays[job.uid].indices.at(position) for position in positions]
         for uid in list(self._paired.get(job.uid, ())):
-            other, elements = self._job_of(uid), self._arrays.get(uid)
-            if other is None or elements is None or uid in self._unchecked:
+            other, tasks = self._job_of(uid), self._arrays.get(uid)
+            if other is None or tasks is None or uid in self._unchecked:
                 continue
-            found = [p for i in indices if (p := elements.indices.position(i)) is not None]
-            self._unblock(other, elements, found)
+            found = [p for i in indices if (p := tasks.indices.position(i)) is not None]
+            self._unblock(other, tasks, found)
 
-    def _unblock_all(self, job: JobRecord, elements: ArrayTasks) -> None:
+    def _unblock_all(self, job: JobRecord, tasks: ArrayTasks) -> None:
         """Check all blocked tasks of an array, if that was not done yet, or if an array is over
         that they wait for: its tasks that did not begin never will.
         """
@@ -204,13 +204,13 @@ class Arrays:
         if not job.count(st.BLOCKED) or not (are_over or job.uid in self._unchecked):
             return
         self._unchecked.discard(job.uid)
-        blocked, position = [], elements.next_blocked(0)
+        blocked, position = [], tasks.next_blocked(0)
         while position is not None:
             blocked.append(position)
-            position = elements.next_blocked(position + 1)
-        self._unblock(job, elements, blocked)
+            position = tasks.next_blocked(position + 1)
+        self._unblock(job, tasks, blocked)
 
-    def _unblock(self, job: JobRecord, elements: ArrayTasks, positions: Iterable[int]) -> None:
+    def _unblock(self, job: JobRecord, tasks: ArrayTasks, positions: Iterable[int]) -> None:
         """Let these blocked tasks wait for places if all that they wait for have completed; end
         those for which one never will.
         """
@@ -218,16 +218,14 @@ class Arrays:
         if job.is_finished:
             return  # they count as ended already
         for position in positions:
-            if elements.state(position) != st.BLOCKED:
+            if tasks.state(position) != st.BLOCKED:
                 continue
-            found = {
-                self._became(u, elements.indices.at(position)) for u in dependencies.paired(job)
-            }
+            found = {self._became(u, tasks.indices.at(position)) for u in dependencies.paired(job)}
             if NEVER in found:
-                elements.end(position, st.DEPENDENCY_FAILED, None, 0, 0, {})
+                tasks.end(position, st.DEPENDENCY_FAILED, None, 0, 0, {})
                 job.count_element(st.BLOCKED, st.ENDED)
             elif found == {MET}:
-                elements.wait(position)
+                tasks.wait(position)
                 job.count_element(st.BLOCKED, st.WAITING)
             else:
                 continue
@@ -244,11 +242,11 @@ class Arrays:
         other = self._job_of(uid)
         if other is None or other.spec.array is None:
             return NEVER
-        elements = self._elements(other)
-        position = elements.indices.position(index)
+        tasks = self._tasks(other)
+        position = tasks.indices.position(index)
         if position is None:
             return NEVER
-        state = elements.state(position)
+        state = tasks.state(position)
         if state == st.COMPLETED:
             return MET
         is_open = state in (st.WAITING, st.BLOCKED, LIVES) and not other.is_finished
@@ -260,24 +258,24 @@ class Arrays:
             if self._paired.get(uid, {}).pop(job.uid, job) is None and not self._paired[uid]:
                 del self._paired[uid]
         self._unchecked.discard(job.uid)
-        elements = self._arrays.pop(job.uid, None)
+        tasks = self._arrays.pop(job.uid, None)
         self._live.pop(job.uid, None)
-        for number in range(-(-len(elements.indices) // PART) if elements is not None else 0):
+        for number in range(-(-len(tasks.indices) // PART) if tasks is not None else 0):
             self._effects.keep(TABLE, _key(job.uid, number), None)
 
     # ---- questions ---------------------------------------------------------------------------
 
     def of(self, job: JobRecord) -> ArrayTasks:
         """Return the tasks of an array."""
-        return self._elements(job)
+        return self._tasks(job)
 
     def ended(self, job: JobRecord, index: int) -> Ended | None:
         """Return the facts about a task that does not live; None if there is none."""
-        elements = self._elements(job)
-        position = elements.indices.position(index)
-        if position is None or elements.state(position) == LIVES:
+        tasks = self._tasks(job)
+        position = tasks.indices.position(index)
+        if position is None or tasks.state(position) == LIVES:
             return None
-        return elements.ended(position)
+        return tasks.ended(position)
 
     def ended_called(self, uid: str) -> Ended | None:
         """Return the same by the name of the task."""
@@ -295,9 +293,9 @@ class Arrays:
     # ---- the store ---------------------------------------------------------------------------
 
     def _keep(self, uid: str, positions: Iterable[int]) -> None:
-        elements = self._arrays[uid]
+        tasks = self._arrays[uid]
         for number in dict.fromkeys(position // PART for position in positions):
-            self._effects.keep(TABLE, _key(uid, number), elements.part(uid, number))
+            self._effects.keep(TABLE, _key(uid, number), tasks.part(uid, number))
 
     def restore(self, jobs: dict[str, JobRecord], parts: Iterable[ArrayTaskRows]) -> list[str]:
         """Restore what an earlier head wrote, before the jobs live again. Returns the jobs of tasks
@@ -305,7 +303,7 @@ class Arrays:
         """
         for job in jobs.values():
             if job.spec.array is not None:
-                self._elements(job)
+                self._tasks(job)
         for rows in parts:
             if rows.array in self._arrays:
                 self._arrays[rows.array].load(rows)
@@ -313,31 +311,31 @@ class Arrays:
         for job in jobs.values():
             if job.spec.element is not None and not self._lives_again(job, job.spec.element):
                 over.append(job.uid)
-        for uid, elements in self._arrays.items():
-            self._count_again(jobs[uid], elements)
+        for uid, tasks in self._arrays.items():
+            self._count_again(jobs[uid], tasks)
         return over
 
-    def _lives_again(self, job: JobRecord, element: ArrayTask) -> bool:
-        elements = self._arrays.get(element.array)
-        position = None if elements is None else elements.indices.position(element.index)
-        if elements is None or position is None:
+    def _lives_again(self, job: JobRecord, task: ArrayTask) -> bool:
+        tasks = self._arrays.get(task.array)
+        position = None if tasks is None else tasks.indices.position(task.index)
+        if tasks is None or position is None:
             return False
-        if elements.state(position) not in (st.WAITING, st.BLOCKED, LIVES):
+        if tasks.state(position) not in (st.WAITING, st.BLOCKED, LIVES):
             return False
-        elements.begin(position)
-        self._live[element.array][job.uid] = _counted(job)
+        tasks.begin(position)
+        self._live[task.array][job.uid] = _counted(job)
         return True
 
-    def _count_again(self, job: JobRecord, elements: ArrayTasks) -> None:
+    def _count_again(self, job: JobRecord, tasks: ArrayTasks) -> None:
         """Count an array's tasks again. A task marked as living whose job was not stored yet has
         begun nowhere, so it waits.
         """
         live = self._live[job.uid]
-        counts = elements.counts()
+        counts = tasks.counts()
         if counts.pop(LIVES) > len(live):
-            for position, index in enumerate(elements.indices):
-                if elements.state(position) == LIVES and array_task_uid(job.uid, index) not in live:
-                    elements.wait(position)
+            for position, index in enumerate(tasks.indices):
+                if tasks.state(position) == LIVES and array_task_uid(job.uid, index) not in live:
+                    tasks.wait(position)
                     counts[st.WAITING] += 1
         tally: dict[str, int] = {}
         for state, count in counts.items():
@@ -353,15 +351,15 @@ class Arrays:
 _GOES_ON = (st.PENDING, st.RUNNING, st.ABORTING, st.ABORTED, st.RESTARTING)
 
 
-def _counted(element: JobRecord) -> str:
-    return st.RUNNING if element.state != st.PENDING else st.PENDING
+def _counted(task: JobRecord) -> str:
+    return st.RUNNING if task.state != st.PENDING else st.PENDING
 
 
 def _key(uid: str, number: int) -> bytes:
     return f"{uid}\0{number}".encode()
 
 
-def element_spec(job: JobRecord, index: int, now: float) -> JobSpec:
+def array_task_spec(job: JobRecord, index: int, now: float) -> JobSpec:
     """Return the job of an array task that is submitted at `now`."""
     spec, array = job.spec, job.spec.array
     assert array is not None
@@ -374,7 +372,7 @@ def element_spec(job: JobRecord, index: int, now: float) -> JobSpec:
         deadline=deadline,
         is_held=False,
     )
-    element = ArrayTask(
+    task = ArrayTask(
         array=spec.uid,
         index=index,
         count=array.count,
@@ -389,6 +387,6 @@ def element_spec(job: JobRecord, index: int, now: float) -> JobSpec:
         timing=timing,
         after=None,
         array=None,
-        element=element,
+        element=task,
         ttl_s=0.0,
     )

@@ -37,13 +37,13 @@ class JobEffects(Protocol):
         """Whether that node is connected, so that news of its members arrive."""
         ...
 
-    def want_elements(self, job: JobRecord) -> None:
+    def want_array_tasks(self, job: JobRecord) -> None:
         """Start the array tasks of an array that may live; ArrayTasksChanged follows if any
         does.
         """
         ...
 
-    def end_elements(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
+    def end_array_tasks(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
         """End the living tasks of an array, or only those that wait for places; if `comes_back`,
         they wait again afterwards. ArrayTasksChanged follows.
         """

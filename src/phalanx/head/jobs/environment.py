@@ -51,14 +51,14 @@ def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
         "CONTAINER_PORTS": _port_labels(own, gang),
     }
     env |= {VISIBLE[kind]: ",".join(map(str, held)) for kind, held in me.others.items()}
-    if (element := gang.job.element) is not None:
+    if (array_task := gang.job.element) is not None:
         env |= {
-            "PHALANX_ARRAY_JOB": element.array.rpartition("/")[2],
-            "PHALANX_ARRAY_INDEX": str(element.index),
-            "PHALANX_ARRAY_COUNT": str(element.count),
-            "PHALANX_ARRAY_MIN": str(element.first),
-            "PHALANX_ARRAY_MAX": str(element.last),
-            "PHALANX_ARRAY_STEP": str(element.step),
+            "PHALANX_ARRAY_JOB": array_task.array.rpartition("/")[2],
+            "PHALANX_ARRAY_INDEX": str(array_task.index),
+            "PHALANX_ARRAY_COUNT": str(array_task.count),
+            "PHALANX_ARRAY_MIN": str(array_task.first),
+            "PHALANX_ARRAY_MAX": str(array_task.last),
+            "PHALANX_ARRAY_STEP": str(array_task.step),
         }
     if gang.restarts is not None:
         env["PHALANX_RESTART"] = str(gang.restarts)

@@ -31,10 +31,10 @@ def explain_held(job: JobRecord, why: HeldBack) -> Explanation:
     )
 
 
-def explain_element(element: JobDescription) -> Explanation:
+def explain_array_task(array_task: JobDescription) -> Explanation:
     """Explain an array task that has no job of its own."""
-    uid = f"{element.namespace}/{element.name}"
-    return _settled("element", uid, _state(element.state, element.reason))
+    uid = f"{array_task.namespace}/{array_task.name}"
+    return _settled("element", uid, _state(array_task.state, array_task.reason))
 
 
 def explain_flow(flow: FlowRecord) -> Explanation:

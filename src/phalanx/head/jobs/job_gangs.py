@@ -224,16 +224,16 @@ class JobGangs:
         """Whether that node is connected."""
         return self._is_here(node_id)
 
-    def want_elements(self, job: JobRecord) -> None:
+    def want_array_tasks(self, job: JobRecord) -> None:
         """Start the array tasks that may live, after the current action."""
         self.after(job.uid, lambda: self.arrays.want(job, self.wall()))
 
-    def end_elements(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
+    def end_array_tasks(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
         """End living array tasks, after the current action."""
         end = self.arrays.end
         self.after(job.uid, lambda: end(job, only_pending=only_pending, comes_back=comes_back))
 
-    def cancel_elements(self, job: JobRecord, positions: Iterable[int]) -> int:
+    def cancel_array_tasks(self, job: JobRecord, positions: Iterable[int]) -> int:
         """End tasks of an array for good; return how many."""
         count = self.arrays.cancel(job, positions)
         self.work_off()
@@ -260,14 +260,14 @@ class JobGangs:
         if gang is not None:
             self._gang_news.gang_amended(gang)
         if job.spec.element is not None:
-            self.after(job.uid, lambda: self.arrays.element_changed(job))
+            self.after(job.uid, lambda: self.arrays.task_changed(job))
         self.after(job.uid, lambda: self.on_change(job))
 
     def forget(self, job: JobRecord) -> None:
         """Drop a job that is gone; fold an array task into its array before."""
         row = self._rows.pop(job.uid, None)
         if job.spec.element is not None:  # the facts about it are stored before its row goes
-            array = self.arrays.element_over(job, row.logs if row is not None else {})
+            array = self.arrays.task_over(job, row.logs if row is not None else {})
             self.later(ev.ArrayTasksChanged(job=array))
             self.after(array, lambda: self.arrays.ended_of(job))
         elif job.spec.array is not None:
@@ -569,12 +569,12 @@ class JobGangs:
         if gang.job:
             self._gangs[gang.job] = gang
 
-    def load(self, rows: Iterable[JobRow], elements: Iterable[ArrayTaskRows]) -> None:
+    def load(self, rows: Iterable[JobRow], tasks: Iterable[ArrayTaskRows]) -> None:
         """Load stored jobs, before gangs are restored, which look at them."""
         for row in rows:
             self._rows[row.record.uid] = row
         jobs = {uid: row.record for uid, row in self._rows.items()}
-        for uid in self.arrays.restore(jobs, elements):
+        for uid in self.arrays.restore(jobs, tasks):
             del self._rows[uid]
             self._state_store.keep("batch_jobs", uid.encode(), None)
 

@@ -71,7 +71,7 @@ class JobTable:
                 self._effects.tell_others([job.uid])  # once all are restored
             if job.spec.array is not None and (job.is_held or job.state in st.ENDING):
                 is_suspended = job.state == st.ABORTING
-                self._effects.end_elements(
+                self._effects.end_array_tasks(
                     job, only_pending=job.is_held, comes_back=job.is_held or is_suspended
                 )
             for state, ask in ((st.PENDING, True), (st.TERMINATING, False)):
@@ -340,7 +340,8 @@ class JobTable:
         """Give a waiting job another queue, priority or time: it asks for its places again."""
         if job.state != st.PENDING or job.count(st.RUNNING):
             raise JobCommandError(
-                f"job {job.uid} {_does(job)}: its queue, priority and time can only be changed while it waits"
+                f"job {job.uid} {_does(job)}: its queue, priority and time can only be "
+                "changed while it waits"
             )
         job.spec = spec
         job.revision += 1
@@ -458,7 +459,7 @@ class JobTable:
             self._actions.run(job, "its array tasks run", now)
             return True
         if job.count(st.WAITING, st.BLOCKED) and not time_limits.is_held_back(job, now):
-            self._effects.want_elements(job)
+            self._effects.want_array_tasks(job)
         return False
 
     def _release(self, job: JobRecord, now: float) -> None:

@@ -18,8 +18,8 @@ from phalanx.head.jobs.admission import check_moments, with_queue_times
 from phalanx.head.jobs.array_task_requests import ArrayTaskRequests
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
 from phalanx.head.jobs.explaining import (
+    explain_array_task,
     explain_cron,
-    explain_element,
     explain_flow,
     explain_held,
     explain_job,
@@ -122,7 +122,7 @@ class JobRequests:
         self._jobs = jobs
         self._priorities = priorities
         self._domains = domains
-        self.elements = ArrayTaskRequests(jobs, self.need)
+        self.array_tasks = ArrayTaskRequests(jobs, self.need)
         self.flows = Flows(state_store, prober, jobs, self.submit, internal_errors)
         self.crons = Crons(state_store, jobs, self.submit, internal_errors)
         jobs.on_change = self._changed
@@ -166,7 +166,7 @@ class JobRequests:
             Explain.handled_by(lambda _, request: self.explain(request.name)),
             GetJob.handled_by(lambda _, request: self.description(request.name)),
             ListWaiting.handled_by(lambda _, request: self.waiting()),
-            ListElements.handled_by(lambda _, request: self.elements.rows(request.name)),
+            ListElements.handled_by(lambda _, request: self.array_tasks.rows(request.name)),
             ListFlows.handled_by(lambda _, request: self.flow_rows()),
             ListCrons.handled_by(lambda _, request: self.cron_rows()),
             ListHyperNodes.handled_by(lambda _, request: self._domains.rows(self._nodes.living())),
@@ -293,8 +293,8 @@ class JobRequests:
             suspend = command == "suspend"
             self.crons.handle(CronSuspended(cron=cron.spec.uid, suspend=suspend))
             return
-        if self.elements.are_meant(request.name):
-            self.elements.command(request.name, command, is_again=asker.is_again)
+        if self.array_tasks.are_meant(request.name):
+            self.array_tasks.command(request.name, command, is_again=asker.is_again)
             return
         job = self.need(request.name)
         if asker.is_again and job.state in FOLLOWS.get(command, ()):
@@ -309,7 +309,7 @@ class JobRequests:
 
     def _resize_job(self, asker: Asker[JobInfo], request: ResizeJob) -> JobInfo:
         job = self.need(request.name)
-        self.elements.refuse(request.name, "resized")
+        self.array_tasks.refuse(request.name, "resized")
         if job.spec.array is not None:
             raise JobCommandError(
                 f"job {job.uid} is an array: the number of its tasks cannot change"
@@ -321,7 +321,7 @@ class JobRequests:
 
     def _update_job(self, asker: Asker[JobInfo], request: UpdateJob) -> JobInfo:
         job = self.need(request.name)
-        self.elements.refuse(request.name, "changed")
+        self.array_tasks.refuse(request.name, "changed")
         spec = job.spec
         if request.priority is not None:
             spec = msgspec.structs.replace(spec, priority=request.priority, priority_class="")
@@ -344,7 +344,7 @@ class JobRequests:
 
     def _delete_job(self, asker: Asker[None], request: DeleteJob) -> None:
         uid = _uid(request.name)
-        self.elements.refuse(request.name, "deleted")
+        self.array_tasks.refuse(request.name, "deleted")
         if self._jobs.table.get(uid) is not None:
             self._jobs.handle(ev.Deleted(job=uid))
         elif self.flows.table.get(uid) is not None:
@@ -396,7 +396,7 @@ class JobRequests:
         for job in self._jobs.table.all() if reasons else ():
             wait = None
             if job.spec.element is None:
-                wait = reasons.get(self.elements.that_waits(job.uid))
+                wait = reasons.get(self.array_tasks.that_waits(job.uid))
             if wait is not None:
                 found.append(WaitInfo(job.uid, *wait))
         return found
@@ -404,7 +404,7 @@ class JobRequests:
     def description(self, name: str) -> JobDescription:
         """Return all details of one job."""
         job = self._jobs.table.get(_uid(name))
-        if job is None and (found := self.elements.description(name)) is not None:
+        if job is None and (found := self.array_tasks.description(name)) is not None:
             return found
         job = self.need(name)
         gang = self._jobs.gang_of(job.uid)
@@ -421,14 +421,14 @@ class JobRequests:
         held = None if job is None else why_held_back(job, self._clock.wall())
         if job is not None and held is not None:
             return explain_held(job, held)
-        if job is not None and (pending := self.elements.that_waits(uid)) != uid:
+        if job is not None and (pending := self.array_tasks.that_waits(uid)) != uid:
             return self._explanations.explain(pending)
         if self._explanations.find(name) is not None:
             return self._explanations.explain(name)
         if job is not None:
             return explain_job(job)
-        if (element := self.elements.description(name)) is not None:
-            return explain_element(element)
+        if (array_task := self.array_tasks.description(name)) is not None:
+            return explain_array_task(array_task)
         if (flow := self.flows.table.get(uid)) is not None:
             return explain_flow(flow)
         if (cron := self.crons.table.get(uid)) is not None:
@@ -474,8 +474,8 @@ class JobRequests:
         """Return the job with that name. Raises JobNotFoundError."""
         job = self._jobs.table.get(_uid(name))
         if job is None:
-            if self.elements.are_meant(name):
-                raise JobNotFoundError(self.elements.no_such(name))
+            if self.array_tasks.are_meant(name):
+                raise JobNotFoundError(self.array_tasks.no_such(name))
             near = nearest(name, (job.spec.name for job in self._jobs.table.all()))
             raise JobNotFoundError(f"there is no job {name!r}{near}; `phalanx jobs` lists them")
         return job

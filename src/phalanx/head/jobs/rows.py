@@ -71,7 +71,9 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
     )
 
 
-def element_description(array: JobRecord, index: int, ended: Ended, now: float) -> JobDescription:
+def array_task_description(
+    array: JobRecord, index: int, ended: Ended, now: float
+) -> JobDescription:
     """Return the description of an array task that has ended, or has not begun."""
     row = job_row(array, array.spec.priority, now)
     state = ended.state

@@ -38,7 +38,7 @@ class Signals:
         job = self._requests.need(request.job)
         orders = [
             (place.node, SignalMember(gang.group, index, place.attempt, request.signal, request.to))
-            for one in self._with_elements(job)
+            for one in self._with_array_tasks(job)
             for gang, index in self._running(one, request.member)
             for place in [gang.members[index]]
         ]
@@ -56,7 +56,7 @@ class Signals:
             self._outbox.send_node(node_id, order)
         return len(orders)
 
-    def _with_elements(self, job: JobRecord) -> list[JobRecord]:
+    def _with_array_tasks(self, job: JobRecord) -> list[JobRecord]:
         """Return the job, or the living tasks of an array."""
         if job.spec.array is None:
             return [job]

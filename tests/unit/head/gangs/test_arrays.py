@@ -191,7 +191,7 @@ def test_some_elements_are_cancelled(world):
     ("a[x]", "an array is like"),
     ("a[]", "an array is like"),
     ("a[0-99999999999]", "at most 2,147,483,647"),
-    ("plain[3]", "is no array"),
+    ("plain[3]", "is not an array"),
     ("nobody[3]", "there is no job 'nobody'"),
 ])  # fmt: skip
 def test_what_is_no_element_is_refused(world, name, said):
@@ -337,8 +337,8 @@ def test_a_long_chain_of_arrays_ends_together(world):
 
 @pytest.mark.parametrize(("indices", "after", "said"), [
     ("0-9", "aftercorr:first", "has no task 4; allowed are .* 0-3"),
-    ("", "aftercorr:first", "default/b is no array"),
-    ("0-3", "aftercorr:plain", "default/plain is no array"),
+    ("", "aftercorr:first", "default/b is not an array"),
+    ("0-3", "aftercorr:plain", "default/plain is not an array"),
 ])  # fmt: skip
 def test_what_cannot_be_paired_is_refused(world, indices, after, said):
     world.submit("0-3", name="first").submit("", name="plain")

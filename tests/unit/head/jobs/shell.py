@@ -89,10 +89,10 @@ class Shell:
     def is_here(self, node_id: str) -> bool:
         return not self.is_away
 
-    def want_elements(self, job: JobRecord) -> None:
+    def want_array_tasks(self, job: JobRecord) -> None:
         self.asked.append("elements")
 
-    def end_elements(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
+    def end_array_tasks(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
         self.ended.append("elements")
 
     def tell_others(self, jobs: list[str]) -> None:

@@ -221,7 +221,7 @@ def test_a_restart_forgets_no_outcome_whatever_row_was_written_last(script, afte
 
 @pytest.mark.parametrize("after", ["afterok:no", "afterok:j:nowhere/j"])
 def test_a_job_that_waits_for_nobody_that_is_known_is_refused(after):
-    with pytest.raises(JobCommandError, match=r"job default/d: after=.*there is no job 'no"):
+    with pytest.raises(JobCommandError, match=r"job default/d: after=.*no job is called 'no"):
         Line().submit("d", after)
 
 

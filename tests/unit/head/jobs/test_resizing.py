@@ -51,7 +51,7 @@ def test_minimums_come_down_with_the_size_and_stay_when_it_grows(
 @pytest.mark.parametrize(
     ("spec", "replicas", "minimum", "words"),
     [
-        (TWO, {"": 3}, None, "has the groups a, b: say which"),
+        (TWO, {"": 3}, None, "has the groups a, b: name the group"),
         (TWO, {"c": 3}, None, "no group 'c'; it has a, b"),
         (ONE, {"": -1}, None, "not -1"),
         (ONE, {"": MAX_REPLICAS + 1}, None, f"not {MAX_REPLICAS + 1}"),
