@@ -88,7 +88,7 @@ def test_the_head_refuses_what_no_manifest_may_say(name: str) -> None:
 def test_bytes_that_are_no_object_are_refused_in_words(spec: bytes) -> None:
     answer = World().ask(ApplyManifests([Manifest("Job", spec)]))
     assert isinstance(answer.error, ValueError)
-    assert str(answer.error).startswith("these bytes are no Job: ")
+    assert str(answer.error).startswith("cannot read these bytes as a Job: ")
 
 
 @pytest.mark.parametrize(

@@ -458,7 +458,8 @@ class NodeDirectory:
         awaited = self._awaited.get(node_id)
         report = self._reports[node_id]
         said = (
-            self._records[node_id].reason or (f"{awaited}: it is awaited" if awaited else ""),
+            self._records[node_id].reason
+            or (f"{awaited}; waiting for it to come back" if awaited else ""),
             unwell_text(report.unwell),
             suspect_checks_text(report.checks),
             cordoned_text(self._records[node_id].cordoned),
@@ -471,7 +472,7 @@ class NodeDirectory:
         reason.
         """
         return [
-            f"{record.name or record.node_id[:8]} on {record.hostname} takes nothing new: {why}"
+            f"{record.name or record.node_id[:8]} on {record.hostname} takes no new work: {why}"
             for record in self.living()
             if (why := holds_text({k: h for k, h in record.holds.items() if k in UNWELL}))
         ]

@@ -270,8 +270,8 @@ class HeadRequests:
         if record is None:
             raise ValueError(
                 f"Failed to look up actor with name '{request.name}'. This could be because it was "
-                f"never made in namespace '{request.namespace}', has died, or its name is spelled "
-                "otherwise."
+                f"never created in namespace '{request.namespace}', has died, or its name is "
+                "spelled differently."
             )
         return KnownActor(record.actor, record.handle)
 
@@ -358,7 +358,10 @@ def _check_actor(spec: ActorSpec) -> None:
     check_amounts(spec.place)
     check_amounts(spec.hold)
     if any(amount > spec.place.get(name, 0.0) for name, amount in spec.hold.items()):
-        raise ValueError(f"an actor holds part of what it is placed by: {spec.place}, {spec.hold}")
+        raise ValueError(
+            "an actor can only hold part of the resources that it is placed with: "
+            f"{spec.place}, {spec.hold}"
+        )
     check_strategy(spec.strategy)
 
 

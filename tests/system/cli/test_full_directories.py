@@ -91,7 +91,7 @@ def test_a_node_whose_disk_is_full_takes_nothing_new_and_heals(on_small_disks):
         assert "is full" in machine.nodes()["first"]["reason"]
         health = machine.phalanx("health")
         assert health.returncode == 1, health.stdout
-        assert "takes nothing new: its directory for what jobs print" in health.stdout
+        assert "takes no new work: its directory for what jobs print" in health.stdout
         assert "is full" in machine.done("events")
         for number in range(3):
             name = f"elsewhere{number}"

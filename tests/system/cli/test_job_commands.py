@@ -139,7 +139,7 @@ def test_submit_takes_manifests_and_says_what_is_wrong_with_them(cluster, tmp_pa
     assert "worker-1 | worker 1" in cluster.done("logs", "two-groups")
     again = cluster.phalanx("submit", example)
     assert again.returncode == 1
-    assert "there is a job default/two-groups already" in again.stderr
+    assert "job default/two-groups exists already" in again.stderr
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\n")
     refused = cluster.phalanx("submit", str(wrong))

@@ -53,7 +53,7 @@ def test_a_queue_shows_its_times_and_they_hold(lab):
     [
         (("--time", "soon"), 2, "Job: time='soon': a length of time is like 2h30m"),
         (("--begin", "soon"), 2, "Job: begin='soon': a time of day is like now+1h"),
-        (("--deadline", "now+1h", "--time", "2h"), 1, "it could not have ended by then"),
+        (("--deadline", "now+1h", "--time", "2h"), 1, "it cannot end by then"),
         (("--signal", "KILL@3"), 2, "of HUP, INT, QUIT, USR1"),
         (("--requeue", "night"), 2, "'night' is none of timeout, preempted, node"),
         (("--requeue", "75", "--no-requeue"), 2, "exclude each other"),

@@ -81,7 +81,7 @@ def test_a_job_more_as_data(ask, manifest):
     ("arguments", "complaint"),
     [
         ([], "what if what? Give --add-nodes"),
-        (["--add-nodes", "x"], "nodes to add 'x': COUNT:NODE (as that one)"),
+        (["--add-nodes", "x"], "nodes to add 'x': COUNT:NODE (like that node)"),
         (["--add-nodes", "1:CPU=-3"], "'CPU=-3' is not NAME=AMOUNT with an amount of at least 0"),
         (["--add-nodes", "1:CPU=many"], "an amount is a number like 2"),
         (["--add-nodes", "99999:a"], "1 to 10,000 nodes can be added, not 99,999"),
@@ -99,4 +99,4 @@ def test_what_cannot_be_is_refused(ask, arguments, complaint):
 
 def test_a_job_that_could_not_be_submitted_is_refused(ask, manifest):
     assert "names the queue 'z', which does not exist" in ask("--submit", manifest(queue="z")).output
-    assert "there is a job default/big already" in ask("--submit", manifest("big")).output
+    assert "job default/big exists already" in ask("--submit", manifest("big")).output

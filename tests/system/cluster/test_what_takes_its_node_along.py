@@ -77,7 +77,7 @@ def test_a_job_that_two_nodes_died_under_is_failed(cluster):
     assert job.wait(120) == "Failed"
     (why,) = [one.reason for one in job.describe().history if one.new == "Failed"]
     assert "2 nodes died" in why
-    assert "as a process of its own was killed there" in why
+    assert "because one of its own processes was killed there" in why
     assert len(_dead(2)) == 2
 
 

@@ -283,7 +283,7 @@ def test_what_cannot_be_is_said_at_once_and_leaves_nothing(machine):
     taken.wait(PATIENCE_S)
     no_job: Any = "job.yaml"
     cases = [
-        (lambda: run("true", name="taken"), JobCommandError, "there is a job default/taken"),
+        (lambda: run("true", name="taken"), JobCommandError, "job default/taken exists already"),
         (lambda: run("true", members=5), GangInfeasibleError, "never have more than 4"),
         (lambda: run("true", num_gpus=8), GangInfeasibleError, "could never start here: .* 4 GPU"),
         (lambda: run("true", queue="nobody"), QueueUnavailableError, "no queue 'nobody'"),

@@ -172,7 +172,7 @@ def test_a_queue_that_breaks_a_rule_is_refused(machine, fields, words):
 
 def test_a_gang_larger_than_its_queue_may_ever_use_is_refused(machine, room):
     phalanx.create_queue("small", capability={"CPU": 2})
-    with pytest.raises(GangInfeasibleError, match="queue small may use 2 CPU at most"):
+    with pytest.raises(GangInfeasibleError, match="queue small may use at most 2 CPU"):
         hold.gang(3, queue="small").remote(room)
 
 

@@ -228,7 +228,7 @@ def test_a_job_that_an_earlier_head_took_before_it_died_is_no_error():
     (done,) = second.answer(make_job("j", b"id"))
     assert (done.name, done.done) == ("j", "created")
     for other in (b"", b"another"):
-        with pytest.raises(JobCommandError, match="there is a job default/j already"):
+        with pytest.raises(JobCommandError, match="job default/j exists already"):
             second.answer(make_job("j", other))
     assert [job.name for job in second.answer(ListJobs())] == ["j"]
 
@@ -243,7 +243,7 @@ def test_a_flow_that_an_earlier_head_took_before_it_died_is_no_error():
     (done,) = second.answer(_flow("f", b"id"))
     assert (done.kind, done.name, done.done) == ("JobFlow", "f", "created")
     for other in (b"", b"another"):
-        with pytest.raises(JobCommandError, match="there is a flow default/f already"):
+        with pytest.raises(JobCommandError, match="flow default/f exists already"):
             second.answer(_flow("f", other))
 
 

@@ -320,7 +320,7 @@ def test_who_waits_for_gpus_is_told_which_nobody_gets() -> None:
     world.did(Cordon(B, [2], "a cable", "ann@desk"))
     world.rounds(1)
     assert told("g") == [
-        "2 GPUs get nothing new: host/gpu1 is bad: its driver says so; "
+        "2 GPUs take no new work: host/gpu1 is bad: its driver says so; "
         "host/gpu2 is cordoned by ann@desk: a cable"
     ]
     assert told("c") == []
@@ -337,9 +337,9 @@ def test_who_waits_for_the_only_gpus_is_not_told_that_there_are_none() -> None:
     world.rounds()
     explanations = world.control.gang_scheduler.explanations
     found = explanations.explain(b"g".ljust(18).hex())
-    said = "1 GPU gets nothing new: host/gpu0 is cordoned by ann@desk: a fan"
+    said = "1 GPU takes no new work: host/gpu0 is cordoned by ann@desk: a fan"
     assert found.main == said
-    assert [one.change for one in found.because] == ["phalanx uncordon host/gpu0, if it is well"]
+    assert [one.change for one in found.because] == ["phalanx uncordon host/gpu0, if it is healthy"]
     assert "even empty" not in str(found)
     assert [one.reason for one in explanations.reasons().values()] == [said]
 

@@ -94,7 +94,7 @@ def test_a_node_whose_connection_ended_is_awaited_and_then_dead(directory, effec
     directory.join(0.0, node("a"))
     assert directory.reason("a") == ""
     directory.disconnected("a", 1.0)
-    assert directory.reason("a") == "its connection ended: it is awaited"
+    assert directory.reason("a") == "its connection ended; waiting for it to come back"
     directory.join(1.5, node("a", epoch=1))
     assert directory.reason("a") == ""
     directory.disconnected("a", 2.0)
@@ -280,7 +280,7 @@ def test_a_node_that_lives_and_may_not_join_is_not_dead_while_it_says_so(effects
         assert not directory.refused("a", "it speaks version 9", float(now))
         directory.tick(float(now))
     assert [name for name, _ in effects.dead] == ["b"]
-    assert directory.reason("a") == "it speaks version 9: it is awaited"
+    assert directory.reason("a") == "it speaks version 9; waiting for it to come back"
     assert not directory.is_here("a")
     assert directory.refused("a", "it speaks version 8", last + 5), "it was upgraded, or the other"
     directory.tick(last + 5 + LIMITS.silence_s)

@@ -134,15 +134,15 @@ def test_what_is_kept_by_another_or_in_use_is_not_chosen():
     [
         ({"nodes": ("x",)}, r"nodes='x': no node has this name; there are a, b, c"),
         ({"labels": (("rack", "9"),)}, r"no node has the labels rack=9"),
-        ({"node_count": 4}, r"nodeCount=4: the cluster has 3 such nodes; allowed is at most that"),
+        ({"node_count": 4}, r"nodeCount=4: the cluster has 3 such nodes; ask for at most that"),
         ({"amounts": (("GPU", 25.0),)}, r"amounts.GPU=25: the cluster has 24 of GPU"),
-        ({"nodes": ("a",)}, r"nodes=a: it cannot be kept: a is kept by reservation other"),
-        ({"nodes": ("b",)}, r"on b runs default/?x?.*no time limit|on b runs run, which has no"),
-        ({"node_count": 3}, r"nodeCount=3: it cannot be kept: .*kept by reservation other.*; on b"),
+        ({"nodes": ("a",)}, r"nodes=a: it cannot be reserved: a is kept by reservation other"),
+        ({"nodes": ("b",)}, r"runs on b and has no time limit"),
+        ({"node_count": 3}, r"nodeCount=3: it cannot be reserved: .*reservation other.*; .* runs on b"),
         ({"start": Moment(at=-HOUR), "nodes": ("c",)}, r"start=.*that is in the past"),
         (
             {"start": Moment(at=HOUR), "end": Moment(at=HOUR - 1), "length_s": None},
-            r"end=.*: it would end before it begins; allowed is a time after",
+            r"end=.*: it would end before it begins; choose a time after",
         ),
         ({"latest": Moment(at=60.0), "nodes": ("c",)}, r"latest=.*: that is before its start"),
     ],
@@ -175,7 +175,7 @@ def test_a_flexible_start_is_the_first_at_which_it_can_be_kept():
     runs = (("run", "b", 1.0, 1.5 * HOUR),)
     record, _, _ = put(spec, runs=runs, reserved=(kept("other", "a"),))
     assert (record.start, record.length_s) == (2 * HOUR, HOUR)
-    with pytest.raises(JobCommandError, match="it cannot be kept"):
+    with pytest.raises(JobCommandError, match="it cannot be reserved"):
         put(msgspec.structs.replace(spec, latest=Moment(at=1.2 * HOUR)), runs=runs)
 
 
@@ -328,7 +328,7 @@ def test_a_guest_runs_inside_and_ends_with_it(world):
     assert float(order.commands[0].variables["PHALANX_END_AT"]) == row.end
     runs(world, order)
     assert world.ask(ListReservations())[0].running == ["guest"]
-    with pytest.raises(JobCommandError, match="in reservation r runs guest"):
+    with pytest.raises(JobCommandError, match="jobs run in reservation r: guest"):
         world.ask(DeleteReservation("r"))
     world.ask(Reserve(Reservation(name="r", length_s=100.0), ("length_s",)))
     world.now = row.end + 10
@@ -348,7 +348,7 @@ def test_who_may_not_run_in_it_is_refused(world):
         submit(world, job(reservation="rr"))
     world.ask(DeleteReservation("r"))
     reserve(world, maintenance=True)
-    with pytest.raises(JobCommandError, match="it is a maintenance: nothing runs inside of it"):
+    with pytest.raises(JobCommandError, match="it is for maintenance: no job runs in it"):
         submit(world, job(reservation="r"))
 
 

@@ -112,7 +112,7 @@ class ActorControl:
             )
         if record.actor in self._rests_until:
             ends = self._pauses.count(record.actor)
-            why = f"it rests before it starts again: its process ended {ends} times in a row, the "
+            why = f"it waits before it restarts: its process ended {ends} times in a row, the "
             why += f"last time because {record.reason}"
         elif record.state != DEPENDENCIES_UNREADY:
             why = self._node_choice.why(record, self._home(record), self._clock.now())

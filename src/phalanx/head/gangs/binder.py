@@ -331,7 +331,9 @@ class GangBinder:
         for gang in list(self._registry.active.values()):
             there = [i for i, member in enumerate(gang.members) if member.node == node_id]
             if there:
-                how = ", as a process of its own was killed there" if death == KILLED else ""
+                how = (
+                    ", because one of its own processes was killed there" if death == KILLED else ""
+                )
                 _note(gang, there, f"its node {node_id[:12]} died{how}")
                 for index in there:
                     gang.members[index].node_death = death

@@ -32,7 +32,7 @@ def with_closed_devices(found: Explanation, closed: Sequence[str]) -> Explanatio
         count=len(closed),
         detail={"devices": list(closed)},
         sentence=closed_sentence(closed),
-        change=f"phalanx uncordon {closed[0].partition(' ')[0]}, if it is well",
+        change=f"phalanx uncordon {closed[0].partition(' ')[0]}, if it is healthy",
     )
     because = _put(said, found.because)
     alike = found.tasks if found.tasks is not msgspec.UNSET else ()
@@ -50,7 +50,7 @@ def closed_sentence(closed: Sequence[str]) -> str:
     """Return a sentence that names closed devices. `closed`: as in with_closed_devices."""
     count = len(closed)
     named = "; ".join(closed[:_NAMED]) + (f"; and {count - _NAMED} more" if count > _NAMED else "")
-    return f"{count} GPU{'s get' if count > 1 else ' gets'} nothing new: {named}"
+    return f"{count} GPU{'s take' if count > 1 else ' takes'} no new work: {named}"
 
 
 def is_for_closed(code: str, detail: Mapping[str, Any]) -> bool:

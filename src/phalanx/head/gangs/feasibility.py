@@ -74,7 +74,7 @@ def check_side_by_side(
     nodes = domains[counts.index(most)]
     why = why_none(needs[0], nodes)
     if not why and most < most_members(needs, nodes):
-        why = f"queue {queue} may use {said(limits)} at most"
+        why = f"queue {queue} may use at most {said(limits)}"
     elif not why:
         asks = said(needs[0])
         where = "its only node holds" if len(nodes) == 1 else f"its {len(nodes)} nodes hold"

@@ -38,7 +38,7 @@ def check_moments(spec: JobSpec, submitted: float, now: float) -> None:
         if begin + (timing.limit_s or 0.0) >= deadline:
             needs = f", and may run for {length_text(timing.limit_s)}" if timing.limit_s else ""
             raise JobCommandError(
-                f"job {spec.uid}: deadline={moment_text(deadline)}: it could not have ended by "
-                f"then, as it begins at {moment_text(begin)} at the earliest{needs}; allowed is a "
-                "later deadline, or less time"
+                f"job {spec.uid}: deadline={moment_text(deadline)}: it cannot end by then, "
+                f"because it begins at {moment_text(begin)} at the earliest{needs}; use a later "
+                "deadline or a shorter time"
             )

@@ -247,7 +247,7 @@ class CronTable:
         spec = cron.spec
         if spec.starting_deadline_s is not None and now - due > spec.starting_deadline_s:
             self._acted(cron, due)
-            note(cron.history, now, "", MISSED, f"{now - due:g} s late, over the deadline")
+            note(cron.history, now, "", MISSED, f"{now - due:g} s late, past the deadline")
             return
         if cron.active and spec.concurrency == "Forbid":
             return  # the time stays due until the active job has ended, or another time is due

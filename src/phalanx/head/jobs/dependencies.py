@@ -36,7 +36,7 @@ _UNTIL = {
     AFTER: "has begun",
     AFTER_ANY: "has ended",
     AFTER_OK: "has completed",
-    AFTER_NOT_OK: "has ended otherwise than Completed",
+    AFTER_NOT_OK: "has ended in another state than Completed",
 }
 
 
@@ -170,7 +170,7 @@ def _more(found: int) -> str:
 def _said(need: Dependency, one: Outcome) -> str:
     name = _short(need.job)
     if need.kind == SINGLETON:
-        return f"until the jobs before it of {name} have ended ({need.kind})"
+        return f"until the earlier jobs of {name} have ended ({need.kind})"
     if one.since is not None:
         delay = length_text(need.delay_s)
         return f"until {moment_text(one.since)}, {delay} after {name} began ({need.kind})"

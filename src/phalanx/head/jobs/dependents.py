@@ -120,7 +120,7 @@ def check_known(spec: JobSpec, jobs: Mapping[str, JobRecord]) -> None:
         near = nearest(name, (uid.removeprefix("default/") for uid in jobs))
         raise JobCommandError(
             f"job {spec.uid}: after={written_dependencies(spec.after)[:200]}: no job is called "
-            f"{name!r}{near}; allowed are jobs that were submitted before and are not deleted"
+            f"{name!r}{near}; use a job that was submitted before and is not deleted"
         )
     for need in spec.after.needs if spec.after is not None else ():
         if need.kind == AFTER_CORR:
@@ -138,6 +138,6 @@ def _check_paired(spec: JobSpec, uid: str, other: ArraySpec | None) -> None:
     missing = next((i for i in Indices(spec.array.ranges) if there.position(i) is None), None)
     if missing is not None:
         raise JobCommandError(
-            f"{named}: {uid} has no task {missing}; allowed are indices that both arrays have: "
+            f"{named}: {uid} has no task {missing}; use only indices of that array: "
             f"{written_ranges(other.ranges)[:200]}"
         )

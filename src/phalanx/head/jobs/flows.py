@@ -142,7 +142,7 @@ class FlowTable:
 
     def _submit(self, spec: FlowSpec, request: bytes, now: float) -> None:
         if spec.uid in self._flows:
-            raise JobCommandError(f"there is a flow {spec.uid} already; delete it first")
+            raise JobCommandError(f"flow {spec.uid} exists already; delete it first")
         steps = {step.name: StepRecord() for step in spec.steps}
         flow = FlowRecord(spec=spec, submitted=now, request=request, steps=steps)
         self._flows[spec.uid] = flow

@@ -100,7 +100,7 @@ class IdleGpus:
     def _tell(self, holding: Holding, rule: IdleRule) -> None:
         count = len(holding.devices)
         gpus = "its GPU was" if count == 1 else f"its {count} GPUs were"
-        why = f"{gpus} busy below {100 * rule.below:g}% for {length_text(rule.window_s)}"
+        why = f"{gpus} less than {100 * rule.below:g}% busy for {length_text(rule.window_s)}"
         self._event_log.note("job-idle", job=holding.job, queue=holding.queue, why=why)
         if rule.ends:
             self._end(holding.job, f"{why}, after which queue {holding.queue} ends jobs")

@@ -187,7 +187,7 @@ class JobTable:
         if spec.uid in self._jobs:
             state = self._jobs[spec.uid].state
             raise JobCommandError(
-                f"there is a job {spec.uid} already ({state}); take another name, or delete it"
+                f"job {spec.uid} exists already ({state}); use another name, or delete it"
             )
         check_known(spec, self._jobs)
         job = self._jobs[spec.uid] = new_job(spec, now)
@@ -206,9 +206,9 @@ class JobTable:
     def _command(self, job: JobRecord, event: ev.Commanded, now: float) -> None:
         allowed = judging.ALLOWED[job.state]
         if event.action not in allowed:
-            can = f"; it can have {', '.join(sorted(allowed))}" if allowed else " any more"
+            can = f"; allowed: {', '.join(sorted(allowed))}" if allowed else " any more"
             raise JobCommandError(
-                f"job {job.uid} is {job.state}: it can have no {event.action}{can}"
+                f"job {job.uid} is {job.state}: {event.action} is not allowed{can}"
             )
         chosen = judging.targets(job, event.action, event.group, event.index)
         if event.action in TARGETED and not chosen:
@@ -259,7 +259,7 @@ class JobTable:
         has_run = member.state == st.RUNNING and job.state in time_limits.TIMED
         cause = PREEMPTED if event.is_preempted else NODE
         if has_run and rule is not None and cause not in rule.reasons:
-            return f"{member.name}: {reason}; the job's requeue.reasons do not name that"
+            return f"{member.name}: {reason}; the job's requeue.reasons do not include this"
         return ""
 
     def _exited(

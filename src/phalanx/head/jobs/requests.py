@@ -188,7 +188,7 @@ class JobRequests:
                 before = ", ".join(f"{one.kind}/{one.name}" for one in done)
                 if not before:
                     raise
-                text = f"{kind}/{shown(name)}: {error} (made before it: {before})"
+                text = f"{kind}/{shown(name)}: {error} (created before it: {before})"
                 raise type(error)(text) from None
             namespace = spec.namespace if kind in NAMESPACED else ""
             done.append(AppliedInfo(kind=kind, name=spec.name, namespace=namespace, done=what))
@@ -492,7 +492,7 @@ def _read(manifest: Manifest) -> Any:
     try:
         spec = msgspec.msgpack.decode(manifest.spec, type=KINDS[kind])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"these bytes are no {kind}: {error}") from None
+        raise ValueError(f"cannot read these bytes as a {kind}: {error}") from None
     if kind != "Queue" and (found := object_faults(kind, spec)):  # queues have their own rules
         raise JobCommandError("; ".join(found))
     return spec

@@ -122,7 +122,7 @@ class Steps:
         if message.refusal:
             order, now = asked.order, self._jobs.wall()
             self._jobs.steps.refused(order.group, order.step, order.task, now)
-            asked.asker.fail(JobCommandError(f"{asked.who} takes no step: {message.refusal}"))
+            asked.asker.fail(JobCommandError(f"{asked.who} cannot run a step: {message.refusal}"))
         else:
             asked.asker.reply(asked.process)
 

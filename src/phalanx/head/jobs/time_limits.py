@@ -123,7 +123,7 @@ def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
         return st.DEADLINE, f"its deadline was {moment_text(deadline)}"
     if limit_s is not None and not has_begun and deadline - limit_s - now <= 0:
         needs = f"it may run for {length_text(limit_s)} (time)"
-        return st.DEADLINE, f"{needs}, and cannot have ended by {moment_text(deadline)} any more"
+        return st.DEADLINE, f"{needs}, and can no longer end by {moment_text(deadline)}"
     return None
 
 

@@ -22,7 +22,7 @@ from phalanx.scheduler.forecast.what_if import (
     without_nodes,
 )
 
-NODES = "COUNT:NODE (as that one), or COUNT:CPU=64,GPU=8,memory=512Gi"
+NODES = "COUNT:NODE (like that node), or COUNT:CPU=64,GPU=8,memory=512Gi"
 
 
 class Supposition(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ def _jobs(snapshot: Snapshot, name: str, text: bytes) -> list[Submission]:
                 f"{name}: job {job.name} names the queue {job.queue!r}, which does not exist"
             )
         if f"{job.namespace}/{job.name}" in known:
-            raise ValueError(f"{name}: there is a job {job.namespace}/{job.name} already")
+            raise ValueError(f"{name}: job {job.namespace}/{job.name} exists already")
     return [_submission(job, snapshot.now) for job in jobs]
 
 

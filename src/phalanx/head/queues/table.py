@@ -108,12 +108,12 @@ class QueueTable:
     def create(self, spec: QueueSpec, now: float) -> QueueRecord:
         """Create a queue."""
         if spec.name in self._queues:
-            raise JobCommandError(f"there is a queue {spec.name!r} already; update it instead")
+            raise JobCommandError(f"queue {spec.name!r} exists already; update it instead")
         _raise_for(queue_faults(spec, self.tree()))
         above = self._queues.get(spec.parent)
         if above is not None and above.state != st.OPEN and spec.state in ("", st.OPEN):
             raise JobCommandError(
-                f"queue {above.name} is {above.state}: open it before a queue below it"
+                f"queue {above.name} is {above.state}: open it before you create a queue below it"
             )
         made = msgspec.structs.replace(spec, state=spec.state or st.OPEN, created=now)
         queue = self._queues[spec.name] = QueueRecord(spec=made)

@@ -239,8 +239,8 @@ class Book:
         for run in self._running(spec, node.node_id, windows):
             job = run.job.removeprefix("default/")
             if math.isinf(run.until):
-                return f"on {name} runs {job}, which has no time limit"
-            return f"on {name} runs {job}, until {moment(run.until)} at the latest"
+                return f"{job} runs on {name} and has no time limit"
+            return f"{job} runs on {name} until {moment(run.until)} at the latest"
         return ""
 
     def _room(
@@ -266,8 +266,8 @@ class Book:
     def _refuse(self, spec: Reservation, field: str, value: str, why: Sequence[str]) -> None:
         more = f", and {len(why) - _REASONS} more" if len(why) > _REASONS else ""
         raise JobCommandError(
-            f"reservation {spec.name}: {field}={value}: it cannot be kept: "
-            f"{'; '.join(why[:_REASONS])}{more}. Allowed is another time, other nodes"
+            f"reservation {spec.name}: {field}={value}: it cannot be reserved: "
+            f"{'; '.join(why[:_REASONS])}{more}. Choose another time, other nodes"
             + ("" if spec.ignores_jobs else ", or ignoreJobs if jobs may run on into it")
         )
 
@@ -275,7 +275,7 @@ class Book:
         labels = f" with the labels {_list(_labels(spec))}" if spec.labels else ""
         raise JobCommandError(
             f"reservation {spec.name}: {field}={value:g}: the cluster has {there}{labels}; "
-            "allowed is at most that"
+            "ask for at most that"
         )
 
 

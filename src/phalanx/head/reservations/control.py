@@ -161,12 +161,12 @@ class CalendarControl:
             hint = nearest(name, known)
             raise JobCommandError(f"{said}no reservation has this name{hint}; known: {there}")
         if record.spec.maintenance:
-            raise JobCommandError(f"{said}it is a maintenance: nothing runs inside of it")
+            raise JobCommandError(f"{said}it is for maintenance: no job runs in it")
         if not may_name(spec_of(record, self._clock.wall()), spec.user, spec.queue):
             whose = owners(record.spec.users, record.spec.queues)
             user = f"user {shown(spec.user)}" if spec.user else "no named user"
             raise JobCommandError(
-                f"{said}it is for {whose}, and this job is of {user}, in queue {spec.queue}"
+                f"{said}it is for {whose}, but this job belongs to {user}, in queue {spec.queue}"
             )
 
     def put(self, spec: Reservation) -> str:
@@ -217,8 +217,8 @@ class CalendarControl:
         if running:
             more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
             raise JobCommandError(
-                f"in reservation {record.name} runs {', '.join(running[:_NAMED])}{more}: cancel "
-                "that first, or let it end"
+                f"jobs run in reservation {record.name}: {', '.join(running[:_NAMED])}{more}; "
+                "cancel them first, or let them end"
             )
         self.table.delete(record.name)
 

@@ -73,5 +73,5 @@ class LicenseCounts:
             if count > total:
                 raise JobCommandError(
                     f"job {spec.uid}: licenses={name}:{count}: the cluster has {total} of {name}; "
-                    "allowed is at most that (phalanx set-license)"
+                    "ask for at most that (phalanx set-license)"
                 )

@@ -141,7 +141,7 @@ class ReservationTable:
         if second is not None and length_s > second - first:
             raise JobCommandError(
                 f"{name}: length={length_text(length_s)}: it would begin again before it ends, "
-                f"as it recurs after {length_text(second - first)}; allowed is at most that"
+                f"because it recurs after {length_text(second - first)}, the longest length"
             )
         return record
 
@@ -154,7 +154,7 @@ class ReservationTable:
             start = known.start
         elif start < now - SLACK_S:
             raise JobCommandError(
-                f"{name}: start={moment_text(start)}: that is in the past; allowed is a time from "
+                f"{name}: start={moment_text(start)}: that is in the past; choose a time from "
                 f"{moment_text(now)} on"
             )
         else:
@@ -165,7 +165,7 @@ class ReservationTable:
             if length_s <= 0:
                 raise JobCommandError(
                     f"{name}: end={moment_text(start + length_s)}: it would end before it begins; "
-                    f"allowed is a time after {moment_text(start)}"
+                    f"choose a time after {moment_text(start)}"
                 )
         has_begun = known is not None and known.begun is not None and start == known.start
         if length_s is not None and start + length_s <= now and not has_begun:

@@ -59,7 +59,7 @@ class SharesControl:
         for user, number in shares.items():
             fault = free_fault("user", user)
             if fault is None and number is not None and not 0 <= number <= MAX_SHARES:
-                fault = f"{number:g} shares of {shown(user)}: allowed is 0 to {MAX_SHARES:,}"
+                fault = f"{number:g} shares of {shown(user)}: allowed: 0 to {MAX_SHARES:,}"
             if fault is not None:
                 raise JobCommandError(fault)
         for user, number in shares.items():

@@ -336,7 +336,7 @@ def test_a_long_chain_of_arrays_ends_together(world):
 
 
 @pytest.mark.parametrize(("indices", "after", "said"), [
-    ("0-9", "aftercorr:first", "has no task 4; allowed are .* 0-3"),
+    ("0-9", "aftercorr:first", "has no task 4; use only indices .* 0-3"),
     ("", "aftercorr:first", "default/b is not an array"),
     ("0-3", "aftercorr:plain", "default/plain is not an array"),
 ])  # fmt: skip

@@ -99,7 +99,7 @@ def test_a_member_that_its_node_could_not_begin_waits_for_another_place(
     (node,) = world.ask(ListNodes())
     assert (node.state, node.reason) == ("DRAINING", "its directory is full")
     assert world.ask(GetHealth()).held == [
-        f"{node.node_id} on {node.hostname} takes nothing new: its directory is full"
+        f"{node.node_id} on {node.hostname} takes no new work: its directory is full"
     ]
     world.directories = ""
     world.rounds(5)

@@ -63,7 +63,7 @@ def test_rules_are_shown_set_and_reset():
         ("tiers: [", "not YAML"),
         ("[]", "own.yaml"),
         ("", "own.yaml"),
-        (PROMISING + "#" * MAX_BYTES, f"may have {MAX_BYTES} bytes"),
+        (PROMISING + "#" * MAX_BYTES, f"may have at most {MAX_BYTES} bytes"),
         (
             "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
             "c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]",

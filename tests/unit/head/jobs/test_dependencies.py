@@ -186,7 +186,7 @@ def test_one_at_a_time_runs_of_those_with_a_word_and_of_that_name_in_their_order
     assert line.state("c") == "Pending"
     line.submit("d", "singleton:train")
     assert line.state("d") == "Held"
-    assert line.why("d") == ("it waits until the jobs before it of train have ended (singleton)")
+    assert line.why("d") == ("it waits until the earlier jobs of train have ended (singleton)")
 
 
 def test_waiting_for_others_is_no_age_and_no_need():

@@ -101,7 +101,7 @@ def test_a_life(name, spec, life):
 def test_why_a_job_cannot_go_on_is_said():
     shell = Shell("tasks: [{name: x}, {name: a}, {name: b, dependsOn: {name: [a]}}]")
     assert shell.play("run x-0 ok x-0 fail a-0").job.reason == (
-        "what b waits for has ended without success"
+        "the groups that b waits for have ended without success"
     )
 
 

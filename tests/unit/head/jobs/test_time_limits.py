@@ -127,7 +127,7 @@ def test_the_reason_says_what_ran_out():
     shell = Shell(f"{TWO}, time: 90m").play(f"run at {90 * 60} gone")
     assert shell.job.reason == "its gang has run for 01:30:00, its limit (time)"
     shell = Shell(f"{TWO}, time: 90m, deadline: now+2h").play("at 1800 gone")
-    assert shell.job.reason.startswith("it may run for 01:30:00 (time), and cannot have ended by ")
+    assert shell.job.reason.startswith("it may run for 01:30:00 (time), and can no longer end by ")
 
 
 def test_members_get_their_grace_and_nothing_starts_again():
