@@ -1,0 +1,1 @@
+"""The head: the machines that decide for a cluster."""

@@ -138,7 +138,7 @@ def test_what_is_kept_by_another_or_in_use_is_not_chosen():
         ({"amounts": (("GPU", 25.0),)}, r"amounts.GPU=25: the cluster has 24 of GPU"),
         ({"nodes": ("a",)}, r"nodes=a: it cannot be reserved: a is kept by reservation other"),
         ({"nodes": ("b",)}, r"runs on b and has no time limit"),
-        ({"node_count": 3}, r"nodeCount=3: it cannot be reserved: .*reservation other.*; .* runs on b"),
+        ({"node_count": 3}, r"nodeCount=3: it cannot be reserved: .*ion other.*; .* runs on b"),
         ({"start": Moment(at=-HOUR), "nodes": ("c",)}, r"start=.*that is in the past"),
         (
             {"start": Moment(at=HOUR), "end": Moment(at=HOUR - 1), "length_s": None},
