@@ -153,11 +153,11 @@ class NodeDirectory:
         self._told: dict[str, ViewRow] = {}
         """Rows for nodes that join, kept until the node that a row describes changes."""
         self._changed_at: dict[str, int] = {}
+        """The version of each node's last change; the latest stands last."""
         self._news: ChangeLog[str] = ChangeLog()
         """For display: also changes of nodes that are not connected, which concern no other
         node.
         """
-        """The version of each node's last change; the latest stands last."""
         self._dead: deque[str] = deque()
 
     def join(self, now: float, record: NodeRecord, report: NodeReport | None = None) -> NodeRecord:
@@ -575,8 +575,8 @@ class NodeDirectory:
         self._effects.node_dead(record, reason)
 
     def _move(self, record: NodeRecord, state: str, reason: str) -> None:
-        recorder = f"node {record.node_id} on {record.hostname}, epoch {record.epoch}"
-        record.state = move(NODE, "node", record.state, state, recorder)
+        context = f"node {record.node_id} on {record.hostname}, epoch {record.epoch}"
+        record.state = move(NODE, "node", record.state, state, context)
         record.reason = reason
         self._put(record)
         self._note(record.node_id)

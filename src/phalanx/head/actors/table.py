@@ -489,8 +489,8 @@ class ActorTable:
             del self._actors[actor]
 
     def _move(self, record: ActorRecord, state: str) -> None:
-        recorder = f"actor {record.actor.hex()} ({record.class_name}), restarts {record.restarts}"
-        record.state = move(ACTOR, "actor", record.state, state, recorder)
+        context = f"actor {record.actor.hex()} ({record.class_name}), restarts {record.restarts}"
+        record.state = move(ACTOR, "actor", record.state, state, context)
         self._effects.publish(record, list(record.watchers))
 
 

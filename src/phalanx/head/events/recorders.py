@@ -16,7 +16,7 @@ from phalanx.head.reservations.control import CalendarControl
 from phalanx.model.jobs.records import JobRecord
 
 
-class Stories:
+class Recorders:
     """One recorder for each kind of thing."""
 
     def __init__(

@@ -17,7 +17,7 @@ from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.accounting.requests import AccountingRequests
 from phalanx.head.clock import Clock
 from phalanx.head.events.event_log import EventLog
-from phalanx.head.events.recorders import Stories
+from phalanx.head.events.recorders import Recorders
 from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.bundle_orders import BundleOrders
 from phalanx.head.gangs.cycle_log import CycleLog
@@ -176,7 +176,7 @@ class GangScheduler:
             clock, registry, self.cache, live, self, Pace(), CycleTimes(meter, clock, cycle_log)
         )
         self._recorder = Recorder(record, clock.wall, live.min_member)
-        self._recorders = Stories(event_log, self.queues, calendar, self._host_of, self._job_of)
+        self._recorders = Recorders(event_log, self.queues, calendar, self._host_of, self._job_of)
         self._starts = starts = GangStarts(meter, clock)
         lifecycle = MemberLifecycle(
             registry, self.cache, self._outside_work, books, self._recorder, self.cycles, starts,

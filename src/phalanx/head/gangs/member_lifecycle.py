@@ -193,7 +193,7 @@ class MemberLifecycle:
 
     def __init__(self, *followers: Follower) -> None:
         self._followers = followers
-        self._recorders: dict[bytes, deque[Move]] = {}
+        self._steps: dict[bytes, deque[Move]] = {}
 
     def handle(self, gang: Gang, indexes: Iterable[int], event: Event) -> dict[str, list[int]]:
         """Apply the event to these members. Returns the members concerned by each kind of
@@ -239,21 +239,21 @@ class MemberLifecycle:
 
     def forget(self, gang: Gang) -> None:
         """Forget the story of a gang that is over."""
-        self._recorders.pop(gang.group, None)
+        self._steps.pop(gang.group, None)
 
     # ---- the story ---------------------------------------------------------------------------
 
     def _remember(self, gang: Gang, move: Move) -> None:
-        recorder = self._recorders.get(gang.group)
-        if recorder is None:
-            recorder = self._recorders[gang.group] = deque(maxlen=KEEP_STEPS)
-        recorder.append(move)
+        steps = self._steps.get(gang.group)
+        if steps is None:
+            steps = self._steps[gang.group] = deque(maxlen=KEEP_STEPS)
+        steps.append(move)
 
     def story(self, gang: Gang, index: int) -> str:
         """Return the last steps of a member, the oldest first."""
         steps = [
             f"{move.before[move.indexes.index(index)]} {_said(move.event, index)}"
-            for move in self._recorders.get(gang.group, ())
+            for move in self._steps.get(gang.group, ())
             if index in move.indexes
         ]
         return " -> ".join([*steps, gang.members[index].state])

@@ -449,6 +449,6 @@ class GroupTable:
             self._effects.freed(group_id)
 
     def _move(self, group: Group, state: str) -> None:
-        recorder = f"group {group.group.hex()} ({group.name}), attempt {group.attempt_number}"
-        group.state = move(GROUP, "placement group", group.state, state, recorder)
+        context = f"group {group.group.hex()} ({group.name}), attempt {group.attempt_number}"
+        group.state = move(GROUP, "placement group", group.state, state, context)
         self._effects.changed(group)

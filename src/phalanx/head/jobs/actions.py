@@ -166,6 +166,6 @@ class JobActions:
 
     def move(self, job: JobRecord, member: MemberRecord, state: str, reason: str) -> None:
         """Move a member to a state. Raises IllegalTransition."""
-        recorder = f"member {member.name}, attempt {member.attempt}: {member.reason}"
-        job.set_state(member, move(st.MEMBER, "member", member.state, state, recorder))
+        context = f"member {member.name}, attempt {member.attempt}: {member.reason}"
+        job.set_state(member, move(st.MEMBER, "member", member.state, state, context))
         member.reason = reason

@@ -67,7 +67,9 @@ def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Out
     if need.kind == AFTER:
         began = other.started if other.started is not None else other.finished
         return Outcome() if began is None else Outcome(state=MET, since=began + need.delay_s)
-    if need.kind == AFTER_CORR:  # relevant until each array task knows the outcome of its own
+    if (
+        need.kind == AFTER_CORR
+    ):  # relevant until each array task knows the outcome of its counterpart
         return Outcome(state=WAITS if job.count(st.BLOCKED) else MET)
     if not is_over(other):
         return Outcome()
