@@ -309,7 +309,7 @@ def test_one_that_is_released_before_its_beginning_waits_for_that():
 def test_only_what_waits_is_held_or_changed(script):
     shell = Shell(TWO).play(script)
     before = msgspec.msgpack.encode(shell.job)
-    with pytest.raises(JobCommandError, match="waits"):
+    with pytest.raises(JobCommandError, match="only a waiting job"):
         shell.play("hold")
     with pytest.raises(JobCommandError, match="while it waits"):
         shell.handle(ev.Changed(job=J, spec=shell.job.spec))
@@ -390,7 +390,7 @@ def test_a_queue_has_a_default_and_a_maximum():
     [
         (
             "deadline: 1970-01-01T00:01Z",
-            "deadline=1970-01-01 00:01:00 UTC: it could not have ended",
+            "deadline=1970-01-01 00:01:00 UTC: it cannot end",
         ),
         ("deadline: now+1h, time: 1h", "and may run for 01:00:00"),
         ("deadline: now+1h, begin: now+2h", "begins at 1970-01-01 02:16:40 UTC at the earliest"),
