@@ -98,5 +98,7 @@ def test_what_cannot_be_is_refused(ask, arguments, complaint):
 
 
 def test_a_job_that_could_not_be_submitted_is_refused(ask, manifest):
-    assert "names the queue 'z', which does not exist" in ask("--submit", manifest(queue="z")).output
+    assert (
+        "names the queue 'z', which does not exist" in ask("--submit", manifest(queue="z")).output
+    )
     assert "job default/big exists already" in ask("--submit", manifest("big")).output

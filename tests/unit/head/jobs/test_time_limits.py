@@ -111,13 +111,8 @@ LIVES = [
 ]  # fmt: skip
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize(("fields", "script", "story"), LIVES)
 def test_lives(fields, script, story):
-=======
-@pytest.mark.parametrize(("fields", "script", "recorder"), LIVES)
-def test_lives(fields, script, recorder):
->>>>>>> 20d1d7a2 (Add a page to the head's rooms)
     shell = Shell(f"{TWO}, {fields}")
     if not isinstance(story, str):
         with pytest.raises(story):
