@@ -163,7 +163,7 @@ def goes_on(said: list[Said]) -> None:
     place.node.on_message(other, LeaseWanted(1, {"CPU": 1.0}, 1))
     place.rounds()
     assert other not in place.lost
-    for defect in place.defects:
+    for defect in place.internal_errors:
         if not is_meant(defect):
             raise AssertionError(f"{said!r:.1000}") from defect
 
@@ -206,7 +206,7 @@ def test_an_order_that_the_node_fails_at_is_refused_and_harms_no_other(
     handlers[type(order)] = fails
     place.node.on_message(place.head, order)
     place.rounds(1)
-    (error,) = place.defects
+    (error,) = place.internal_errors
     assert isinstance(error, Planted)
     assert place.lost == [], "the head stays"
     assert any(is_refused(one) for one in told(place))
@@ -230,4 +230,4 @@ def test_a_part_that_fails_at_every_tick_keeps_no_other_from_its_work(part, monk
     monkeypatch.setattr(getattr(place.node, part), "tick", fails)
     place.rounds(2)
     assert ticked
-    assert {type(error) for error in place.defects} == {Planted}
+    assert {type(error) for error in place.internal_errors} == {Planted}

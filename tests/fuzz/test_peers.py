@@ -79,7 +79,7 @@ def node_goes_on(said: list[Said]) -> None:
     place.node.on_message(other, Ask(9, question.kind, encode_request(question)))
     (answer,) = [one for one in other.sent if isinstance(one, Reply)]
     assert read_result(question, answer.result, answer.error)
-    for defect in place.defects:
+    for defect in place.internal_errors:
         if not is_meant(defect):
             raise AssertionError(f"{said!r:.1000}") from defect
 

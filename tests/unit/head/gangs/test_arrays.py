@@ -322,7 +322,7 @@ def test_elements_that_ended_with_their_array_wait_for_nobody_any_more(world):
     for place in list(world.running):
         world.end(place, 1)
     assert (world.counts("b"), world.info("b").state) == (counted, st.TERMINATED)
-    assert not world.defects
+    assert not world.internal_errors
 
 
 def test_a_long_chain_of_arrays_ends_together(world):
@@ -332,7 +332,7 @@ def test_a_long_chain_of_arrays_ends_together(world):
     world.do(CommandJob("n0", "cancel"))
     world.rounds()
     assert world.info("n400").state == st.FAILED
-    assert not world.defects
+    assert not world.internal_errors
 
 
 @pytest.mark.parametrize(("indices", "after", "said"), [
@@ -376,7 +376,7 @@ def test_a_head_that_comes_back_loses_no_element_and_runs_none_twice(world, seed
             world.rounds(1 + turn % 3)
     assert world.info().state == st.COMPLETED
     assert done == {f"default/a[{i}]": 1 for i in range(40)}
-    assert not world.defects
+    assert not world.internal_errors
 
 
 @pytest.mark.parametrize("kept", range(0, 60, 3))
