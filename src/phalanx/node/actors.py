@@ -70,7 +70,7 @@ class NodeActors:
         workers: EndsWorkers,
         peers: Peers,
         jobs: KnownJobs,
-        control: HeadLink,
+        head: HeadLink,
         report_needed: Callable[[], None],
     ) -> None:
         """`report_needed`: the head is about to hear of what depends on what is free here."""
@@ -81,7 +81,7 @@ class NodeActors:
         self._workers = workers
         self._peers = peers
         self._jobs = jobs
-        self._control = control
+        self._head = head
         self._orders: dict[bytes, PlaceActor] = {}
         """Orders whose actors wait for a worker."""
         self._made: dict[int, int] = {}
@@ -119,7 +119,7 @@ class NodeActors:
         peer: Peer,
         message: ActorReady | ActorFailed | ActorLeaving | ActorUnreferenced,
     ) -> None:
-        self._control.notify(Via(peer.peer, encode_body([message])))
+        self._head.notify(Via(peer.peer, encode_body([message])))
 
     def place(self, order: PlaceActor) -> None:
         """Ask the lease machine for a worker, unless a head that came back repeats its order."""
@@ -198,7 +198,7 @@ class NodeActors:
         group = lease.demand.group
         self._made = {n: at for n, at in self._made.items() if n in self._leases.leases}
         self._made[lease.number] = order.incarnation
-        self._control.notify(
+        self._head.notify(
             ActorPlaced(order.actor, order.incarnation, worker.worker_id, worker.pid)
         )
         connection.post(
@@ -225,4 +225,4 @@ class NodeActors:
         """See Asker. This node cannot have the actor, now or ever."""
         if code:
             self._orders.pop(demand.actor, None)
-        self._control.notify(ActorRefused(demand.actor, reason, code))
+        self._head.notify(ActorRefused(demand.actor, reason, code))

@@ -1,6 +1,6 @@
 """Bundles of placement groups on this node: reserved for an attempt, kept, and given back.
 
-The control store places a group by attempts, one at a time, each with a higher number. Its
+The head places a group by attempts, one at a time, each with a higher number. Its
 messages may come twice, late or never, so every answer holds whatever came before: a reservation
 that nobody confirms is given back by itself, and an attempt that ended here never begins again.
 """

@@ -1,4 +1,4 @@
-"""Room that a node keeps for gangs which the control store is about to place there."""
+"""Room that a node keeps for gangs which the head is about to place there."""
 
 from __future__ import annotations
 

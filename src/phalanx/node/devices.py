@@ -79,7 +79,7 @@ class DeviceWatch:
         resources: NodeResources,
         reading: DeviceReading,
         holders: Holders,
-        control: HeadLink,
+        head: HeadLink,
         room_changed: Callable[[float], None],
         clock: Callable[[], float],
         note: Note,
@@ -88,7 +88,7 @@ class DeviceWatch:
         self._resources = resources
         self._reading = reading
         self._holders = holders
-        self._control = control
+        self._head = head
         self._room_changed = room_changed
         self._clock = clock
         self._note = note
@@ -169,9 +169,9 @@ class DeviceWatch:
             self._tell()
 
     def _tell(self) -> None:
-        if self._control.is_connected:
+        if self._head.is_connected:
             rows = [msgspec.structs.replace(one, xids=()) for one in self.samples.values()]
-            self._control.report(DevicesSeen(rows, self._holders.of_devices()))
+            self._head.report(DevicesSeen(rows, self._holders.of_devices()))
 
     def _note_xids(self, sample: DeviceSample) -> None:
         """Those of programs change nothing, and are what their users look for."""

@@ -44,7 +44,7 @@ class Drivers:
         peers: Peers,
         jobs: KnownJobs,
         store: ObjectStore,
-        control: HeadLink,
+        head: HeadLink,
         new_process: Callable[[bytes], bytes],
         node_id: str,
         address: str,
@@ -61,7 +61,7 @@ class Drivers:
         self._peers = peers
         self._jobs = jobs
         self._store = store
-        self._control = control
+        self._head = head
         self._new_process = new_process
         self._prestart = prestart
         self._history = history
@@ -119,7 +119,7 @@ class Drivers:
             )
             self._jobs.job_known(known)
             self._history.began(driver, "DRIVER", request.pid)
-            self._control.notify(known)
+            self._head.notify(known)
             for _ in range(self._prestart):
                 self._workers.start_worker(self._leases.workers.prestart(job))
             introduction = Introduction(
@@ -130,7 +130,7 @@ class Drivers:
             else:
                 asker.reply(introduction)
 
-        ask(self._control, self._node, NewDriverJob(), numbered)
+        ask(self._head, self._node, NewDriverJob(), numbered)
         return LATER
 
     def first_worker(self, job: bytes) -> None:
@@ -143,7 +143,7 @@ class Drivers:
         """A process of this node defines an environment; other nodes may come to need it."""
         known = EnvironmentKnown(key, variables)
         self._jobs.environment_known(known)
-        self._control.notify(known)
+        self._head.notify(known)
 
     def job_ended(self, message: JobEnded) -> None:
         """The job's driver is gone: its workers end, but those that are, or are about to be, the

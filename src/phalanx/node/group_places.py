@@ -17,7 +17,7 @@ KEEP = 10_000
 
 
 class GroupPlaces:
-    """Groups that somebody on this node asked for. The control store tells of every change."""
+    """Groups that somebody on this node asked for. The head tells of every change."""
 
     def __init__(self, node_id: str, bundles: BundleTable) -> None:
         self._node_id = node_id
@@ -27,7 +27,7 @@ class GroupPlaces:
         """What the bundles of each group hold: each that waits is looked at often."""
 
     def put(self, known: GroupKnown) -> None:
-        """Take over what the control store says of a group."""
+        """Take over what the head says of a group."""
         self._known.pop(known.group, None)
         self._known[known.group] = known
         self._sizes[known.group] = [ResourceSet.from_mapping(b) for b in known.bundles]
@@ -36,11 +36,11 @@ class GroupPlaces:
             del self._known[oldest], self._sizes[oldest]
 
     def is_known(self, group: bytes) -> bool:
-        """Whether the control store was asked about this group."""
+        """Whether the head was asked about this group."""
         return group in self._known
 
     def watched(self) -> list[bytes]:
-        """The groups of which the control store has to tell every change."""
+        """The groups of which the head has to tell every change."""
         return [group for group, known in self._known.items() if known.state != REMOVED]
 
     def nodes_of(self, place: tuple[bytes, int]) -> list[str]:
@@ -72,7 +72,7 @@ class GroupPlaces:
         if known.state == REMOVED:
             return ("its placement group was removed", code_of(TaskPlacementGroupRemoved))
         if not known.bundles:
-            return None  # the control store is about to tell
+            return None  # the head is about to tell
         if index >= len(known.bundles):
             count = len(known.bundles)
             reason = f"its placement group has {count} bundles and no number {index}"

@@ -64,7 +64,7 @@ class NodeGroups:
         places: GroupPlaces,
         leases: Leases,
         tenants: Sequence[Tenants],
-        control: HeadLink,
+        head: HeadLink,
         request_plan: Callable[[], None],
         report_changed: Callable[[], None],
         is_port_free: Callable[[int], bool],
@@ -78,7 +78,7 @@ class NodeGroups:
         self._places = places
         self._leases = leases
         self._tenants = tenants
-        self._control = control
+        self._head = head
         self._request_plan = request_plan
         self._report_changed = report_changed
         self._is_port_free = is_port_free
@@ -109,7 +109,7 @@ class NodeGroups:
             if not is_there():
                 self.known(GroupKnown(group, REMOVED, [], []))
 
-        ask(self._control, self._node, WatchGroup(group), answered)
+        ask(self._head, self._node, WatchGroup(group), answered)
 
     def known(self, message: GroupKnown) -> None:
         """A group's state or places have changed."""
@@ -127,7 +127,7 @@ class NodeGroups:
             message.group, message.attempt, bundles, self._clock()
         )
         held = self._bundles.devices(message.group, bundles) if ok else {}
-        self._control.notify(Prepared(message.group, message.attempt, ok, held, busy))
+        self._head.notify(Prepared(message.group, message.attempt, ok, held, busy))
 
     def commit(self, message: CommitBundles) -> None:
         """What was set aside may be used."""
@@ -135,7 +135,7 @@ class NodeGroups:
         for index, gang in message.gangs.items():
             for pool in self._bundles.pools((message.group, index)):
                 pool.gang = gang
-        self._control.notify(Committed(message.group, message.attempt, ok))
+        self._head.notify(Committed(message.group, message.attempt, ok))
         self._leases.dispatch_in(message.group, self._clock())
 
     def give_back(self, message: GiveBackBundles) -> None:
@@ -169,6 +169,6 @@ class NodeGroups:
         # The report goes first: else the head would take their room for taken by others.
         self._report_changed()
         for group, attempt in settled:
-            self._control.notify(BundlesGone(group, attempt))
+            self._head.notify(BundlesGone(group, attempt))
         self._leases.dispatch_in(None, self._clock())
         return True

@@ -1,8 +1,8 @@
-"""A node's way to the control store: in its own process, or over a connection that may break.
+"""A node's way to the head: in its own process, or over a connection that may break.
 
-A node keeps what it notifies the control store of until that has written it down, and what it asks
+A node keeps what it notifies the head of until that has written it down, and what it asks
 until that has answered. After a restart of the head it sends both again, in order. So everything
-sent here may arrive twice, and the control store takes it so.
+sent here may arrive twice, and the head takes it so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class HeadLink(Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the control store can be reached now."""
+        """Whether the head can be reached now."""
         ...
 
     def notify(self, message: Any) -> None:
@@ -54,7 +54,7 @@ def ask(
     request: Request[R],
     answered: Callable[[Callable[[], R]], None],
 ) -> None:
-    """Ask the control store something for the node itself, whose own process is `node`. `answered`
+    """Ask the head something for the node itself, whose own process is `node`. `answered`
     is called once, with what gives the answer, or raises the error that it is."""
 
     def replied(reply: ForwardedReply) -> None:
@@ -64,12 +64,12 @@ def ask(
 
 
 class LocalHeadLink:
-    """The control store is in this process. What is sent waits in `sent` until it is handed over,
+    """The head is in this process. What is sent waits in `sent` until it is handed over,
     so that it is handled after, and not inside, whatever caused it."""
 
     def __init__(self) -> None:
         self.is_connected = False
-        """Whether the control store has been made."""
+        """Whether the head has been made."""
         self.sent: deque[Any] = deque()
         self._tokens = itertools.count(1)
         self._asked: dict[int, OnReply] = {}
@@ -89,14 +89,14 @@ class LocalHeadLink:
         self.sent.append(ForwardedAsk(token, origin, kind, body, user=user))
 
     def replied(self, reply: ForwardedReply) -> None:
-        """The control store has replied."""
+        """The head has replied."""
         callback = self._asked.pop(reply.token, None)
         if callback is not None:
             callback(reply)
 
 
 class RemoteHeadLink:
-    """The control store is the head's process."""
+    """The head is the head's process."""
 
     def __init__(self) -> None:
         self._connection: Peer | None = None
@@ -151,11 +151,11 @@ class RemoteHeadLink:
         self._connection = None
 
     def acked(self, message: Acked) -> None:
-        """The control store has written it down."""
+        """The head has written it down."""
         self._unconfirmed.pop(message.token, None)
 
     def replied(self, reply: ForwardedReply) -> None:
-        """The control store has replied."""
+        """The head has replied."""
         self._unconfirmed.pop(reply.token, None)
         callback = self._asked.pop(reply.token, None)
         if callback is not None:

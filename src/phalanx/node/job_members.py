@@ -99,7 +99,7 @@ class JobMembers:
         self,
         clock: Callable[[], float],
         bundles: BundleTable,
-        control: HeadLink,
+        head: HeadLink,
         commands: CommandEffects,
         files: JobFiles,
         memory: MemoryMeter,
@@ -116,7 +116,7 @@ class JobMembers:
         is, before it hears that something could not begin here."""
         self._clock = clock
         self._bundles = bundles
-        self._control = control
+        self._head = head
         self._commands = commands
         self._files = files
         self._memory = MemoryLimits(memory)
@@ -230,7 +230,7 @@ class JobMembers:
         if is_nodes_fault:
             self._report()
         news = MemberNews(*key, attempt, NOT_STARTED, reason, is_nodes_fault=is_nodes_fault)
-        self._control.notify(news)
+        self._head.notify(news)
 
     def _is_over(self, key: tuple[bytes, int], attempt: int) -> None:
         self._over.pop(key, None)
@@ -251,14 +251,14 @@ class JobMembers:
         """Run one more program in a member's place."""
         member = self._members.get((order.group, order.index))
         if member is None or member.order.attempt != order.attempt or member.is_ending:
-            self._control.notify(StepStarted(order.token, "it does not run any more"))
+            self._head.notify(StepStarted(order.token, "it does not run any more"))
         elif len(member.steps) >= MAX_STEPS:
             why = f"it has {MAX_STEPS} steps already, which is the most at a time"
-            self._control.notify(StepStarted(order.token, why))
+            self._head.notify(StepStarted(order.token, why))
         else:
             usage = MemberUsage(0.0, (), self._clock())
             member.steps[self._begin(member, order.command)] = _Step(order, usage)
-            self._control.notify(StepStarted(order.token))
+            self._head.notify(StepStarted(order.token))
 
     def warn(self, message: WarnMember) -> None:
         """The time of a member is nearly over. A head that came back may say so once more."""
@@ -313,7 +313,7 @@ class JobMembers:
     def read_log(self, message: ReadLog) -> None:
         """Answer with a part of a log."""
         data, size, skipped = self._files.read(message.path, message.offset, message.limit)
-        self._control.notify(LogRead(message.token, data, size, skipped))
+        self._head.notify(LogRead(message.token, data, size, skipped))
 
     # ---- processes ---------------------------------------------------------------------------
 
@@ -396,7 +396,7 @@ class JobMembers:
             is_cut = member.is_ending or member.is_through
             number, task = order.step, order.task
             news = StepEnded(*_about(member.order), number, task, code, is_cut, used, signal)
-            self._control.notify(news)
+            self._head.notify(news)
 
     def _end(self, member: _Member, grace_s: float) -> None:
         member.kill_at = min(member.kill_at, self._clock() + grace_s)
@@ -437,13 +437,13 @@ class JobMembers:
         self._note(f"member {order.name} has ended: {how}", job=order.job)
         about, used = _about(order), member.usage.total(self._clock())
         if member.is_evicted:
-            self._control.notify(MemberUsed(*about, used))
+            self._head.notify(MemberUsed(*about, used))
         else:
             code, reason, is_ours = member.code, member.reason, member.is_nodes_fault
             if is_ours:
                 self._report()
             log = "" if is_ours else member.log
-            self._control.notify(
+            self._head.notify(
                 MemberNews(
                     *about, code, reason, log, used=used, is_nodes_fault=is_ours,
                     signal=member.signal,
@@ -467,7 +467,7 @@ class JobMembers:
     def _report_running(self, member: _Member) -> None:
         order = member.order
         ran_s = max(self._clock() - member.began_at, 0.0)
-        self._control.notify(
+        self._head.notify(
             MemberNews(order.group, order.index, order.attempt, log=member.log, ran_s=ran_s)
         )
 

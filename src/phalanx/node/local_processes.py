@@ -61,7 +61,7 @@ class LocalProcesses:
         spilling: Spills,
         borrowed: BorrowedLeases,
         store: ObjectStore,
-        control: HeadLink,
+        head: HeadLink,
         logs: NodeLogs,
         note: Note,
         history: ProcessHistory,
@@ -78,7 +78,7 @@ class LocalProcesses:
         self._spilling = spilling
         self._borrowed = borrowed
         self._store = store
-        self._control = control
+        self._head = head
         self._logs = logs
         self._note = note
         self._crashes = CrashNotes(note, clock)
@@ -95,7 +95,7 @@ class LocalProcesses:
 
     def _read_log(self, message: ReadNodeLog) -> None:
         piece = self._logs.read(message.worker, message.file, message.offset, message.limit)
-        self._control.report(NodeLogRead(message.number, piece))
+        self._head.report(NodeLogRead(message.number, piece))
 
     # ---- coming ------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class LocalProcesses:
         self._borrowed.owner_gone(process)
         for prefix in self._links.asked():
             self._links.send(prefix, ProcessEnded(process, is_driver))
-        self._control.notify(ProcessEnded(process, is_driver))
+        self._head.notify(ProcessEnded(process, is_driver))
         self._store.process_gone(process)
         self._counts.process_gone(process)
 
@@ -195,7 +195,7 @@ class LocalProcesses:
             is_preempted = died.kind == PREEMPTED
             code = code_of(ActorOutOfMemoryError) if died.kind == OUT_OF_MEMORY else ""
             actor = lease.demand.actor
-            self._control.notify(ActorLost(actor, died.worker, died.reason, is_preempted, code))
+            self._head.notify(ActorLost(actor, died.worker, died.reason, is_preempted, code))
             return b""
         self._peers.post(lease.demand.owner, died)
         return lease.demand.owner

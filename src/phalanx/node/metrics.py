@@ -34,7 +34,7 @@ class NodeCounts:
 
     def __init__(
         self,
-        control: HeadLink,
+        head: HeadLink,
         leases: LeaseMachine,
         store: ObjectStore,
         devices: DeviceMetrics,
@@ -45,7 +45,7 @@ class NodeCounts:
         """`look` puts in what the shell knows; None: the head is told nothing."""
         self.meter = Meter(OF_NODES)
         """Where the parts of the node count."""
-        self._control = control
+        self._head = head
         self._leases = leases
         self._store = store
         self._devices = devices
@@ -92,7 +92,7 @@ class NodeCounts:
 
     def tick(self, now: float) -> None:
         """Time has passed."""
-        if self._look is None or now < self._say_at or not self._control.is_connected:
+        if self._look is None or now < self._say_at or not self._head.is_connected:
             return
         self._say_at = now + self._every_s
         self._fill()
@@ -100,7 +100,7 @@ class NodeCounts:
         said = encode_numbers([*self.meter.numbers(), *self._programs.numbers()])
         if said != self._said:
             self._said = said
-            self._control.report(NodeNumbers(said))
+            self._head.report(NodeNumbers(said))
 
     def _fill(self) -> None:
         """Put in what is not counted as it happens."""

@@ -107,7 +107,7 @@ class Node(Generic[M_co]):
         self,
         setup: NodeSetup,
         effects: NodeEffects,
-        control: HeadLink,
+        head: HeadLink,
         make_spilling: Callable[[LeaseInquiries, GroupPlaces], Spills],
         make_membership: Callable[[Node[M_co]], M_co],
         reports_every_tick: bool = False,
@@ -121,7 +121,7 @@ class Node(Generic[M_co]):
         from_afar = PeerMessageTable()
         self.prefix = prefix = node_prefix(setup.node_id)
         self.resources = setup.resources
-        self.control = control
+        self.head = head
         self.peers = Peers()
         self.jobs = KnownJobs(setup.settings)
         self.events = NodeEvents(prefix, effects.wall)
@@ -173,7 +173,7 @@ class Node(Generic[M_co]):
         self.members = JobMembers(
             clock,
             self.bundles,
-            control,
+            head,
             effects.commands,
             effects.job_files,
             effects.memory,
@@ -189,7 +189,7 @@ class Node(Generic[M_co]):
             setup.resources,
             effects.devices,
             DeviceHolders(self.members, self.leases),
-            control,
+            head,
             self.leases.dispatch,
             clock,
             effects.note,
@@ -210,7 +210,7 @@ class Node(Generic[M_co]):
             setup.limits,
         )
         pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
-        self.reports = Reports(clock, self.status, control, **pacing)
+        self.reports = Reports(clock, self.status, head, **pacing)
         self.groups = NodeGroups(
             node_process_id(prefix),
             clock,
@@ -218,7 +218,7 @@ class Node(Generic[M_co]):
             places,
             self.leases,
             (self.members, self.leases),
-            control,
+            head,
             plans.request,
             self.reports.report_changed,
             effects.is_port_free,
@@ -230,7 +230,7 @@ class Node(Generic[M_co]):
             self.workers,
             self.peers,
             self.jobs,
-            control,
+            head,
             self.reports.report_needed,
         )
         self.owners = OwnerLeases(
@@ -260,7 +260,7 @@ class Node(Generic[M_co]):
             self.peers,
             self.jobs,
             self.store,
-            control,
+            head,
             new_process,
             setup.node_id,
             setup.address,
@@ -284,12 +284,12 @@ class Node(Generic[M_co]):
             effects.know_addresses,
             effects.sweep,
         )
-        self.view = ViewRefresh(node_process_id(prefix), control, self.others.view)
+        self.view = ViewRefresh(node_process_id(prefix), head, self.others.view)
         self.planner = SpillbackPlanner(
             clock, self.leases, self.spilling, self.view, plans, self.status.row
         )
         self.counts = NodeCounts(
-            control,
+            head,
             self.leases,
             self.store,
             DeviceMetrics(setup.resources, self.devices),
@@ -309,7 +309,7 @@ class Node(Generic[M_co]):
             self.spilling,
             self.borrowed,
             self.store,
-            control,
+            head,
             effects.logs,
             effects.note,
             self.history,
@@ -318,7 +318,7 @@ class Node(Generic[M_co]):
         self.state = StateReports(
             setup.node_id,
             clock,
-            control,
+            head,
             self.peers,
             self.leases,
             self.store,
@@ -336,7 +336,7 @@ class Node(Generic[M_co]):
                 WaitingTasks(self.leases.waiting, self.spilling, self.resources, clock),
                 effects.drain_output,
             ).handlers,
-            control,
+            head,
             self.membership,
             setup.address,
             self.reports.report_needed,
@@ -392,7 +392,7 @@ class Node(Generic[M_co]):
             self.peers.post(message.process, inner)
 
     def _send_events(self, message: GatherEvents) -> None:
-        self.control.report(EventsReported(message.number, self.events.rows()))
+        self.head.report(EventsReported(message.number, self.events.rows()))
 
     # ---- what a shell hands in ---------------------------------------------------------------
 
@@ -407,7 +407,7 @@ class Node(Generic[M_co]):
                 self._report_defect(error)
                 answer = refusal(message, error)
                 if answer is not None:
-                    self.control.notify(answer)
+                    self.head.notify(answer)
         else:
             is_known = bool(connection.peer) or isinstance(message, Hello | Ask)
             if not (is_known and self.from_processes.handle(connection, message)):

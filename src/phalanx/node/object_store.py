@@ -45,7 +45,7 @@ from phalanx.scheduler.placement.averages import Average
 Answer = Callable[[int, Exception | None], None]
 _COPIES = b"copies"
 """The writer of copies, as the accounting names it."""
-_SPARES = b"spares"
+_FILE_POOL = b"file pool"
 """Who keeps the files of copies that are gone, as the accounting names it."""
 _PULL_SHARE = 0.7
 """Of the store's capacity, for what is on its way here (Ray pins as much for arguments)."""
@@ -142,7 +142,7 @@ class ObjectStore:
         )
         self.questions = SourceQuestions(clock, links.send, links.is_dead)
         self._last_readers = LastReaders()
-        self.spares = FilePool(capacity_bytes)
+        self.file_pool = FilePool(capacity_bytes)
         """Files of copies that are gone, in memory, for the next."""
         self._pins = Pins(self._unpinned)
         self._room = ObjectRoom(self.accounting, self._pins, spill_files, self, disk)
@@ -284,7 +284,7 @@ class ObjectStore:
     def free_spares(self, needed_bytes: int) -> None:
         """See Evictions."""
         before = self.accounting.used_bytes
-        for spare in self.spares.free(needed_bytes):
+        for spare in self.file_pool.free(needed_bytes):
             self._discard_spare(spare)
         freed = before - self.accounting.used_bytes
         for name, writer in self.accounting.oldest_kept(needed_bytes - freed):
@@ -335,7 +335,7 @@ class ObjectStore:
         self._pulls.proceed()
 
     def _start_pull(self, name: str, size: int) -> None:
-        spare = self.spares.take(size)
+        spare = self.file_pool.take(size)
         self._count_spares()
 
         def room_is_there(error: Exception | None) -> None:
@@ -412,7 +412,7 @@ class ObjectStore:
         self._pins.gone(name)
 
     def _keep_spare(self, name: str, size: int) -> bool:
-        gone = self.spares.put(name, size)
+        gone = self.file_pool.put(name, size)
         is_kept = name not in gone
         if is_kept:
             self._files.rename(name, spare_file(name))
@@ -424,8 +424,8 @@ class ObjectStore:
 
     def _count_spares(self) -> None:
         """Spare files count as used, as far as they do not become objects."""
-        self.accounting.withdraw(_SPARES, self.accounting.capacity_bytes)
-        self.accounting.promise(_SPARES, self.spares.total_bytes)
+        self.accounting.withdraw(_FILE_POOL, self.accounting.capacity_bytes)
+        self.accounting.promise(_FILE_POOL, self.file_pool.total_bytes)
 
     def _discard_spare(self, spare: str) -> None:
         if spare:

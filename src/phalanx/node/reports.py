@@ -65,7 +65,7 @@ class NodeStatus:
         """See Status."""
         available = self._resources.available()
         if STORE in available:
-            free = self._store.accounting.free_bytes + self._store.spares.total_bytes
+            free = self._store.accounting.free_bytes + self._store.file_pool.total_bytes
             available[STORE] = float(free)
         return NodeReport(
             available=available,
@@ -125,13 +125,13 @@ class Reports:
         self,
         clock: Callable[[], float],
         status: Status,
-        control: HeadLink,
+        head: HeadLink,
         at_most_every_s: float = AT_MOST_EVERY_S,
         every_s: float = REPORT_EVERY_S,
     ) -> None:
         self._clock = clock
         self._status = status
-        self._control = control
+        self._head = head
         self._at_most_every_s = at_most_every_s
         self._every_s = every_s
         self._last: NodeReport | None = None
@@ -141,7 +141,7 @@ class Reports:
 
     def tick(self, now: float) -> None:
         """Time has passed."""
-        if self._is_fresh or not self._control.is_connected:
+        if self._is_fresh or not self._head.is_connected:
             return
         if now - self._sent_at < self._at_most_every_s:
             return
@@ -175,4 +175,4 @@ class Reports:
     def _send(self, report: NodeReport, now: float) -> None:
         self._last = report
         self._sent_at = now
-        self._control.report(report)
+        self._head.report(report)

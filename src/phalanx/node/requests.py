@@ -51,12 +51,12 @@ class NodeAsker(Asker[Any]):
 
 
 class NodeRequests:
-    """Answers what the node has handlers for; all else is the control store's."""
+    """Answers what the node has handlers for; all else is the head's."""
 
     def __init__(
         self,
         handlers: RequestHandlers,
-        control: HeadLink,
+        link: HeadLink,
         head: HeadState,
         address: str,
         report: Callable[[], None],
@@ -64,7 +64,7 @@ class NodeRequests:
         """`address`: where the head is, for people. `report`: has the head know what is free here
         before it is asked."""
         self._handlers = handlers
-        self._control = control
+        self._link = link
         self._head = head
         self._address = address
         self._report = report
@@ -88,4 +88,4 @@ class NodeRequests:
             if ask.token:
                 peer.post(Reply(ask.token, reply.result, reply.error))
 
-        self._control.forward(peer.peer, ask.kind, ask.body, replied, ask.user)
+        self._link.forward(peer.peer, ask.kind, ask.body, replied, ask.user)

@@ -36,7 +36,7 @@ QUIET_S = 0.25
 
 
 class LocalHead(Protocol):
-    """The control plane, in this process."""
+    """The head, in this process."""
 
     def join_alone(self, row: ViewRow) -> None:
         """This node is the cluster."""

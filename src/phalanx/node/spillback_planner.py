@@ -36,10 +36,10 @@ class PlanRequests:
 class ViewRefresh:
     """Keeps fresh what this node knows of the others, while it needs that."""
 
-    def __init__(self, node: bytes, control: HeadLink, changed: Callable[[View], None]) -> None:
+    def __init__(self, node: bytes, head: HeadLink, changed: Callable[[View], None]) -> None:
         """`node`: the id of the node's own process. `changed`: takes the rows that are new."""
         self._node = node
-        self._control = control
+        self._head = head
         self._changed = changed
         self._version = 0
         """Of the view, as the head counts."""
@@ -49,7 +49,7 @@ class ViewRefresh:
     @property
     def is_blind(self) -> bool:
         """Whether nothing is heard of other nodes, as the head cannot be reached."""
-        return not self._control.is_connected
+        return not self._head.is_connected
 
     def tick(self, now: float, is_waiting: bool) -> None:
         """Time has passed; `is_waiting`: something waits on this node that others might take."""
@@ -83,7 +83,7 @@ class ViewRefresh:
             own = self._node[:PREFIX_BYTES]
             self._changed(View([row for row in changes.rows if row.prefix != own]))
 
-        ask(self._control, self._node, GetViewChanges(self._version), answered)
+        ask(self._head, self._node, GetViewChanges(self._version), answered)
 
 
 class SpillbackPlanner:

@@ -48,7 +48,7 @@ class StateReports:
         self,
         node_id: str,
         clock: Callable[[], float],
-        control: HeadLink,
+        head: HeadLink,
         peers: Peers,
         leases: LeaseMachine,
         store: ObjectStore,
@@ -57,7 +57,7 @@ class StateReports:
     ) -> None:
         self._node_id = node_id
         self._clock = clock
-        self._control = control
+        self._head = head
         self._peers = peers
         self._leases = leases
         self._store = store
@@ -89,7 +89,7 @@ class StateReports:
             # Of tasks of other nodes' owners, too, that run here, and of their arguments.
             living = self._history.living() if query.kind in ("tasks", "objects") else []
             theirs = {worker_id_of(record.process): record.pid for record in living}
-            self._control.report(StateReported(message.number, part, unheard, theirs))
+            self._head.report(StateReported(message.number, part, unheard, theirs))
 
         if query.kind == "workers":
             selection.offer_all(self._worker_rows(message.ip))

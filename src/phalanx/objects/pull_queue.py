@@ -14,7 +14,7 @@ Done = Callable[[str], None]
 
 AGAIN_S = 0.2
 GIVE_UP_S = 20.0
-"""How long a node is tried again that cannot be reached: a little more than the control store
+"""How long a node is tried again that cannot be reached: a little more than the head
 takes, by its own limits, to find it dead (15 s)."""
 
 

@@ -358,7 +358,7 @@ class OwnerCore:
         has_workers = self.tasks.tick(now)
         self.gangs.tick(now)
         self.calls.clients.tick(now)
-        self.calls.doubtful.tick(now)
+        self.calls.unavailable.tick(now)
         self.reconnection.tick(now)
         self._report_runs(now)
         self.unread.tell(now)
@@ -367,7 +367,7 @@ class OwnerCore:
         self.report_events()
         if has_workers:
             return _BUSY_TICK_S
-        return DIAL_AGAIN_S if self.reconnection or self.calls.doubtful else _IDLE_TICK_S
+        return DIAL_AGAIN_S if self.reconnection or self.calls.unavailable else _IDLE_TICK_S
 
     def _report_runs(self, now: float) -> None:
         """A worker's finished work is kept by its node. A driver keeps its own, and lets the node

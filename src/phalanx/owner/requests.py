@@ -1,4 +1,4 @@
-"""Requests to the node, and through it to the control store, whose answers come as events."""
+"""Requests to the node, and through it to the head, whose answers come as events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.protocol.wire_errors import to_wire
 R = TypeVar("R")
 
 REQUEST_BYTES = 256 << 20
-"""How large a request may be: others pass it on in messages of their own, and the control store
+"""How large a request may be: others pass it on in messages of their own, and the head
 writes it as one row."""
 
 

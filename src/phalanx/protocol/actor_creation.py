@@ -1,4 +1,4 @@
-"""What a worker needs to make an actor: from its owner, opaque to node and control store."""
+"""What a worker needs to make an actor: from its owner, opaque to node and head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the control store and nodes say of bundles, and of the members of jobs that run in them."""
+"""What the head and nodes say of bundles, and of the members of jobs that run in them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PrepareBundles(msgspec.Struct, array_like=True, tag=86):
 
 
 class Prepared(msgspec.Struct, array_like=True, tag=87):
-    """Node to control: whether they are, and which devices are set aside for each.
+    """Node to head: whether they are, and which devices are set aside for each.
 
     `busy`: those of the ports that somebody uses.
     """
@@ -53,7 +53,7 @@ class CommitBundles(msgspec.Struct, array_like=True, tag=88):
 
 
 class Committed(msgspec.Struct, array_like=True, tag=97):
-    """Node to control: whether what was prepared was still there to be kept."""
+    """Node to head: whether what was prepared was still there to be kept."""
 
     group: bytes
     attempt: int
@@ -83,7 +83,7 @@ class GroupKnown(msgspec.Struct, array_like=True, tag=90):
 
 
 class BundlesGone(msgspec.Struct, array_like=True, tag=94):
-    """Node to control: what ran in the bundles that were given back has ended; they are free."""
+    """Node to head: what ran in the bundles that were given back has ended; they are free."""
 
     group: bytes
     attempt: int
@@ -180,7 +180,7 @@ class SignalMember(msgspec.Struct, array_like=True, tag=127):
 
 
 class MemberNews(msgspec.Struct, array_like=True, tag=103):
-    """Node to control: a member's commands run (`code` None), for `ran_s` seconds by now, or have
+    """Node to head: a member's commands run (`code` None), for `ran_s` seconds by now, or have
     ended. `log`: the file that its output is in. `used`: what they used, once they have.
     `is_nodes_fault`: they have not begun, as their node is not well; the member waits again.
     `signal`: by which they were ended; 0 by none."""
@@ -198,7 +198,7 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
 
 
 class MemberUsed(msgspec.Struct, array_like=True, tag=126):
-    """Node to control: what a member used whose place was taken: there is no other news of its
+    """Node to head: what a member used whose place was taken: there is no other news of its
     end."""
 
     group: bytes
@@ -224,7 +224,7 @@ class StartStep(msgspec.Struct, array_like=True, tag=116):
 
 
 class StepEnded(msgspec.Struct, array_like=True, tag=125):
-    """Node to control: a task of a step has ended, with what it used. `is_cut`: it was ended with
+    """Node to head: a task of a step has ended, with what it used. `is_cut`: it was ended with
     its member. It comes before the news of its member's end; said twice it counts once."""
 
     group: bytes
@@ -240,7 +240,7 @@ class StepEnded(msgspec.Struct, array_like=True, tag=125):
 
 
 class StepStarted(msgspec.Struct, array_like=True, tag=117):
-    """Node to control: whether a step begins; else why not."""
+    """Node to head: whether a step begins; else why not."""
 
     token: int
     refusal: str = ""
@@ -262,7 +262,7 @@ class ReadLog(msgspec.Struct, array_like=True, tag=105):
 
 
 class LogRead(msgspec.Struct, array_like=True, tag=106):
-    """Node to control: a part of a log, and how long the whole is; -1: there is no such file.
+    """Node to head: a part of a log, and how long the whole is; -1: there is no such file.
     `skipped`: so many bytes from the offset on are gone, and `data` stood behind them."""
 
     token: int

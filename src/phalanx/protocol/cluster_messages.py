@@ -1,6 +1,6 @@
-"""What nodes say to each other and to the control store, beside what processes say.
+"""What nodes say to each other and to the head, beside what processes say.
 
-On a single machine the control store lives in the node's process: the same messages then pass
+On a single machine the head lives in the node's process: the same messages then pass
 through a queue and are never encoded. Nodes are named by the first 6 bytes of the ids of their
 processes, the *prefix*, and by their node id in hex where people see them.
 """
@@ -33,7 +33,7 @@ class Via(msgspec.Struct, array_like=True, tag=70):
 
 
 class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
-    """Node to control: a request of process `origin` (empty: of a visitor), as it came; answered
+    """Node to head: a request of process `origin` (empty: of a visitor), as it came; answered
     by ForwardedReply."""
 
     token: int
@@ -60,7 +60,7 @@ REPORT_EVERY_S = 1.0
 
 
 class NodeReport(msgspec.Struct, array_like=True, tag=73):
-    """Node to control, its heartbeat: what is free, what waits, how long tasks run.
+    """Node to head, its heartbeat: what is free, what waits, how long tasks run.
 
     Amounts by resource, `devices` the units of 1/10000 left on each numbered device; `queued`:
     (resources, workers wanted) for each class that waits. `run_s` is the mean run time in seconds
@@ -86,7 +86,7 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
-    """Node to control: its GPUs as they were read last, which the next one replaces. It may be
+    """Node to head: its GPUs as they were read last, which the next one replaces. It may be
     lost. `holders`: who was given each device, in words."""
 
     samples: list[DeviceSample]
@@ -183,7 +183,7 @@ class EndActor(msgspec.Struct, array_like=True, tag=78):
 
 
 class ActorPlaced(msgspec.Struct, array_like=True, tag=79):
-    """Node to control: a worker was found and makes the actor."""
+    """Node to head: a worker was found and makes the actor."""
 
     actor: bytes
     incarnation: int
@@ -192,7 +192,7 @@ class ActorPlaced(msgspec.Struct, array_like=True, tag=79):
 
 
 class ActorLost(msgspec.Struct, array_like=True, tag=80):
-    """Node to control: the actor's worker has ended."""
+    """Node to head: the actor's worker has ended."""
 
     actor: bytes
     worker: bytes
@@ -203,7 +203,7 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
 
 
 class ActorRefused(msgspec.Struct, array_like=True, tag=81):
-    """Node to control: no worker for it: for ever, when there is the code of an error, else for
+    """Node to head: no worker for it: for ever, when there is the code of an error, else for
     now."""
 
     actor: bytes
@@ -212,7 +212,7 @@ class ActorRefused(msgspec.Struct, array_like=True, tag=81):
 
 
 class ProcessEnded(msgspec.Struct, array_like=True, tag=82):
-    """Node to control: a driver or worker of the node is gone."""
+    """Node to head: a driver or worker of the node is gone."""
 
     process: bytes
     is_driver: bool
@@ -258,7 +258,7 @@ class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
 
 
 class Reported(msgspec.Struct, array_like=True, tag=95):
-    """Node to control: `body`, a frame's body, which is confirmed with Acked."""
+    """Node to head: `body`, a frame's body, which is confirmed with Acked."""
 
     token: int
     body: bytes
@@ -322,7 +322,7 @@ class GatherEvents(msgspec.Struct, array_like=True, tag=99):
 
 
 class EventsReported(msgspec.Struct, array_like=True, tag=100):
-    """Node to control: the cluster events that the node remembers."""
+    """Node to head: the cluster events that the node remembers."""
 
     number: int
     rows: list[dict[str, Any]]
@@ -343,7 +343,7 @@ class ActorHere(NamedTuple):
 
 
 class Join(msgspec.Struct, array_like=True, tag=109):
-    """Node to control, its first message: it is there, for the first time or again. Answered by
+    """Node to head, its first message: it is there, for the first time or again. Answered by
     Joined or Expelled.
 
     `epoch`: of its last stay, 0 for none. `actors`: those that are there. `cluster`: the name of
@@ -384,7 +384,7 @@ class Expelled(msgspec.Struct, array_like=True, tag=111):
 
 
 class Leave(msgspec.Struct, array_like=True, tag=112):
-    """Node to control: it ends by its own will."""
+    """Node to head: it ends by its own will."""
 
     reason: str
     is_failure: bool = False
@@ -402,7 +402,7 @@ class GatherState(msgspec.Struct, array_like=True, tag=113):
 
 
 class StateReported(msgspec.Struct, array_like=True, tag=114):
-    """Node to control. `silent`: its processes that did not answer in time, in words."""
+    """Node to head. `silent`: its processes that did not answer in time, in words."""
 
     number: int
     part: StatePart
@@ -424,14 +424,14 @@ class ReadNodeLog(msgspec.Struct, array_like=True, tag=118):
 
 
 class NodeLogRead(msgspec.Struct, array_like=True, tag=119):
-    """Node to control: a part of a log."""
+    """Node to head: a part of a log."""
 
     number: int
     piece: LogPiece
 
 
 class NodeNumbers(msgspec.Struct, array_like=True, tag=120):
-    """Node to control: what it counts (a list of `observe.metrics.definitions.Numbers`, as
+    """Node to head: what it counts (a list of `observe.metrics.definitions.Numbers`, as
     msgpack, whose labels lack `node`). The next one replaces it."""
 
     numbers: bytes

@@ -1,4 +1,4 @@
-"""What a node (or the head's control process) and its gateway say to each other.
+"""What a node (or the head process) and its gateway say to each other.
 
 The frames are those of `protocol.frames`, over a socket pair that nobody else holds; the messages
 are a set of their own. Nodes are named by the hex of the first 6 bytes of their processes' ids.

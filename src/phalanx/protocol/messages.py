@@ -2,7 +2,7 @@
 
 Beside these: what a process and its node say (`node_messages`), and what nodes and the control
 store say (`cluster_messages`, `bundle_messages`). A frame carries a list of messages. Users' values
-travel as opaque bytes: only owners and workers unpickle them, never the node or the control store.
+travel as opaque bytes: only owners and workers unpickle them, never the node or the head.
 Objects are named by (owner, number), see `phalanx.model.ids`. Times are seconds since the epoch.
 """
 

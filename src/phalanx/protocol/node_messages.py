@@ -1,6 +1,6 @@
 """What a process and its node say to each other: leases, actors, files of objects, ends.
 
-A driver asks its node for workers and for whatever the control store knows; a worker gets its
+A driver asks its node for workers and for whatever the head knows; a worker gets its
 work, and reports what became of it.
 """
 

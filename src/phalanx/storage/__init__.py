@@ -1,1 +1,1 @@
-"""What outlives the control process: tables of bytes in memory, SQLite or Redis, and a journal."""
+"""What outlives the head process: tables of bytes in memory, SQLite or Redis, and a journal."""

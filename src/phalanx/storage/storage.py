@@ -1,4 +1,4 @@
-"""The store as the control process sees it: shards behind one face, opened by one head."""
+"""The store as the head process sees it: shards behind one face, opened by one head."""
 
 from __future__ import annotations
 

@@ -193,16 +193,16 @@ class LeaseMachine:
         demand.warned = False
         if not demand.can_run_here:
             return  # other nodes are asked
-        may_begin = True
+        is_allowed = True
         while demand.count > 0 and demand.here != 0:
-            may_begin = self.turns.may_begin(demand, now)
-            if not (may_begin and self._place(demand, now, kept)):
+            is_allowed = self.turns.ask_to_begin(demand, now)
+            if not (is_allowed and self._place(demand, now, kept)):
                 break
             demand.count -= 1
             demand.here -= demand.here > 0
         if demand.count <= 0:
             self.waiting.remove(demand)
-        elif demand.here != 0 and may_begin:
+        elif demand.here != 0 and is_allowed:
             self._make_due(demand, now)
 
     def _too_many_actors(self, demand: Demand) -> Refusal | None:

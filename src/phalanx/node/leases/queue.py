@@ -34,7 +34,7 @@ class LeaseQueue:
         """When the next lease may begin of a class that has more than fill the node."""
         self.shares = QueueShares()
 
-    def may_begin(self, demand: Demand, now: float) -> bool:
+    def ask_to_begin(self, demand: Demand, now: float) -> bool:
         """Whether one more lease of the class may begin, if there is room for it.
 
         Tasks that wait lend their CPUs. As many of a class as fill the node's CPUs start at once.

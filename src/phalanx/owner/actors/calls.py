@@ -86,7 +86,7 @@ class Calls:
         self.note_made: NoteMade | None = None
         """See objects.table.NoteMade."""
         self.clients = ActorClients(peers, self._watch, self._known)
-        self.doubtful = UnavailableCalls(self._fail_doubtful)
+        self.unavailable = UnavailableCalls(self._fail_unavailable)
         self.by_number: dict[int, PendingCall] = {}
         """Calls that have not ended."""
         self.released: deque[bytes] = deque()
@@ -113,7 +113,7 @@ class Calls:
     def _known(self, client: ActorClient) -> None:
         if client.state == DEAD:
             client.hold = None
-        self.doubtful.settle(client.actor)
+        self.unavailable.settle(client.actor)
 
     # ---- calling -----------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class Calls:
             self._record_failure(call, "ACTOR_DIED")
             self._end(call, failures.failed(_death_of(actor)))
         else:
-            self.doubtful.add(call, actor.reason)
+            self.unavailable.add(call, actor.reason)
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
         """See CallEffects. Said at 3, 6, 12, 24 … ends: ever more rarely."""
@@ -246,7 +246,7 @@ class Calls:
             f"{call.method}, which is tried again{behind}: {actor.reason}."
         )
 
-    def _fail_doubtful(self, call: PendingCall, reason: str) -> None:
+    def _fail_unavailable(self, call: PendingCall, reason: str) -> None:
         actor = call.actor
         if actor.state == DEAD:
             self.fail_call(call, actor)
@@ -381,7 +381,7 @@ class Calls:
         for client in list(self.clients.known.values()):
             client.reason = "The node process is gone."
             client.dead()
-            self.doubtful.settle(client.actor)
+            self.unavailable.settle(client.actor)
 
     def record_left(self) -> None:
         """This process leaves: what has not ended failed with it, for listings."""

@@ -2,7 +2,7 @@
 
 News of an actor's end count once the connection to it has ended, because results may still be on
 their way. When a connection to another node ends without news, the actor is *astray*: perhaps only
-the connection has ended. Then the control store is asked where it is, and the answer is that it is
+the connection has ended. Then the head is asked where it is, and the answer is that it is
 still there, restarted or dead.
 """
 
@@ -27,7 +27,7 @@ class ActorClients:
     def __init__(
         self, peers: Peers, watch: Callable[[bytes], None], on_known: Callable[[ActorClient], None]
     ) -> None:
-        """`watch` has the control store say where an actor is; `on_known` hears of those that are
+        """`watch` has the head say where an actor is; `on_known` hears of those that are
         there, and of those that never will be again."""
         self._peers = peers
         self._watch = watch

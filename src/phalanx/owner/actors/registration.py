@@ -1,4 +1,4 @@
-"""Actors that this process makes: registered with the control store once the arguments of their
+"""Actors that this process makes: registered with the head once the arguments of their
 constructors are there."""
 
 from __future__ import annotations

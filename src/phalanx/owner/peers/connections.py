@@ -66,7 +66,7 @@ class Peers:
         return process[:PREFIX_BYTES] == self._prefix
 
     def is_on_dead_node(self, process: bytes) -> bool:
-        """Whether the control store has given up the node of a process."""
+        """Whether the head has given up the node of a process."""
         return process[:PREFIX_BYTES] in self._dead_nodes
 
     # ---- ends --------------------------------------------------------------------------------

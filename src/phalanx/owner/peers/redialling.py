@@ -2,7 +2,7 @@
 
 That a connection to a process ended, or could not be made, does not say that the process is dead.
 An owner that is taken for dead takes its objects along. So readers of its objects wait and dial
-again, until the control store says that its node is dead, or for as long as that may take. So does
+again, until the head says that its node is dead, or for as long as that may take. So does
 an owner that has lent objects to borrowers which it cannot hear any more.
 """
 
@@ -17,7 +17,7 @@ from phalanx.protocol.messages import Message
 
 DIAL_AGAIN_S = 0.2
 GIVE_UP_S = 20.0
-"""A little more than the control store takes, by its own limits, to find a node dead (15 s)."""
+"""A little more than the head takes, by its own limits, to find a node dead (15 s)."""
 BORROWER_DIALS_S = 2.0
 """An owner leaves it to its borrowers to dial again; after so long it looks whether they live."""
 

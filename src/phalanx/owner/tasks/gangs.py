@@ -36,7 +36,7 @@ class OwnedGang:
         self.left = len(tasks)
         self.failed = 0
         self.unreported: list[int] = []
-        """Indexes of members whose ends the control store does not know yet."""
+        """Indexes of members whose ends the head does not know yet."""
         self.unreported_since = 0.0
         self.is_failing = False
 

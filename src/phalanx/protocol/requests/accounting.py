@@ -1,4 +1,4 @@
-"""What the control store answers about what jobs used, from its history."""
+"""What the head answers about what jobs used, from its history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the control store answers about actors."""
+"""What the head answers about actors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the control store answers about nodes, drivers and the cluster as a whole."""
+"""What the head answers about nodes, drivers and the cluster as a whole."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class GetAvailableResources(Request[dict[str, float]]):
 
 
 class ListClusterEvents(Request[list[dict[str, Any]]]):
-    """What all nodes and the control store recorded (`observe.cluster_events`), oldest first."""
+    """What all nodes and the head recorded (`observe.cluster_events`), oldest first."""
 
     kind: ClassVar[int] = 25
     effect: ClassVar[Effect] = Effect.READS

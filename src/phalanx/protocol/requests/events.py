@@ -1,4 +1,4 @@
-"""What the control store answers about what happened in its cluster."""
+"""What the head answers about what happened in its cluster."""
 
 from __future__ import annotations
 

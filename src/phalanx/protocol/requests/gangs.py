@@ -1,4 +1,4 @@
-"""What the control store answers about gangs, and about why something waits."""
+"""What the head answers about gangs, and about why something waits."""
 
 from __future__ import annotations
 

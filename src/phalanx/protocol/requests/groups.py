@@ -1,4 +1,4 @@
-"""What the control store answers about placement groups, those of gangs among them."""
+"""What the head answers about placement groups, those of gangs among them."""
 
 from __future__ import annotations
 

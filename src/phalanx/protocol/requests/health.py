@@ -1,4 +1,4 @@
-"""What the control store answers about devices, and about who closes them and nodes."""
+"""What the head answers about devices, and about who closes them and nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the control store answers about jobs, and about what manifests make beside them."""
+"""What the head answers about jobs, and about what manifests make beside them."""
 
 from __future__ import annotations
 

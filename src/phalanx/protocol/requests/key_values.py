@@ -1,4 +1,4 @@
-"""What the control store answers about bytes that programs keep there by key."""
+"""What the head answers about bytes that programs keep there by key."""
 
 from __future__ import annotations
 

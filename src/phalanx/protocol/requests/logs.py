@@ -1,4 +1,4 @@
-"""What the control store answers about the logs of daemons and workers."""
+"""What the head answers about the logs of daemons and workers."""
 
 from __future__ import annotations
 

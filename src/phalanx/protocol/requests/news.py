@@ -1,4 +1,4 @@
-"""What the control store answers who follows a cluster: what has changed, and nothing else."""
+"""What the head answers who follows a cluster: what has changed, and nothing else."""
 
 from __future__ import annotations
 

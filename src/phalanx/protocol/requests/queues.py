@@ -1,4 +1,4 @@
-"""What the control store answers about queues."""
+"""What the head answers about queues."""
 
 from __future__ import annotations
 

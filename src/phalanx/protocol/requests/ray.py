@@ -1,4 +1,4 @@
-"""What the scheduler of a Ray cluster answers beside what every control store does."""
+"""What the scheduler of a Ray cluster answers beside what every head does."""
 
 from __future__ import annotations
 

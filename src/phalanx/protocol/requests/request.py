@@ -43,7 +43,7 @@ UNKNOWN = "unknown"
 
 
 class Effect(enum.Enum):
-    """What answering a request does to what the control store keeps."""
+    """What answering a request does to what the head keeps."""
 
     READS = "nothing"
     """It is answered although nothing can be written now."""
@@ -148,7 +148,7 @@ class Asker(Generic[R]):
         self.process = process
         """The id of the process that asks; empty for a visitor."""
         self.node = node
-        """The prefix of the node by way of which it asks the control store."""
+        """The prefix of the node by way of which it asks the head."""
         self.is_again = is_again
         """Whether it was asked before and no answer came: it may have been carried out."""
         self._send = send

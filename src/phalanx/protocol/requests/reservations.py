@@ -1,4 +1,4 @@
-"""What the control store answers about reservations and licences."""
+"""What the head answers about reservations and licences."""
 
 from __future__ import annotations
 

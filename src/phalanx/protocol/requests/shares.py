@@ -1,4 +1,4 @@
-"""What the control store answers about users' shares."""
+"""What the head answers about users' shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the control store does about running members: signals to them, steps in their places, and
+"""What the head does about running members: signals to them, steps in their places, and
 their streams. Those of programs are processes to connect to, whose ids begin with those of their
 nodes."""
 

@@ -162,7 +162,7 @@ class EmbeddedNode:
                 Watched(
                     "objects in memory",
                     session.shared,
-                    lambda: accounting.used_bytes + store.spares.total_bytes,
+                    lambda: accounting.used_bytes + store.file_pool.total_bytes,
                 ),
             )
         )
