@@ -1,4 +1,4 @@
-"""The actors whose workers are on this node: each finds a worker, is made, and is watched."""
+"""The actors of this node: each gets a worker, is made there, and is watched."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ from phalanx.scheduler.devices.sets import ResourceSet
 
 
 class GroupLookup(Protocol):
-    """Who knows where the bundles of groups are."""
+    """Knows where the bundles of placement groups are."""
 
     def look_up(self, group: bytes) -> None:
-        """Ask for a group's places, unless that was done before."""
+        """Ask for the places of a group, unless they were asked for before."""
         ...
 
 
 class EndsWorkers(Protocol):
-    """Who ends worker processes."""
+    """Ends worker processes."""
 
     def end_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End a worker for this reason, whatever it was to end for before."""
+        """End a worker for this reason, which replaces any reason given before."""
         ...
 
     def leaves(self, worker: bytes, reason: str) -> None:
-        """A worker ends by its own will: its end is no crash. A reason given before stays."""
+        """Note that a worker ends by its own will, which is no crash. An earlier reason stays."""
         ...
 
     def finishes(self, worker: bytes, now: float) -> None:
-        """A worker has done its work: its process has a while to end."""
+        """Note that a worker has done its work; its process then has a while to end."""
         ...
 
 
 class NodeActors:
-    """Does what the head orders for actors."""
+    """Carries out the head's orders about actors."""
 
     def __init__(
         self,
@@ -73,7 +73,9 @@ class NodeActors:
         head: HeadLink,
         report_needed: Callable[[], None],
     ) -> None:
-        """`report_needed`: the head is about to hear of what depends on what is free here."""
+        """`report_needed`: the head is about to hear of something that depends on what is free
+        here.
+        """
         self._clock = clock
         self._report_needed = report_needed
         self._leases = leases
@@ -85,10 +87,12 @@ class NodeActors:
         self._orders: dict[bytes, PlaceActor] = {}
         """Orders whose actors wait for a worker."""
         self._made: dict[int, int] = {}
-        """The incarnation that each lease is for whose worker has made its actor."""
+        """The incarnation that each lease's worker has made, by lease number."""
 
     def handle_in(self, from_head: MessageTable, from_processes: PeerMessageTable) -> None:
-        """Take what the head orders, and what processes have to say to it about actors."""
+        """Register the handlers for the head's orders and for what processes tell the head of
+        actors.
+        """
         from_head.on(PlaceActor, self.place)
         from_head.on(WithdrawActor, self.withdraw)
         from_head.on(EndActor, self.end)
@@ -100,7 +104,7 @@ class NodeActors:
         from_processes.on(ActorUnreferenced, self._pass_to_head)
 
     def _ready(self, peer: Peer, message: ActorReady) -> None:
-        """It is made. Who hears so may place work by what it holds: the head has to know before."""
+        """Report first: whoever learns that the actor is ready may place work by its resources."""
         self._report_needed()
         self._pass_to_head(peer, message)
 
@@ -122,7 +126,7 @@ class NodeActors:
         self._head.notify(Via(peer.peer, encode_body([message])))
 
     def place(self, order: PlaceActor) -> None:
-        """Ask the lease machine for a worker, unless a head that came back repeats its order."""
+        """Ask the lease machine for a worker, unless the order repeats one that is known here."""
         if self._is_known(order):
             return
         self._orders[order.actor] = order
@@ -133,7 +137,7 @@ class NodeActors:
         try:
             self._want(order, place)
         except Exception:
-            self._orders.pop(order.actor, None)  # the head hears that it was not made
+            self._orders.pop(order.actor, None)  # the head is told that the actor was not made
             raise
 
     def _want(self, order: PlaceActor, place: tuple[bytes, int] | None) -> None:
@@ -162,7 +166,7 @@ class NodeActors:
         return any(self._made.get(x.number) == order.incarnation for x in leases)
 
     def withdraw(self, message: WithdrawActor) -> None:
-        """The actor needs no worker here."""
+        """Withdraw an actor that needs no worker here any more."""
         self._leases.withdraw_actor(message.actor)
         self._orders.pop(message.actor, None)
 
@@ -170,11 +174,11 @@ class NodeActors:
         """End the actor's process."""
         worker = self._leases.workers.get(message.worker)
         if worker is not None:
-            self._made.pop(worker.lease, None)  # the same order, repeated, makes another one
+            self._made.pop(worker.lease, None)  # the same order, repeated, then makes a new actor
             self._workers.end_worker(worker, message.reason, message.force)
 
     def here(self) -> dict[bytes, ActorHere]:
-        """All that are on this node."""
+        """Return all actors of this node, with their workers and incarnations."""
         having = {
             lease.demand.actor: ActorHere(lease.worker.worker_id, self._made.get(lease.number, -1))
             for lease in self._leases.leases.values()
@@ -186,7 +190,7 @@ class NodeActors:
     # ---- as the asker of the actors' demands -------------------------------------------------
 
     def granted(self, lease: Lease) -> None:
-        """See Asker. The worker makes the actor."""
+        """Make the worker of the lease create its actor."""
         worker = lease.worker
         connection = self._peers.get(worker.worker_id)
         if connection is not None:
@@ -198,9 +202,7 @@ class NodeActors:
         group = lease.demand.group
         self._made = {n: at for n, at in self._made.items() if n in self._leases.leases}
         self._made[lease.number] = order.incarnation
-        self._head.notify(
-            ActorPlaced(order.actor, order.incarnation, worker.worker_id, worker.pid)
-        )
+        self._head.notify(ActorPlaced(order.actor, order.incarnation, worker.worker_id, worker.pid))
         connection.post(
             CreateActor(
                 order.actor,
@@ -219,10 +221,10 @@ class NodeActors:
         )
 
     def due(self, lease: Lease) -> None:
-        """See Asker. Leases of actors are never due."""
+        """Do nothing: leases of actors never become due."""
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """See Asker. This node cannot have the actor, now or ever."""
+        """Tell the head that this node cannot have the actor, now or (with a code) ever."""
         if code:
             self._orders.pop(demand.actor, None)
         self._head.notify(ActorRefused(demand.actor, reason, code))

@@ -1,9 +1,9 @@
-"""From whom nodes take a large object that many want: whoever has it gives it to two at a time, and
-those then give it on.
+"""Sources for large objects that many nodes want: each holder sends to two nodes at a time.
 
-So a node's link carries it a few times however many want it, and `n` nodes have it after log3(n)
-rounds of two copies. The node that has written an object says who takes it from whom. That is
-advice: who gets no answer, or finds no copy where it was sent, takes the object from its writer.
+A node that has received a copy sends it on. So one node's link carries the object only a few times,
+and `n` nodes have it after log3(n) rounds of two copies. The node that wrote an object, its writer,
+tells each taker which node to take it from. This is advice: a node that gets no answer, or finds no
+copy at the named source, takes the object from its writer.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.cluster_messages import SourceFor, SourceFree, WantSource
 
 LARGE_BYTES = 32 << 20
-"""Of smaller ones the question costs more than it saves."""
+"""Bytes from which a source is asked for; below, the question costs more than it saves."""
 AT_ONCE = 2
-"""So many take it from one node at a time: a slow one must not hold up all others."""
+"""Nodes that take an object from one source at a time; few, so a slow one does not block many."""
 ASK_AGAIN_S = 5.0
-"""A question may be lost with its connection."""
+"""Seconds after which a question is repeated: it may be lost with its connection."""
 ANSWER_S = 10.0
-"""Who hears nothing for so long takes it from its writer."""
+"""Seconds without an answer after which a node takes the object from its writer."""
 _GRACE_S = 10.0
 _SLOWEST = 20e6
-"""Bytes a second: whoever takes longer counts as one that takes nothing any more."""
+"""Bytes a second; a node that receives more slowly counts as one that has stopped."""
 
 Send = Callable[[bytes, Any], None]
 
 
 @dataclass
 class _Broadcast:
-    """One object: who takes it now, from whom and until when at most; and who waits."""
+    """One object: the nodes taking it (from which source, until when at most) and those waiting."""
 
     size: int
     takers: dict[bytes, tuple[bytes, float]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class _Broadcast:
 
 
 class Broadcasts:
-    """At the node that has written the objects."""
+    """Chooses sources, at the node that wrote the objects."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Broadcasts:
         self._under_way: dict[str, _Broadcast] = {}
 
     def asked(self, taker: bytes, message: WantSource) -> None:
-        """A node wants to be told a source, perhaps for the second time."""
+        """Give a node a source, or let it wait. The node may ask more than once."""
         broadcast = self._under_way.setdefault(message.name, _Broadcast(message.size))
         if taker in broadcast.takers:
             self._send(taker, SourceFor(message.name, broadcast.takers[taker][0]))
@@ -70,19 +70,19 @@ class Broadcasts:
         self._assign(message.name, broadcast)
 
     def ended(self, name: str, taker: bytes) -> None:
-        """A node takes the object no more: it has it, or did not get it."""
+        """Note that a node has stopped taking the object: it has a copy, or did not get one."""
         broadcast = self._under_way.get(name)
         if broadcast is not None and broadcast.takers.pop(taker, None) is not None:
             self._assign(name, broadcast)
 
     def gone(self, name: str) -> None:
-        """The object is no more: who waits is told so where it looks for it."""
+        """Forget an object that is gone; nodes that wait learn it where they look for a copy."""
         broadcast = self._under_way.pop(name, None)
         for taker in broadcast.waiting if broadcast else ():
             self._send(taker, SourceFor(name, self._prefix))
 
     def node_gone(self, prefix: bytes) -> None:
-        """A node died. Who took something from it goes on with the writer's."""
+        """Forget a dead node. Nodes that took something from it go on with the writer's copy."""
         for name, broadcast in list(self._under_way.items()):
             broadcast.takers.pop(prefix, None)
             if prefix in broadcast.waiting:
@@ -93,7 +93,7 @@ class Broadcasts:
             self._assign(name, broadcast)
 
     def tick(self, now: float) -> None:
-        """Time has passed: who takes far too long keeps nobody waiting."""
+        """Drop nodes that take far too long, so that they hold up nobody."""
         for name, broadcast in list(self._under_way.items()):
             slow = [taker for taker, (_, until) in broadcast.takers.items() if now >= until]
             for taker in slow:
@@ -108,7 +108,7 @@ class Broadcasts:
         while broadcast.waiting:
             taker = broadcast.waiting[0]
             others = [source for source in sources if source != taker]
-            source = min(others, key=lambda one: busy[one])  # of equals the writer comes last
+            source = min(others, key=lambda one: busy[one])  # among equals the writer comes last
             if busy[source] >= AT_ONCE:
                 break
             broadcast.waiting.popleft()
@@ -128,7 +128,7 @@ class _Question:
 
 
 class SourceQuestions:
-    """At a node that wants copies."""
+    """Asks for sources, at a node that wants copies."""
 
     def __init__(
         self, clock: Callable[[], float], send: Send, is_dead: Callable[[bytes], bool]
@@ -138,10 +138,10 @@ class SourceQuestions:
         self._is_dead = is_dead
         self._asked: dict[str, _Question] = {}
         self._told: dict[str, bytes] = {}
-        """Of what is on its way: from which node."""
+        """The source chosen for each object that is on its way."""
 
     def ask(self, name: str, size: int, begin: Callable[[list[bytes]], None]) -> None:
-        """Call `begin` with the nodes from which the object is to be taken, the first one first."""
+        """Call `begin` with the nodes to take the object from, the first choice first."""
         writer = prefix_of_name(name)
         if size < LARGE_BYTES or self._is_dead(writer):
             begin([writer])
@@ -151,7 +151,7 @@ class SourceQuestions:
         self._send(writer, WantSource(name, size))
 
     def answered(self, message: SourceFor) -> None:
-        """An object's writer says who gives it, or that nobody can yet."""
+        """Take an answer of an object's writer: the source, or that none is free yet."""
         question = self._asked.get(message.name)
         if question is None:
             return
@@ -163,8 +163,10 @@ class SourceQuestions:
         question.begin(list(dict.fromkeys([message.source, prefix_of_name(message.name)])))
 
     def ended(self, name: str, is_here: bool) -> bytes:
-        """A transfer has ended; the node from which it was to be taken first. That a copy is here
-        the writer hears anyway."""
+        """Note the end of a transfer, and return the node that was its first source.
+
+        The writer learns elsewhere that a copy is here, so it is only told of failures.
+        """
         writer = prefix_of_name(name)
         source = self._told.pop(name, None)
         if source is not None and not is_here:
@@ -172,12 +174,12 @@ class SourceQuestions:
         return source or writer
 
     def node_gone(self, prefix: bytes) -> None:
-        """A writer died: there will be no answer, and the transfer will say why."""
+        """Answer the questions to a dead writer: the transfer will fail and say why."""
         for name in [name for name in self._asked if prefix_of_name(name) == prefix]:
             self._asked.pop(name).begin([prefix])
 
     def tick(self, now: float) -> None:
-        """Time has passed: ask again, and for no answer do without."""
+        """Repeat questions; give up those that were not answered in time."""
         for name, question in list(self._asked.items()):
             if now < question.again_at:
                 continue

@@ -1,4 +1,4 @@
-"""Bundles of placement groups on this node: resources set aside, and handed out again inside."""
+"""One bundle of a placement group on this node: resources set aside and handed out inside."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from phalanx.scheduler.devices.sets import ResourceSet
 
 
 class BundlePool:
-    """One reserved bundle, as a small node of its own whose devices keep their real numbers."""
+    """One reserved bundle, as a small node whose devices keep their real numbers."""
 
     def __init__(self, reservation: Allocation) -> None:
         self.reservation = reservation
         self.gang = b""
-        """The view of its gang for whoever runs in the bundle; empty outside gangs."""
+        """The bundle's view of its gang, for work in the bundle; empty outside gangs."""
         self._numbers = {name: [i for i, _ in taken] for name, taken in _items(reservation)}
         whole = dict(reservation.resources.to_mapping())
         shares: dict[str, int] = {}
@@ -25,27 +25,27 @@ class BundlePool:
                 shares[name] = SCALE - taken[0][1]
         self._inner = NodeResources(whole, frozenset(self._numbers))
         if shares:
-            # What the bundle does not have of a shared device is taken for good.
+            # The part of a shared device that is not the bundle's is taken for good.
             self._inner.acquire(ResourceSet(shares))
         self._takers = 0
 
     @property
     def resources(self) -> ResourceSet:
-        """What the bundle reserves."""
+        """The resources that the bundle reserves."""
         return self.reservation.resources
 
     @property
     def devices(self) -> dict[str, list[int]]:
-        """The numbers of its devices, by resource."""
+        """The numbers of the bundle's devices, by resource."""
         return {name: list(numbers) for name, numbers in self._numbers.items()}
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody holds a part of it."""
+        """Whether nothing holds a part of the bundle."""
         return not self._takers
 
     def can_ever(self, request: ResourceSet) -> bool:
-        """Whether the empty bundle would hold `request`."""
+        """Whether the empty bundle could hold `request`."""
         return request.is_subset(self.resources)
 
     def can_now(self, request: ResourceSet) -> bool:
@@ -53,7 +53,7 @@ class BundlePool:
         return self.can_ever(request) and self._inner.can_now(request)
 
     def acquire(self, request: ResourceSet) -> Allocation | None:
-        """Part of the bundle, or None and nothing."""
+        """Take a part of the bundle. None, and nothing is taken, when it is not free."""
         if not self.can_ever(request):
             return None
         inner = self._inner.acquire(request)
@@ -67,12 +67,12 @@ class BundlePool:
         return Allocation(resources=inner.resources, instances=outside)
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
-        """CPUs of a task that goes on after waiting: taken whether free or not."""
+        """Take the CPUs of a task that goes on after waiting, whether they are free or not."""
         self._takers += 1
         return self._inner.force_acquire(request)
 
     def release(self, allocation: Allocation) -> None:
-        """Undo acquire or force_acquire."""
+        """Undo `acquire` or `force_acquire`."""
         inside = {
             name: tuple((self._numbers[name].index(i), units) for i, units in taken)
             for name, taken in allocation.instances.items()

@@ -1,8 +1,8 @@
 """Bundles of placement groups on this node: reserved for an attempt, kept, and given back.
 
-The head places a group by attempts, one at a time, each with a higher number. Its
-messages may come twice, late or never, so every answer holds whatever came before: a reservation
-that nobody confirms is given back by itself, and an attempt that ended here never begins again.
+The head places a group by attempts, one at a time, each with a higher number. Its messages may
+come twice, late or never, so every answer holds whatever came before: a reservation that nobody
+confirms is given back after a while, and an attempt that ended here never begins again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from phalanx.scheduler.devices.instances import Allocation, NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
 
 UNCONFIRMED_S = 30.0
-"""How long a prepared bundle waits to be committed."""
+"""Seconds that a prepared bundle waits to be committed."""
 REMEMBERED = 10_000
-"""Of how many groups that have gone it is known that their attempts are over."""
+"""Groups that are gone whose ended attempts are still remembered."""
 
 
 class _Reservation(msgspec.Struct, kw_only=True, eq=False):
@@ -32,7 +32,7 @@ class _Reservation(msgspec.Struct, kw_only=True, eq=False):
 
 
 class BundleTable:
-    """This node's part of all placement groups."""
+    """This node's bundles of all placement groups."""
 
     def __init__(self, resources: NodeResources) -> None:
         self._resources = resources
@@ -40,14 +40,14 @@ class BundleTable:
         self._ended: dict[bytes, int] = {}
         self._removed: dict[bytes, None] = {}
         self._going: dict[tuple[bytes, int], list[BundlePool]] = {}
-        """What was given back of each (group, attempt) and is not free yet."""
+        """The pools of each (group, attempt) that were given back and are not free yet."""
         self._unconfirmed: dict[tuple[bytes, int], float] = {}
-        """When each (group, attempt) that is not committed goes by itself, the first first."""
+        """When each uncommitted (group, attempt) is given back, the earliest first."""
 
     def prepare(
         self, group: bytes, attempt: int, bundles: Mapping[int, ResourceSet], now: float
     ) -> bool:
-        """Reserve all these bundles or none. Asked again, it answers the same.
+        """Reserve all these bundles or none; a repeated call answers the same.
 
         Raises ValueError for a bundle with more than one device and not a whole number of them.
         """
@@ -76,7 +76,7 @@ class BundleTable:
         return True
 
     def commit(self, group: bytes, attempt: int) -> bool:
-        """Keep what the attempt reserved. False when it is not there any more."""
+        """Keep what the attempt reserved. False when the reservation is gone."""
         held = self._of_attempt(group, attempt)
         for reservation in held.values():
             reservation.is_committed = True
@@ -86,8 +86,8 @@ class BundleTable:
     def give_back(self, group: bytes, attempt: int, indexes: Iterable[int]) -> list[BundlePool]:
         """End these bundles, and every attempt up to this one that is not committed.
 
-        A later attempt's reservation stays: this message was late. Those in which something still
-        runs, which has to end; `settle` tells when they are free.
+        A later attempt's reservation stays: this message was late. Returns the bundles in which
+        something still runs, which has to be ended; `settle` tells when they are free.
         """
         asked = set(indexes)
         reservations = self._groups.get(group, {})
@@ -105,9 +105,9 @@ class BundleTable:
         return list(self._going[key])
 
     def settle(self) -> list[tuple[bytes, int]]:
-        """(group, attempt) of each give-back of which everything is free by now, each once.
+        """Return (group, attempt) of each give-back that is completely free by now, each once.
 
-        To be called after `give_back` and whenever a lease has ended.
+        Call it after `give_back` and whenever a lease has ended.
         """
         for pools in self._going.values():
             self._release_idle(pools)
@@ -117,7 +117,7 @@ class BundleTable:
         return settled
 
     def tick(self, now: float) -> bool:
-        """Give back what was prepared and never committed. Whether resources came free."""
+        """Give back what was prepared and never committed. Returns whether resources came free."""
         late = [key for key, until in self._unconfirmed.items() if now >= until]
         for group, attempt in late:
             self._end_attempts(group, attempt)
@@ -125,7 +125,7 @@ class BundleTable:
         return bool(late)
 
     def pools(self, place: tuple[bytes, int]) -> Iterator[BundlePool]:
-        """The committed bundles here that (group, index) may use; all for a negative one."""
+        """Yield the committed bundles here that (group, index) may use; all if negative."""
         group, index = place
         for at, held in sorted(self._groups.get(group, {}).items()):
             # One bundle serves all of a task's resources (Ray may mix bundles by resource).
@@ -133,12 +133,12 @@ class BundleTable:
                 yield held.pool
 
     def devices(self, group: bytes, indexes: Iterable[int]) -> dict[int, dict[str, list[int]]]:
-        """The numbers of the devices that are set aside for these bundles, by resource."""
+        """Return the numbers of the devices set aside for these bundles, by resource."""
         held = self._groups.get(group, {})
         return {index: held[index].pool.devices for index in indexes if index in held}
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
-        """(reason, code of an error) when this node knows that tasks there can never run."""
+        """Return (reason, code of an error) when this node knows that tasks can never run there."""
         group = place[0]
         pools = list(self.pools(place))
         if pools and not any(pool.can_ever(request) for pool in pools):
@@ -149,7 +149,7 @@ class BundleTable:
         return None
 
     def inventory(self) -> BundleInventory:
-        """What this node holds and what ended here."""
+        """Return what this node holds, and the attempts that ended here."""
         held = [
             (group, index, one.attempt, one.is_committed)
             for group, reservations in self._groups.items()
@@ -162,7 +162,7 @@ class BundleTable:
         return {i: held for i, held in reservations.items() if held.attempt == attempt}
 
     def _supersede(self, group: bytes, attempt: int, bundles: Mapping[int, ResourceSet]) -> None:
-        """One attempt at a time: a newer one ends those before it that were not committed."""
+        """End earlier attempts that were not committed: there is one attempt at a time."""
         old = [
             index
             for index, held in self._groups.get(group, {}).items()

@@ -1,8 +1,8 @@
-"""Programs of an administrator that say whether the node is well, run one at a time beside it.
+"""The administrator's programs that check whether the node is well; they run one at a time.
 
-Pure: `CheckPrograms` starts and ends them. A round runs all of them: as the node joins, each so
-often while nothing runs here, and before and after a member of a job that has all its GPUs. One
-that is bad closes the node, and runs again each so often until it is not.
+Pure: `CheckPrograms` starts and ends the programs. A round runs all of them: when the node joins,
+regularly while nothing runs here, and before and after a member of a job that has all GPUs of the
+node. A check that is bad closes the node, and is repeated regularly until it is well.
 """
 
 from __future__ import annotations
@@ -18,61 +18,64 @@ from phalanx.observe.checks import AFTER, BEFORE, IDLE, JOIN, PENDING, CheckStat
 from phalanx.observe.device_health import BAD, OK, SUSPECT
 
 MAX_SAID = 200
-"""Characters of what a check says that travel."""
+"""Characters of a check's output that are reported."""
 _STATES = {0: OK, 1: SUSPECT, 2: BAD}
 
 
 class CheckRules(msgspec.Struct, frozen=True, kw_only=True):
-    """How they run, in seconds."""
+    """How checks run, in seconds."""
 
     every_s: float = 600.0
-    """So often while the node is idle, or a check is bad."""
+    """Time between two rounds while the node is idle or a check is bad."""
     limit_s: float = 60.0
-    """A check that runs longer is killed, and suspect."""
+    """A check that runs longer is killed and counts as suspect."""
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """How a check has ended: its exit code (None: it could not be started), and the last line that
-    it printed, or why it could not."""
+    """How a check has ended.
+
+    `code`: its exit code; None when it could not be started. `said`: the last line that it printed,
+    or why it could not be started.
+    """
 
     code: int | None
     said: str
 
 
 class CheckPrograms(Protocol):
-    """Runs them."""
+    """Starts and ends check programs."""
 
     @property
     def names(self) -> Sequence[str]:
-        """What there is to run."""
+        """The names of all checks."""
         ...
 
     def start(self, name: str, when: str) -> None:
-        """Start one."""
+        """Start one check."""
         ...
 
     def ended(self) -> Exit | None:
-        """How it has ended, once; None while it runs."""
+        """Return how the check has ended, once; None while it runs."""
         ...
 
     def kill(self) -> None:
-        """End it at once, with all that it has started; `ended` tells."""
+        """Kill the check and everything that it has started; `ended` then tells."""
         ...
 
 
 class NoChecks:
-    """A node that is not checked."""
+    """The check programs of a node that has none."""
 
     names: Sequence[str] = ()
 
     def start(self, name: str, when: str) -> None:
-        """See CheckPrograms."""
+        """Do nothing."""
 
     def ended(self) -> None:
-        """See CheckPrograms."""
+        """Return nothing: no check was started."""
 
     def kill(self) -> None:
-        """See CheckPrograms."""
+        """Do nothing."""
 
 
 class _Round(msgspec.Struct, eq=False):
@@ -83,7 +86,7 @@ class _Round(msgspec.Struct, eq=False):
 
 
 class Checks:
-    """One node's."""
+    """The checks of one node."""
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class Checks:
         gpus: Callable[[], float],
         note: Note,
     ) -> None:
-        """`is_idle`: whether nothing runs on the node. `gpus`: how many it has now."""
+        """`is_idle`: whether nothing runs on the node. `gpus`: how many GPUs the node has now."""
         self._programs = programs
         self._rules = rules
         self._is_idle = is_idle
@@ -110,18 +113,18 @@ class Checks:
 
     @property
     def unwell(self) -> list[CheckState]:
-        """Those that are not ok."""
+        """The checks whose state is not ok."""
         return [one for one in self._states.values() if one.state != OK]
 
     def before(self, devices: Collection[int], done: Callable[[str], None]) -> bool:
-        """See MemberChecks."""
+        """Run a round before a member with these devices. Whether there is one; `done` follows."""
         if self._concerns(devices):
             self._ask(BEFORE, done)
             return True
         return False
 
     def after(self, devices: Collection[int]) -> None:
-        """See MemberChecks."""
+        """Run a round after a member with these devices has ended."""
         if self._concerns(devices):
             self._ask(AFTER)
 
@@ -138,7 +141,7 @@ class Checks:
             asked.done.append(done)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Start, watch and end checks as time passes."""
         if not self._states:
             return
         if self._running:

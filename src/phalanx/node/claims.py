@@ -7,23 +7,25 @@ from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AHEAD = -(1 << 62)
-"""Of those who hold as little, gangs come first: tasks have a turn again with every task's end."""
+"""The order of claims: before the tasks of classes that hold as little, since room for tasks comes
+free whenever a task ends.
+"""
 
 
 class Claims:
-    """Claims of gangs; each ends when it is taken back, met, or not made again in time."""
+    """Claims of gangs; each ends when it is withdrawn, met, or not renewed in time."""
 
     def __init__(self) -> None:
         self._claims: dict[bytes, tuple[float, Demand]] = {}
-        """By gang: until when, and what stands in the node's line for it."""
+        """By gang: when the claim ends, and the demand that stands for it in the node's queue."""
         self._order = 0
 
     def all(self) -> list[Demand]:
-        """What stands in line, oldest first."""
+        """Return the demands of all claims, the oldest first."""
         return [demand for _, demand in self._claims.values()]
 
     def set(self, message: ClaimRoom, now: float) -> None:
-        """A gang wants so much kept; nothing: no longer."""
+        """Keep these amounts for a gang; without needs, keep nothing for it any more."""
         if not message.needs:
             self.end(message.group)
             return
@@ -45,11 +47,11 @@ class Claims:
         self._claims[message.group] = (now + message.seconds, demand)
 
     def end(self, group: bytes) -> None:
-        """The gang needs no room to be kept any more."""
+        """Forget the claim of a gang that needs no room any more."""
         self._claims.pop(group, None)
 
     def tick(self, now: float) -> bool:
-        """Forget claims that were not made again; whether there were any."""
+        """Forget claims that were not renewed. Returns whether there were any."""
         late = [group for group, (until, _) in self._claims.items() if now >= until]
         for group in late:
             del self._claims[group]

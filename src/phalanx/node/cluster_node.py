@@ -1,6 +1,6 @@
-"""A node of a cluster: its machines, with what asks other nodes, and its membership.
+"""A node of a cluster: its machines, what asks other nodes, and its membership.
 
-A node that is a cluster of its own never imports this: numpy and what chooses among nodes would be
+A node that is a cluster of its own never imports this: numpy and the choice among nodes would take
 a third of its start.
 """
 
@@ -29,7 +29,7 @@ def cluster_node(
     spilling: SpillOptions,
     rng: RandomSource,
 ) -> Node[ClusterMembership]:
-    """A node of a cluster whose head is another process. `rng` chooses among equal nodes."""
+    """Build a node of a cluster whose head is another process. `rng` chooses among equal nodes."""
     link = RemoteHeadLink()
 
     def make_membership(node: Node[ClusterMembership]) -> ClusterMembership:
@@ -58,7 +58,7 @@ def cluster_node(
 def spilling_of(
     node_id: str, options: SpillOptions, rng: RandomSource
 ) -> Callable[[LeaseInquiries, GroupPlaces], Spillback]:
-    """Makes what chooses among nodes for what is submitted on this one."""
+    """Return what makes the `Spillback` that chooses nodes for work submitted on this one."""
     prefix = node_prefix(node_id)
 
     def make(inquiries: LeaseInquiries, places: GroupPlaces) -> Spillback:

@@ -1,5 +1,4 @@
-"""What people read of workers that crash: the first of a kind at once, those that follow in one
-line."""
+"""Notes about crashed workers: the first of a kind at once, later ones folded into one line."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ _PROCESS = re.compile(r"\bprocess \d+")
 
 
 class _Crashes(msgspec.Struct):
-    """Those of one job that ended alike."""
+    """The crashes of one job with the same reason."""
 
     since: float
     gap_s: float = FIRST_GAP_S
@@ -26,7 +25,7 @@ class _Crashes(msgspec.Struct):
 
 
 class CrashNotes:
-    """Folds what would be a line for each of many crashes."""
+    """Folds lines about many crashes of the same kind into one."""
 
     def __init__(self, note: Note, clock: Callable[[], float]) -> None:
         self._note = note
@@ -34,7 +33,7 @@ class CrashNotes:
         self._known: dict[tuple[str, str], _Crashes] = {}
 
     def crashed(self, worker: str, job: str, reason: str) -> None:
-        """A worker of this job has ended for this reason."""
+        """Note that a worker of this job has ended for this reason."""
         key = (job, _PROCESS.sub("process", reason))
         known = self._known.get(key)
         line = f"{worker}: {reason}"
@@ -46,7 +45,7 @@ class CrashNotes:
         known.last = line
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Write the lines about crashes that were folded."""
         for key, known in list(self._known.items()):
             if now < known.since + known.gap_s:
                 continue

@@ -1,4 +1,4 @@
-"""Who has which GPU of a node: by what was given away, and by the processes that use it."""
+"""The holder of each GPU of a node, by the leases and members that have it and its processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 12
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Somebody who was given devices; `pids` are of the processes that it began with."""
+    """One holder of devices; `pids` are the processes with which it began."""
 
     name: str
     devices: tuple[int, ...]
@@ -23,22 +23,22 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class HoldingMembers(Protocol):
-    """The members of jobs on this node."""
+    """Knows the members of jobs on this node."""
 
     def holders(self) -> Iterable[Holder]:
-        """Each that runs."""
+        """Return a holder for each member that runs."""
         ...
 
 
 class DeviceHolders:
-    """See devices.Holders. Members of jobs, tasks and actors."""
+    """The `devices.Holders` of a node: members of jobs, tasks and actors hold its devices."""
 
     def __init__(self, members: HoldingMembers, leases: LeaseMachine) -> None:
         self._members = members
         self._leases = leases
 
     def name(self, sample: DeviceSample) -> DeviceSample:
-        """See Holders."""
+        """Return the sample with the holder of each of its processes."""
         if not sample.processes:
             return sample
         names = {pid: one.name for one in self._all() for pid in one.pids}
@@ -48,7 +48,7 @@ class DeviceHolders:
         return msgspec.structs.replace(sample, processes=named)
 
     def of_devices(self) -> dict[int, list[str]]:
-        """See Holders."""
+        """Return the names of the holders of each device."""
         found: dict[int, list[str]] = {}
         for one in self._all():
             for number in one.devices:

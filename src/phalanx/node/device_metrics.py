@@ -1,4 +1,4 @@
-"""What a node's GPUs do, as metrics: of each as it was read last."""
+"""Metrics of a node's GPUs, from the latest sample of each."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NAMES = (
 
 
 class DeviceMetrics:
-    """Puts them into a meter. What a device does not tell is no number."""
+    """Puts the metrics of GPUs into a meter, without values that a device does not report."""
 
     def __init__(self, resources: NodeResources, watch: DeviceWatch) -> None:
         self._resources = resources
         self._watch = watch
 
     def put(self, meter: Meter) -> None:
-        """As it is now."""
+        """Set the metrics to the latest values."""
         for _, name in _NAMES:
             meter.clear(name)
         for name in ("phalanx_device_allocated_ratio", "phalanx_device_health"):

@@ -1,7 +1,7 @@
-"""What a node knows of its GPUs: samples of them, how well each is, and which are not handed out.
+"""The GPUs of a node: their samples and health, and which are not handed out.
 
-Pure: who reads them is a process beside the node's, since calls of their driver can hang. That
-process is begun, heard and ended here.
+Pure: a process next to the node's reads them, since calls of their driver can hang. That process is
+started, heard and ended here.
 """
 
 from __future__ import annotations
@@ -29,50 +29,52 @@ from phalanx.scheduler.devices.instances import NodeResources
 
 LOOK_EVERY_S = 5.0
 HANGS_AFTER_S = 30.0
-"""A reader that has said nothing for so long hangs."""
+"""Seconds after which a silent reader counts as hanging."""
 AGAIN_AFTER_S = 60.0
-"""So long after a reader was begun, or ended as it hung, another is begun where it is gone."""
+"""Seconds after a reader was started, or ended because it hung, until another is started."""
 GPU = "GPU"
 
 
 class DeviceReading(Protocol):
-    """The process that reads the devices, every LOOK_EVERY_S and whenever one has an error."""
+    """The process that reads the devices: every LOOK_EVERY_S, and whenever one has an error."""
 
     def begin(self) -> bool:
-        """Start it; DeviceWatch.seen and DeviceWatch.ended follow. False where there is nothing to
-        read, or where the last one cannot be ended."""
+        """Start the process; `DeviceWatch.seen` and `DeviceWatch.ended` follow.
+
+        False where there is nothing to read, or where the last process cannot be ended.
+        """
         ...
 
     def end(self) -> None:
-        """End it; it may hang for good in its driver."""
+        """End the process; it may hang for good in its driver."""
         ...
 
 
 class NoDeviceReading:
-    """A node of whose devices nothing is read."""
+    """The reading of a node whose devices are not read."""
 
     def begin(self) -> bool:
-        """See DeviceReading."""
+        """Return False: there is nothing to read."""
         return False
 
     def end(self) -> None:
-        """See DeviceReading."""
+        """Do nothing."""
 
 
 class Holders(Protocol):
-    """Who has which device."""
+    """Knows which work holds which device."""
 
     def name(self, sample: DeviceSample) -> DeviceSample:
-        """The sample with the holders of its processes."""
+        """Return the sample with the holders of its processes."""
         ...
 
     def of_devices(self) -> dict[int, list[str]]:
-        """To whom each device was given, in words."""
+        """Return the names of the holders of each device."""
         ...
 
 
 class DeviceWatch:
-    """One node's GPUs."""
+    """The GPUs of one node."""
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class DeviceWatch:
         clock: Callable[[], float],
         note: Note,
     ) -> None:
-        """`room_changed`: more or less can be handed out than before."""
+        """`room_changed`: called when more or fewer devices can be handed out than before."""
         self._resources = resources
         self._reading = reading
         self._holders = holders
@@ -98,18 +100,18 @@ class DeviceWatch:
         self._heard_at = float("-inf")
         self._begin_at = float("-inf")
         self._told_at = float("-inf")
-        """When the head last heard who holds what of devices that cannot be read."""
+        """When the head last heard who holds devices that cannot be read."""
         self.samples: dict[int, DeviceSample] = {}
-        """Each device as it was read last; none while its reader is in trouble."""
+        """The latest sample of each device; none while its reader is in trouble."""
         self.trouble = ""
-        """Why nothing is known of the devices now; empty while all is well."""
+        """Why nothing is known of the devices now; empty while they are read."""
 
     def handle_in(self, table: MessageTable) -> None:
-        """Take what the head says about devices."""
+        """Register the handler for the head's orders about devices."""
         table.on(CloseDevices, self.close)
 
     def use(self) -> dict[int, Device]:
-        """What each device does and holds, as far as it was read."""
+        """Return what each device does and holds, as far as it was read."""
         found: dict[int, Device] = {}
         for number, one in self.samples.items():
             if one.busy is None or one.memory_used is None or one.memory_total is None:
@@ -126,10 +128,10 @@ class DeviceWatch:
             if machine.health.state != OK
         ]
 
-    # ---- what its reader says ----------------------------------------------------------------
+    # ---- news of the reader ----------------------------------------------------------------------
 
     def seen(self, samples: Sequence[DeviceSample], trouble: str = "") -> None:
-        """The devices were looked at, or could not be."""
+        """Take new samples, or the reason why there are none."""
         now = self._clock()
         self._heard_at = now
         self._in_trouble(f"its GPUs cannot be read: {trouble}" if trouble else "")
@@ -146,13 +148,13 @@ class DeviceWatch:
         self._tell()
 
     def ended(self, reason: str) -> None:
-        """The reader has ended."""
+        """Note that the reader has ended."""
         self._is_reading = False
         self.samples = {}
         self._in_trouble(self.trouble or reason)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Start a reader where there is none; give up one that hangs."""
         if not self._is_reading and now >= self._begin_at:
             self._begin_at = now + AGAIN_AFTER_S
             self._heard_at = now
@@ -174,7 +176,7 @@ class DeviceWatch:
             self._head.report(DevicesSeen(rows, self._holders.of_devices()))
 
     def _note_xids(self, sample: DeviceSample) -> None:
-        """Those of programs change nothing, and are what their users look for."""
+        """Note errors that programs made: they change no health, and their users look for them."""
         for xid in sample.xids:
             if xid in OF_PROGRAMS:
                 self._note(f"GPU {sample.number}: a program on it made the error Xid {xid}")
@@ -187,7 +189,7 @@ class DeviceWatch:
     # ---- what is handed out ------------------------------------------------------------------
 
     def close(self, message: CloseDevices) -> None:
-        """The head says which devices are cordoned. It may say so twice."""
+        """Close the devices that the head has cordoned. The order may come twice."""
         now = self._clock()
         for number in message.excused:
             machine = self._machines.get(number)

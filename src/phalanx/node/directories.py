@@ -1,8 +1,8 @@
-"""The directories that a node works in: whether they can be written to, and have room.
+"""The directories that a node works in: whether they can be written to and have room.
 
-Pure: `DirectoryReading` looks. While one of them is full or cannot be written to, the node says so
-with each report, the head gives it nothing new, and what it was to start goes elsewhere. A node
-takes work again once all of them are well.
+Pure: `DirectoryReading` looks. While a directory is full or cannot be written to, each report of
+the node says so, the head gives the node nothing new, and work ordered there goes elsewhere. The
+node takes work again once all directories are well.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from phalanx.node.notes import Note
 
 LOOK_EVERY_S = 1.0
 FRESH_S = 0.1
-"""What was seen so lately is not looked at anew for each member that begins or ends."""
+"""Seconds for which a look counts: members that begin or end in this time need no other one."""
 LEAST_BYTES = 16 << 20
-"""A directory with less room is full."""
+"""A directory with less room than this is full."""
 LEAST_PART = 0.02
-"""A directory on a small file system is full when it has less than this part of it."""
+"""The part of a small file system that must be free; a directory there with less is full."""
 WELL_AGAIN = 2
-"""A full directory is well again with so many times the room of a full one."""
+"""A full directory counts as well once it has this multiple of the least room."""
 LOST_BYTES = 64 << 10
-"""With less room than that, what is printed may be lost."""
+"""Bytes below which printed output may be lost."""
 
 
 class DirectorySample(msgspec.Struct, frozen=True, kw_only=True):
-    """One directory as it was seen."""
+    """One directory as it was last seen."""
 
     what: str
-    """What it is for, for people."""
+    """The purpose of the directory, for display."""
     path: str
     error: str = ""
     """Why nothing can be written there, in the system's words."""
@@ -40,30 +40,30 @@ class DirectorySample(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0
     """Bytes of its file system."""
     own: int = 0
-    """Bytes there that are the node's, and that it counts and limits by itself: objects."""
+    """Bytes there that the node itself counts and limits: objects."""
     has_logs: bool = False
-    """Whether jobs print there."""
+    """Whether jobs' output is written there."""
     is_out_of_files: bool = False
 
 
 class DirectoryReading(Protocol):
-    """Looks at the directories."""
+    """Looks at the directories of a node."""
 
     def look(self, writes: bool) -> Sequence[DirectorySample]:
-        """All of them as they are now. `writes`: see, too, whether a file can be written."""
+        """Return a sample of each directory. `writes`: also try whether a file can be written."""
         ...
 
 
 class NoDirectories:
-    """A node whose directories nobody looks at."""
+    """The reading of a node whose directories are not watched."""
 
     def look(self, writes: bool) -> Sequence[DirectorySample]:
-        """See DirectoryReading."""
+        """Return no samples."""
         return ()
 
 
 class Directories:
-    """Those of one node."""
+    """The directories of one node."""
 
     def __init__(
         self,
@@ -75,25 +75,25 @@ class Directories:
         self._clock = clock
         self._note = note
         self.make_room: Callable[[], bool] = lambda: False
-        """Drops something old that jobs have printed; False: there is nothing."""
+        """Drops an old output file of a job; False when there is none."""
         self._look_at = float("-inf")
         self._full_at = float("-inf")
-        """When there was no room for what is printed, the last time."""
+        """When the directory for output last had no room."""
         self.trouble = ""
-        """Why the node takes nothing new, for people; empty when all is well."""
+        """Why the node takes nothing new, for display; empty when all is well."""
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Look again when it is time."""
         if now >= self._look_at:
             self.look(writes=bool(self.trouble))
 
     def seen(self) -> str:
-        """The trouble, as it was a moment ago at the earliest."""
+        """Return the trouble, as seen within the last FRESH_S seconds."""
         is_fresh = self._clock() < self._look_at - LOOK_EVERY_S + FRESH_S
         return self.trouble if is_fresh and not self.trouble else self.look()
 
     def look(self, writes: bool = False) -> str:
-        """Look now; the trouble. `writes`: something could not be written just now."""
+        """Look now, and return the trouble. `writes`: something could not be written just now."""
         now = self._clock()
         self._look_at = now + LOOK_EVERY_S
         found = self._reading.look(writes)
@@ -109,12 +109,12 @@ class Directories:
         return self.trouble
 
     def was_full_since(self, begin: float) -> bool:
-        """Whether what was printed since then may be lost."""
+        """Whether output printed since `begin` may be lost."""
         return self._full_at >= begin
 
 
 def trouble_of(samples: Sequence[DirectorySample], was_in_trouble: bool) -> str:
-    """What is wrong with these directories, in one clause; empty where all are well."""
+    """Return what is wrong with these directories, in one clause; empty where all are well."""
     for one in samples:
         named = f"its directory for {one.what}, {one.path},"
         if one.error:

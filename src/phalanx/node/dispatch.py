@@ -1,4 +1,4 @@
-"""Tables that say which part of a node handles a message, by the message's type."""
+"""Tables of message handlers: which part of a node handles a message, by its type."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ M = TypeVar("M")
 
 
 class MessageTable:
-    """For messages of which it does not matter who sent them, as those of the head."""
+    """Handlers for messages whose sender does not matter, such as those of the head."""
 
     def __init__(self) -> None:
         self._handlers: dict[type, Callable[[Any], None]] = {}
 
     def on(self, kind: type[M], handler: Callable[[M], None]) -> None:
-        """Messages of this type go to this handler."""
+        """Register the handler for messages of this type."""
         assert kind not in self._handlers, f"{kind.__name__} has a handler already"
         self._handlers[kind] = handler
 
     def handle(self, message: Any) -> bool:
-        """Hand a message over. False when nobody handles its type."""
+        """Hand a message to its handler. False when its type has none."""
         handler = self._handlers.get(type(message))
         if handler is None:
             return False
@@ -31,18 +31,18 @@ class MessageTable:
 
 
 class PeerMessageTable:
-    """For messages whose handlers need the connection that they came over."""
+    """Handlers for messages that need the connection over which a message came."""
 
     def __init__(self) -> None:
         self._handlers: dict[type, Callable[[Peer, Any], None]] = {}
 
     def on(self, kind: type[M], handler: Callable[[Peer, M], None]) -> None:
-        """Messages of this type go to this handler."""
+        """Register the handler for messages of this type."""
         assert kind not in self._handlers, f"{kind.__name__} has a handler already"
         self._handlers[kind] = handler
 
     def handle(self, peer: Peer, message: Any) -> bool:
-        """Hand a message over. False when nobody handles its type."""
+        """Hand a message to its handler. False when its type has none."""
         handler = self._handlers.get(type(message))
         if handler is None:
             return False

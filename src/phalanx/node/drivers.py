@@ -1,4 +1,4 @@
-"""The drivers of a node: they introduce themselves, get their jobs, and jobs end with them."""
+"""The drivers of a node: they register, get a job, and end the job when they end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from phalanx.protocol.requests.request import LATER, Asker, Later
 
 
 class Workers(Protocol):
-    """Who starts and ends worker processes."""
+    """Starts and ends worker processes."""
 
     def start_worker(self, worker: WorkerRecord) -> None:
         """Fork a worker."""
@@ -35,7 +35,7 @@ class Workers(Protocol):
 
 
 class Drivers:
-    """Those of this node, and the ends of all jobs."""
+    """The drivers of this node, and what the end of any job means here."""
 
     def __init__(
         self,
@@ -52,9 +52,10 @@ class Drivers:
         history: ProcessHistory,
         python: str,
     ) -> None:
-        """`new_process(job)`: an id for a process of this node that no other has. `address`: of the
-        head, for people. `prestart`: so many workers are started when a driver comes. `python`: the
-        version that runs them."""
+        """`new_process(job)` makes an id for a process of this node that no other process has.
+        `address`: the head's, for display. `prestart`: workers to start when a driver registers.
+        `python`: the version of Python of this node's workers.
+        """
         self._python = python
         self._leases = leases
         self._workers = workers
@@ -69,14 +70,14 @@ class Drivers:
         self._node = node_process_id(node_prefix(node_id))
         self._address = address
         self._warming: dict[bytes, Callable[[], None]] = {}
-        """The replies to drivers whose first worker is about to be there, by their jobs."""
+        """The replies to drivers whose first worker is still starting, by job."""
 
     def handle_in(self, table: MessageTable) -> None:
-        """Take what the head says about jobs."""
+        """Register the handler for the ends of jobs."""
         table.on(JobEnded, self.job_ended)
 
     def register(self, asker: Asker[Introduction], request: RegisterDriver) -> Later:
-        """A driver introduces itself: it gets its job from the head, and its id."""
+        """Register a driver: it gets its job from the head, and a process id from this node."""
         assert isinstance(asker, NodeAsker)
         connection = asker.peer
         if request.python not in ("", self._python):
@@ -125,7 +126,7 @@ class Drivers:
             introduction = Introduction(
                 driver, self._node_id, self._address, self._jobs.settings, PROTOCOL_VERSION
             )
-            if self._prestart:  # once the first worker is there: the first task need not wait
+            if self._prestart:  # reply when the first worker is ready: the first task need not wait
                 self._warming[job] = lambda: asker.reply(introduction)
             else:
                 asker.reply(introduction)
@@ -134,20 +135,22 @@ class Drivers:
         return LATER
 
     def first_worker(self, job: bytes) -> None:
-        """A worker of the job is there, or cannot be."""
+        """Reply to the driver: the first worker of its job is ready, or cannot be started."""
         reply = self._warming.pop(job, None)
         if reply is not None:
             reply()
 
     def define_environment(self, key: bytes, variables: dict[str, str]) -> None:
-        """A process of this node defines an environment; other nodes may come to need it."""
+        """Take an environment that a process of this node defines; other nodes may need it too."""
         known = EnvironmentKnown(key, variables)
         self._jobs.environment_known(known)
         self._head.notify(known)
 
     def job_ended(self, message: JobEnded) -> None:
-        """The job's driver is gone: its workers end, but those that are, or are about to be, the
-        detached actors to keep."""
+        """End the workers of a job whose driver is gone.
+
+        The workers that are, or are about to be, the detached actors to keep stay.
+        """
         leases = self._leases.leases
         for worker in self._leases.workers.of_job(message.job):
             lease = leases.get(worker.lease)

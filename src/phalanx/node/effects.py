@@ -1,4 +1,4 @@
-"""What a node is, and what its shell does for it."""
+"""The description of a node, and the effects that its shell provides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from phalanx.scheduler.devices.instances import NodeResources
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSetup:
-    """What one node is."""
+    """The description of one node."""
 
     node_id: str
     resources: NodeResources
@@ -33,40 +33,40 @@ class NodeSetup:
     ports: str = ""
     """The ports that gangs may use here, as `parse_ports` reads them; empty: the usual ones."""
     limits: Mapping[str, int] = field(default_factory=dict)
-    """So many numbered devices it can have at most, by resource, where it was shown some alone."""
+    """The most devices that the node can have, by resource, where it was given only some."""
     address: str = ""
-    """Of the cluster's head, for people; empty for a node that is a cluster of its own."""
+    """The address of the cluster's head, for display; empty for a node that is a whole cluster."""
     max_workers: int = 0
-    """So many worker processes there may be at a time; 0: any number."""
+    """Worker processes that may exist at a time; 0: any number."""
     prestart: int = 0
-    """So many workers are started when a driver comes."""
+    """Workers that are started when a driver registers."""
     object_store_bytes: int = 0
     checks: CheckRules = field(default_factory=CheckRules)
     disk: str = ""
-    """Where objects go that memory does not hold, for people."""
+    """Where objects go that memory does not hold, for display."""
     python: str = ""
-    """The version of its workers: 3.11, for instance."""
+    """The version of Python of its workers, such as 3.11."""
     settings: SystemSettings = DEFAULT_SETTINGS
-    """Of the cluster, where this node is one by itself; others hear them from the head."""
+    """The settings of a cluster of one node; other nodes hear the cluster's from the head."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeEffects:
-    """What a shell does for a node. Each part of the node gets those that it uses."""
+    """The effects that a shell provides for a node. Each part of the node gets those it uses."""
 
     clock: Callable[[], float]
-    """Seconds of the own time of the process, which never go back."""
+    """Seconds of the process's own time, which never go back."""
     wall: Callable[[], float]
     """Seconds since the epoch."""
     make_unique: Callable[[int], bytes]
-    """So many bytes that are never the same twice."""
+    """Makes as many bytes as asked for, never the same twice."""
     connections: Connections
     forks: ForkEffects
     fork_server: ForkServerEffects
     commands: CommandEffects
     job_files: JobFiles
     directories: Callable[[ObjectStore], DirectoryReading]
-    """What looks at the directories that the node works in, some of which its objects fill."""
+    """Makes the reading of the directories that the node works in; objects fill some of them."""
     memory: MemoryMeter
     usage: UsageMeter
     devices: DeviceReading
@@ -76,15 +76,15 @@ class NodeEffects:
     transfers: Transfers
     logs: NodeLogs
     is_port_free: Callable[[int], bool]
-    """Whether a server could listen there, on any address of this machine."""
+    """Whether a server could listen on this port, at any address of this machine."""
     drain_output: Callable[[Callable[[], None]], None]
-    """Calls back once everything that workers have printed so far has been passed on."""
+    """Calls back once everything that workers have printed so far was passed on."""
     know_addresses: Callable[[Iterable[ViewRow]], None]
-    """Other nodes are reached at the addresses in their rows."""
+    """Takes the rows of other nodes, with the addresses at which they are reached."""
     sweep: Callable[[], None]
-    """Deletes what a node that died has left on this machine."""
+    """Deletes what a dead node has left on this machine."""
     look: Callable[[Meter], None] | None
-    """Puts what the shell knows into a meter, for metrics; None: nobody is told any."""
+    """Puts what the shell knows into a meter; None: no metrics are reported."""
     report_defect: Callable[[Exception], None]
-    """Shows an error of ours, which harmed one order or one part of a tick."""
+    """Shows an internal error, which harmed one order or one part of a tick."""
     note: Note

@@ -1,16 +1,16 @@
-"""What a member has written about its failure, in the form of torch's elastic processes."""
+"""Error files of members, in the form that torch's elastic processes write."""
 
 from __future__ import annotations
 
 import json
 
 ERROR_BYTES = 1 << 20
-"""Longer files are not read: they have a traceback of every cause."""
+"""Bytes of an error file that are read; longer files, with a traceback of every cause, are not."""
 TOLD_CHARACTERS = 300
 
 
 def told_in(data: bytes) -> str:
-    """The message of an error file, in one line; "" where it has none."""
+    """Return the message of an error file in one line, or "" where it has none."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What this node records: tasks that its workers ran, and what passed between it and others."""
+"""Events of this node: tasks that its workers ran, and what passed between it and others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEEP_RUNS = 40_000
 
 
 class NodeEvents:
-    """The latest of each."""
+    """The latest events and runs of a node."""
 
     def __init__(self, prefix: bytes, wall: Callable[[], float]) -> None:
         """`wall`: seconds since the epoch."""
@@ -37,10 +37,10 @@ class NodeEvents:
         self._runs: deque[tuple[bytes, Events]] = deque()
         self._run_count = 0
         self.received = 0
-        """How many reports of finished work have come."""
+        """Reports of finished work that have come so far."""
 
     def handle_in(self, table: PeerMessageTable) -> None:
-        """Take the events that processes have recorded."""
+        """Register the handlers for events that processes have recorded."""
         table.on(Happened, self._happened)
         table.on(Events, self._ran)
 
@@ -57,9 +57,12 @@ class NodeEvents:
     def runs(
         self, before: Mapping[bytes, int] = MappingProxyType({})
     ) -> Iterator[tuple[bytes, Run]]:
-        """Finished work by its owners: what workers submitted, and what drivers have done lately
-        or have left behind. Of an owner that is in `before` only what it had told when so many
-        reports had come."""
+        """Yield finished work with its owner: what workers submitted, and what drivers have done
+        lately or have left behind.
+
+        For an owner in `before`, only the work that it had reported by the time that this many
+        reports had come.
+        """
         first = self.received - len(self._runs)
         for number, (owner, one) in enumerate(self._runs, first):
             if number < before.get(owner, self.received):
@@ -67,28 +70,28 @@ class NodeEvents:
                     yield owner, run
 
     def rows(self) -> list[dict[str, Any]]:
-        """The cluster events that are remembered, oldest first."""
+        """Return the remembered cluster events, the oldest first."""
         return self._ring.rows()
 
     def record(self, kind: type[Event], **fields: Any) -> None:
-        """Something happened now, unless `at` is given."""
+        """Record an event, which happened now unless `at` is given."""
         fields.setdefault("at", self._wall())
         self._ring.record(kind(node=self._prefix.hex(), **fields))
 
     def queued(self, demand: Demand) -> None:
-        """A process of this node wants workers that are not free."""
+        """Record that a process of this node wants workers that are not free."""
         place = demand.place.to_mapping()
         self.record(DemandQueued, **_named(demand), resources=place, count=demand.count)
 
     def asked(self, demand: Demand, node: bytes, count: int) -> None:
-        """Another node is asked for workers."""
+        """Record that another node is asked for workers."""
         if not demand.is_forwarded:
             demand.is_forwarded = True
             self.record(Forwarded, **_named(demand))
         self.record(NodeChosen, **_named(demand), chosen=node.hex(), count=count)
 
     def granted(self, lease: Lease) -> None:
-        """A worker of this node goes to an owner."""
+        """Record that a worker of this node goes to an owner of another node."""
         if lease.demand.owner[:PREFIX_BYTES] != self._prefix:
             self.record(LeaseLent, **_named(lease.demand), worker=lease.worker.worker_id.hex())
 

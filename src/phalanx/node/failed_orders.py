@@ -1,4 +1,4 @@
-"""What a node answers to an order of the head that it failed at, by an error of its own."""
+"""The answer of a node to an order of the head that failed here with an internal error."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from phalanx.protocol.wire_errors import code_of
 
 
 def refusal(order: Any, error: Exception) -> Any:
-    """The news that ends what was ordered, so that nothing waits for it and it is not ordered again
-    and again; None where nobody waits."""
+    """Return the news that ends the order, so that nothing waits for it or repeats it.
+
+    None for orders that nobody waits for.
+    """
     reason = f"its node failed at it: {type(error).__name__}: {error}"[:300]
     match order:
         case PrepareBundles():

@@ -1,8 +1,8 @@
-"""Whether the fork server answers: one that is stopped starts nothing, and ends nothing either.
+"""Watches whether the fork server answers: a stopped one neither starts nor ends anything.
 
-A signal that the node has it send waits in its socket meanwhile: who cancels a job waits beyond the
-job's grace. So a fork server that is silent although it was ordered something is asked, then
-continued, as somebody has stopped it most likely; and people can read that it hangs.
+A signal that the node sends through a stopped fork server waits in its socket, so a cancelled job
+would outlive its grace. So a fork server that stays silent after an order is asked for an answer,
+then continued, since somebody has most likely stopped it. A note says that it hangs.
 """
 
 from __future__ import annotations
@@ -13,48 +13,50 @@ from typing import Protocol
 from phalanx.node.notes import Note
 
 ASK_AFTER_S = 0.5
-"""An order that nothing was heard after for so long has the fork server asked whether it is there:
-a command says nothing while it runs."""
+"""Seconds of silence after an order until the fork server is asked for an answer; it has nothing to
+say while a command runs.
+"""
 SILENT_S = 1.0
-"""A fork server that has not answered for so long is continued, again and again."""
+"""Seconds without an answer after which the fork server is continued, repeatedly.
+"""
 
 
 class ForkServerEffects(Protocol):
-    """What the watch asks of its shell."""
+    """Asks and continues the fork server, for the watch."""
 
     def ask(self) -> None:
-        """Have the fork server answer, after all that it was ordered before."""
+        """Ask the fork server for an answer, which comes after all earlier orders."""
         ...
 
     def rouse(self) -> None:
-        """Have its process go on, if it is stopped."""
+        """Continue its process, in case it is stopped."""
         ...
 
 
 class ForkWatch:
-    """One node's."""
+    """The watch over the fork server of one node."""
 
     def __init__(self, clock: Callable[[], float], effects: ForkServerEffects, note: Note) -> None:
         self._clock = clock
         self._effects = effects
         self._note = note
         self._ask_at: float | None = None
-        """None while nothing is awaited of it."""
+        """When to ask it for an answer; None while nothing is expected."""
         self._silent_since: float | None = None
-        """When it was asked what it has not answered yet."""
+        """When it was asked the question that it has not answered yet."""
         self._rouse_at = 0.0
         self._has_begun = False
-        """Whether it has said anything yet: it imports much before it serves."""
+        """Whether it has said anything yet: it imports a lot before it serves."""
         self.trouble = ""
-        """Why nothing starts or ends here, for people; empty while it answers."""
+        """Why nothing starts or ends here, for display; empty while it answers."""
 
     def ordered(self) -> None:
-        """The fork server was ordered something."""
+        """Note that the fork server was ordered something."""
         if self._ask_at is None and self._silent_since is None:
             self._ask_at = self._clock() + ASK_AFTER_S
 
     def heard(self) -> None:
-        """It has said something."""
+        """Note that the fork server has said something."""
         self._has_begun = True
         self._ask_at = self._silent_since = None
         if self.trouble:
@@ -62,7 +64,7 @@ class ForkWatch:
             self._note("the process that starts others answers again")
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Ask a silent fork server for an answer, then continue it again and again."""
         if self._ask_at is not None and now >= self._ask_at:
             self._ask_at, self._silent_since = None, now
             self._rouse_at = now + SILENT_S
@@ -72,5 +74,5 @@ class ForkWatch:
         self._rouse_at = now + SILENT_S
         if self._has_begun and not self.trouble:
             self.trouble = "the process that starts others does not answer: nothing starts or ends"
-            self._note(f"{self.trouble}; it is continued, in case that somebody has stopped it")
+            self._note(f"{self.trouble}; it is continued, in case somebody has stopped it")
         self._effects.rouse()

@@ -1,4 +1,4 @@
-"""What a node knows of placement groups: their states, and on which nodes their bundles are."""
+"""The placement groups that a node knows: their states, and the nodes of their bundles."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ KEEP = 10_000
 
 
 class GroupPlaces:
-    """Groups that somebody on this node asked for. The head tells of every change."""
+    """Groups that a process of this node asked for. The head reports every change of them."""
 
     def __init__(self, node_id: str, bundles: BundleTable) -> None:
         self._node_id = node_id
         self._bundles = bundles
         self._known: dict[bytes, GroupKnown] = {}
         self._sizes: dict[bytes, list[ResourceSet]] = {}
-        """What the bundles of each group hold: each that waits is looked at often."""
+        """The resources of each group's bundles, which every look at a waiting demand needs."""
 
     def put(self, known: GroupKnown) -> None:
-        """Take over what the head says of a group."""
+        """Take what the head says about a group."""
         self._known.pop(known.group, None)
         self._known[known.group] = known
         self._sizes[known.group] = [ResourceSet.from_mapping(b) for b in known.bundles]
@@ -40,11 +40,11 @@ class GroupPlaces:
         return group in self._known
 
     def watched(self) -> list[bytes]:
-        """The groups of which the head has to tell every change."""
+        """Return the groups whose changes the head must report."""
         return [group for group, known in self._known.items() if known.state != REMOVED]
 
     def nodes_of(self, place: tuple[bytes, int]) -> list[str]:
-        """The other nodes with a bundle that (group, index) may use; any where it is negative."""
+        """Return the other nodes with a bundle that (group, index) may use; any if negative."""
         group, index = place
         known = self._known.get(group)
         if known is None or self._is_held_up(place):
@@ -52,19 +52,20 @@ class GroupPlaces:
         return sorted({node for node in _placed(known, index) if node != self._node_id})
 
     def pools(self, place: tuple[bytes, int]) -> Iterator[BundlePool]:
-        """This node's bundles that (group, index) may use."""
+        """Yield this node's bundles that (group, index) may use."""
         return iter(()) if self._is_held_up(place) else self._bundles.pools(place)
 
     def _is_held_up(self, place: tuple[bytes, int]) -> bool:
-        """Whether what wants the whole group has to wait: a lost bundle is placed again, or not
-        all nodes have confirmed theirs."""
+        """Whether work that wants the whole group has to wait: a lost bundle is placed again, or
+        not all nodes have confirmed their bundles.
+        """
         group, index = place
         known = self._known.get(group)
         waits = (PREPARED, RESCHEDULING)
         return index == WHOLE_GROUP and known is not None and known.state in waits
 
     def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
-        """(reason, code of an error or "" when they may wait) when tasks there cannot run."""
+        """Return why tasks cannot run there: (reason, code of an error, or "" if they may wait)."""
         group_id, index = place
         known = self._known.get(group_id)
         if known is None:
@@ -72,7 +73,7 @@ class GroupPlaces:
         if known.state == REMOVED:
             return ("its placement group was removed", code_of(TaskPlacementGroupRemoved))
         if not known.bundles:
-            return None  # the head is about to tell
+            return None  # the head will soon say where its bundles are
         if index >= len(known.bundles):
             count = len(known.bundles)
             reason = f"its placement group has {count} bundles and no number {index}"
@@ -88,7 +89,9 @@ class GroupPlaces:
 
 
 def _placed(known: GroupKnown, index: int) -> list[str]:
-    """The nodes of bundle `index`, or of any where it is negative: a group that lost some of its
-    bundles still has the others."""
+    """Return the nodes of bundle `index`, or of all bundles where it is negative.
+
+    A group that has lost some of its bundles still has the others.
+    """
     nodes = known.nodes if index < 0 else known.nodes[index : index + 1]
     return [node for node in nodes if node]

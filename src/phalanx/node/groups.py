@@ -1,4 +1,4 @@
-"""Placement groups as a node sees them: bundles set aside here, and where the others are."""
+"""The placement groups of a node: bundles set aside here, and where the other bundles are."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from phalanx.scheduler.devices.sets import ResourceSet
 
 
 class Tenants(Protocol):
-    """What runs in bundles: tasks and actors, or members of jobs."""
+    """Owns the work that runs in bundles: tasks and actors, or members of jobs."""
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
-        """These bundles are taken away after a grace."""
+        """Warn the work in these bundles: they are taken away after a grace."""
         ...
 
     def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
-        """These bundles are taken away now."""
+        """End the work in these bundles now."""
         ...
 
 
 class Leases(Protocol):
-    """What groups ask of the lease machine."""
+    """The part of the lease machine that groups need."""
 
     @property
     def is_draining(self) -> bool:
@@ -45,16 +45,16 @@ class Leases(Protocol):
         ...
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """A group's bundles have come or gone; with None, what they held is free."""
+        """Dispatch after a group's bundles came or went; None: after what they held came free."""
         ...
 
     def end_claim(self, group: bytes) -> None:
-        """No room needs to be kept for this group any more."""
+        """Keep no room for this group any more."""
         ...
 
 
 class NodeGroups:
-    """Does what the head orders for placement groups."""
+    """Carries out the head's orders about placement groups."""
 
     def __init__(
         self,
@@ -69,9 +69,11 @@ class NodeGroups:
         report_changed: Callable[[], None],
         is_port_free: Callable[[int], bool],
     ) -> None:
-        """`node`: the id of the node's own process. `request_plan`: it has changed which other
-        nodes are to be asked. `report_changed`: something is free here that the head waits for.
-        `is_port_free`: whether a server could listen there, on any address of this machine."""
+        """`node`: the id of the node's own process. `request_plan`: called when the choice of other
+        nodes has to be made again. `report_changed`: called when something is free here that the
+        head waits for. `is_port_free`: whether a server could listen on a port, at any address of
+        this machine.
+        """
         self._node = node
         self._clock = clock
         self._bundles = bundles
@@ -83,24 +85,24 @@ class NodeGroups:
         self._report_changed = report_changed
         self._is_port_free = is_port_free
         self._ending: list[tuple[float, list[BundlePool]]] = []
-        """Bundles that were given back, and when what still runs in them is ended."""
+        """Bundles that were given back, and when the work still running in them is ended."""
 
     def handle_in(self, table: MessageTable) -> None:
-        """Take the head's messages about groups."""
+        """Register the handlers for the head's messages about groups."""
         table.on(PrepareBundles, self.prepare)
         table.on(CommitBundles, self.commit)
         table.on(GiveBackBundles, self.give_back)
         table.on(GroupKnown, self.known)
 
     def look_up(self, group: bytes) -> None:
-        """Ask where a group's bundles are, once; `known` follows now and at every change."""
+        """Ask once where a group's bundles are; `known` follows now and at every change."""
         if self._places.is_known(group):
             return
         self._places.put(GroupKnown(group, PENDING, [], []))
         self._watch(group)
 
     def head_joined(self) -> None:
-        """The head may be another one, and may have sent news that did not arrive here."""
+        """Ask about all groups again: the head may be a new one, and news may have been lost."""
         for group in self._places.watched():
             self._watch(group)
 
@@ -112,13 +114,13 @@ class NodeGroups:
         ask(self._head, self._node, WatchGroup(group), answered)
 
     def known(self, message: GroupKnown) -> None:
-        """A group's state or places have changed."""
+        """Take a group's new state or places."""
         self._places.put(message)
         self._leases.dispatch_in(message.group, self._clock())
         self._request_plan()
 
     def prepare(self, message: PrepareBundles) -> None:
-        """Set bundles aside, all or none. Room that was kept for the group is for this."""
+        """Set bundles aside, all or none. The room that was kept for the group is used for them."""
         self._leases.end_claim(message.group)
         self.settle()  # the head is to hear what is free before it hears who has it next
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}
@@ -130,7 +132,7 @@ class NodeGroups:
         self._head.notify(Prepared(message.group, message.attempt, ok, held, busy))
 
     def commit(self, message: CommitBundles) -> None:
-        """What was set aside may be used."""
+        """Make the bundles of an attempt usable."""
         ok = self._bundles.commit(message.group, message.attempt)
         for index, gang in message.gangs.items():
             for pool in self._bundles.pools((message.group, index)):
@@ -139,8 +141,7 @@ class NodeGroups:
         self._leases.dispatch_in(message.group, self._clock())
 
     def give_back(self, message: GiveBackBundles) -> None:
-        """End what runs in these bundles; when it has ended, others may have their resources, which
-        `settle` says."""
+        """End what runs in these bundles. Once it has ended, `settle` says that they are free."""
         pools = self._bundles.give_back(message.group, message.attempt, message.indexes)
         if pools and (message.grace_s or message.warn):
             self._ending.append((self._clock() + message.grace_s, pools))
@@ -155,14 +156,16 @@ class NodeGroups:
             tenants.end_in(pools, reason)
 
     def tick(self, now: float) -> None:
-        """End what has not ended within its grace."""
+        """End the work that has not ended within its grace."""
         for until, pools in [one for one in self._ending if now >= one[0]]:
             self._ending.remove((until, pools))
             self._end_in(pools, "it did not end in time")
 
     def settle(self) -> bool:
-        """Bundles were given back, or something has ended in such: they may be free now. To be
-        called once for many of them, as all are told in one report. Whether any are."""
+        """Report the bundles that were given back and are free now. Returns whether there are any.
+
+        Call it once for many bundles, since one report covers them all.
+        """
         settled = self._bundles.settle()
         if not settled:
             return False

@@ -1,8 +1,8 @@
 """A node's way to the head: in its own process, or over a connection that may break.
 
-A node keeps what it notifies the head of until that has written it down, and what it asks
-until that has answered. After a restart of the head it sends both again, in order. So everything
-sent here may arrive twice, and the head takes it so.
+A node keeps each notification until the head has written it down, and each question until the head
+has answered. After a restart of the head it sends both again, in order. So everything sent here may
+arrive twice, and the head allows for that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class HeadLink(Protocol):
-    """What the rest of the node uses."""
+    """Sends messages to the head, for the rest of the node."""
 
     @property
     def is_connected(self) -> bool:
@@ -37,14 +37,16 @@ class HeadLink(Protocol):
         ...
 
     def report(self, message: Any) -> None:
-        """Send something that the next message of its kind replaces. It may be lost."""
+        """Send something that the next message of its kind replaces, and that may be lost."""
         ...
 
     def forward(
         self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
     ) -> None:
-        """Pass on a request of process `origin`, or of a visitor (empty), for a user (see Ask);
-        `replied` is called with the reply, once."""
+        """Forward a request of process `origin`, or of a visitor if empty, for a user (see Ask).
+
+        `replied` is called once, with the reply.
+        """
         ...
 
 
@@ -54,8 +56,10 @@ def ask(
     request: Request[R],
     answered: Callable[[Callable[[], R]], None],
 ) -> None:
-    """Ask the head something for the node itself, whose own process is `node`. `answered`
-    is called once, with what gives the answer, or raises the error that it is."""
+    """Ask the head something for the node itself, whose own process is `node`.
+
+    `answered` is called once, with a function that returns the answer or raises the error.
+    """
 
     def replied(reply: ForwardedReply) -> None:
         answered(partial(read_result, request, reply.result, reply.error))
@@ -64,8 +68,11 @@ def ask(
 
 
 class LocalHeadLink:
-    """The head is in this process. What is sent waits in `sent` until it is handed over,
-    so that it is handled after, and not inside, whatever caused it."""
+    """The way to a head in this process.
+
+    A message waits in `sent` until it is handed over, so that it is handled after, and not inside,
+    the code that sent it.
+    """
 
     def __init__(self) -> None:
         self.is_connected = False
@@ -75,7 +82,7 @@ class LocalHeadLink:
         self._asked: dict[int, OnReply] = {}
 
     def notify(self, message: Any) -> None:
-        """See HeadLink. Nothing gets lost here."""
+        """Send something. Nothing is lost here, so `report` is the same."""
         self.sent.append(message)
 
     report = notify
@@ -83,20 +90,20 @@ class LocalHeadLink:
     def forward(
         self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
     ) -> None:
-        """See HeadLink."""
+        """Forward a request; `replied` is called with the reply."""
         token = next(self._tokens)
         self._asked[token] = replied
         self.sent.append(ForwardedAsk(token, origin, kind, body, user=user))
 
     def replied(self, reply: ForwardedReply) -> None:
-        """The head has replied."""
+        """Hand the head's reply to the asker."""
         callback = self._asked.pop(reply.token, None)
         if callback is not None:
             callback(reply)
 
 
 class RemoteHeadLink:
-    """The head is the head's process."""
+    """The way to a head in another process."""
 
     def __init__(self) -> None:
         self._connection: Peer | None = None
@@ -105,27 +112,27 @@ class RemoteHeadLink:
         self._unconfirmed: dict[int, Any] = {}
         """Everything that is not confirmed yet, in order, by token."""
         self._last_sent = 0
-        """The token of what was sent last, over whatever connection."""
+        """The token of the last message that was sent, over any connection."""
 
     @property
     def is_connected(self) -> bool:
-        """See HeadLink."""
+        """Whether the head can be reached now."""
         return self._connection is not None
 
     def notify(self, message: Any) -> None:
-        """See HeadLink."""
+        """Send something, repeatedly over new connections until the head confirms it."""
         token = next(self._tokens)
         self._send(token, Reported(token, encode_body([message])))
 
     def report(self, message: Any) -> None:
-        """See HeadLink."""
+        """Send something that may be lost."""
         if self._connection is not None:
             self._connection.post(message)
 
     def forward(
         self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
     ) -> None:
-        """See HeadLink."""
+        """Forward a request, repeatedly over new connections until the head replies."""
         token = next(self._tokens)
         self._asked[token] = replied
         self._send(token, ForwardedAsk(token, origin, kind, body, user=user))
@@ -137,7 +144,7 @@ class RemoteHeadLink:
             self._connection.post(message)
 
     def connected(self, connection: Peer) -> None:
-        """The node has joined over this connection: send everything that was not confirmed."""
+        """Take the connection over which the node joined, and send all that is unconfirmed."""
         self._connection = connection
         for token, message in self._unconfirmed.items():
             is_again = token <= self._last_sent
@@ -147,15 +154,15 @@ class RemoteHeadLink:
             self._last_sent = max(token, self._last_sent)
 
     def disconnected(self) -> None:
-        """The connection has ended: what is sent waits for the next."""
+        """Forget the connection, which has ended: what is sent waits for the next one."""
         self._connection = None
 
     def acked(self, message: Acked) -> None:
-        """The head has written it down."""
+        """Forget a notification that the head has written down."""
         self._unconfirmed.pop(message.token, None)
 
     def replied(self, reply: ForwardedReply) -> None:
-        """The head has replied."""
+        """Hand the head's reply to the asker, and forget the question."""
         self._unconfirmed.pop(reply.token, None)
         callback = self._asked.pop(reply.token, None)
         if callback is not None:

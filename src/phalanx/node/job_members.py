@@ -1,4 +1,4 @@
-"""Members of jobs on this node: commands that run in bundles, and leave nothing behind there."""
+"""Members of jobs on this node: commands that run in bundles and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from phalanx.protocol.bundle_messages import (
 from phalanx.scheduler.devices.instances import Allocation
 
 REMEMBERED = 10_000
-"""Of so many members that have ended here it is known."""
+"""Members that ended here and are still remembered."""
 MAX_STEPS = 1_000
-"""Of a member at a time."""
+"""The most steps that a member can have at a time."""
 MARK = b"member"
-"""The ids of their processes begin so; those of workers begin with the node's prefix."""
+"""The first bytes of a command's process id; ids of workers begin with the node's prefix."""
 LOOK_AT_LOGS_EVERY_S = 0.1
-"""Whoever prints without end writes a few hundred megabytes a second."""
+"""Seconds between two looks: a program can print a few hundred megabytes in a second."""
 NEVER = float("inf")
 
 
@@ -66,34 +66,34 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     held: Allocation
     log: str
     waiting: list[Command]
-    """Of `before`, those that have not begun."""
+    """The commands of `before` that have not begun."""
     running: set[bytes] = set()
     steps: dict[bytes, _Step] = {}
-    """Programs beside its own, which end with it."""
+    """Additional programs, which end with the member."""
     began_at: float
     usage: MemberUsage
     has_begun: bool = False
-    """A process of it did."""
+    """Whether one of its processes did."""
     is_nodes_fault: bool = False
-    """It has not begun, as its node is not well."""
+    """Whether it could not begin because its node is not well."""
     is_warned: bool = False
     code: int = 0
     signal: int = 0
-    """By which its first command was ended that failed; 0: by none."""
+    """The signal that ended its first failed command; 0: none did."""
     reason: str = ""
     terminate_at: float = NEVER
-    """When it is asked by SIGTERM, after its job's own signal."""
+    """When it is sent SIGTERM, after its job's own signal."""
     kill_at: float = NEVER
     limit_at: float = NEVER
     is_ending: bool = False
     is_through: bool = False
-    """All that it was to run has ended."""
+    """Whether all its own commands have ended."""
     is_evicted: bool = False
-    """Its bundle was taken away: who did that knows, and gets no news."""
+    """Whether its bundle was taken away: the head did that, and gets no news of the end."""
 
 
 class JobMembers:
-    """Does what the head orders for members of jobs."""
+    """Carries out the head's orders about members of jobs."""
 
     def __init__(
         self,
@@ -111,9 +111,10 @@ class JobMembers:
         directories: Directories | None = None,
         report: Callable[[], None] = lambda: None,
     ) -> None:
-        """`make_unique(count)`: so many bytes that are never the same twice. `devices`: the GPUs as
-        they were read last, by their numbers. `report`: tells the head at once how well the node
-        is, before it hears that something could not begin here."""
+        """`make_unique(count)`: that many bytes, never the same twice. `devices`: the latest
+        reading of the GPUs, by their numbers. `report`: tells the head at once how well the node
+        is, before it hears that something could not begin here.
+        """
         self._clock = clock
         self._bundles = bundles
         self._head = head
@@ -132,14 +133,17 @@ class JobMembers:
         self._members: dict[tuple[bytes, int], _Member] = {}
         self._of_process: dict[bytes, _Member] = {}
         self._over: dict[tuple[bytes, int], int] = {}
-        """The last attempt of each member that ended here, or never began: it does not begin again,
-        though the head may order so once more before it has heard of that."""
+        """The last attempt of each member that ended here or never began.
+
+        It does not begin again, though the head may repeat its order before it has heard of the
+        end.
+        """
         self._look_at_logs_at = 0.0
         self._sample_at = 0.0
         self._is_sampling = False
 
     def handle_in(self, table: MessageTable) -> None:
-        """Take the head's messages about members."""
+        """Register the handlers for the head's messages about members."""
         table.on(StartMember, self.start)
         table.on(EndMember, self.end)
         table.on(WarnMember, self.warn)
@@ -149,11 +153,11 @@ class JobMembers:
         table.on(ReadLog, self.read_log)
 
     def __len__(self) -> int:
-        """How many members are on this node."""
+        """Return how many members are on this node."""
         return len(self._members)
 
     def holders(self) -> Iterator[Holder]:
-        """See HoldingMembers."""
+        """Yield a holder for each member that runs."""
         for member in self._members.values():
             name = f"{member.order.job.removeprefix('default/')} {member.order.name}"
             yield Holder(name, member.usage.devices, tuple(member.usage.pids))
@@ -161,7 +165,7 @@ class JobMembers:
     # ---- what the head orders ----------------------------------------------------------------
 
     def start(self, order: StartMember) -> None:
-        """Run a member, unless it runs already: a head that came back orders it again."""
+        """Run a member, unless it runs already: a head that came back repeats its order."""
         key = (order.group, order.index)
         known = self._members.get(key)
         if known is not None and known.order.attempt >= order.attempt:
@@ -171,7 +175,7 @@ class JobMembers:
             return
         pool = next(self._bundles.pools(key), None)
         if pool is None:
-            return  # it is being taken away again: who does that knows
+            return  # it is being taken away again: the head did that, and knows
         held = None if known is not None else pool.acquire(pool.resources)
         if held is None:
             self._never_began(key, order.attempt, "its place is taken")
@@ -208,7 +212,7 @@ class JobMembers:
         self._report_running(member)
 
     def _checked(self, member: _Member, reason: str) -> None:
-        """Whether it may begin was looked at before it: why not, or nothing."""
+        """Begin a member whose node was checked; where there is a reason, it cannot begin."""
         key = (member.order.group, member.order.index)
         if self._members.get(key) is not member or member.is_ending:
             return
@@ -218,7 +222,7 @@ class JobMembers:
         self._cannot_begin(member, reason)
 
     def _cannot_begin(self, member: _Member, reason: str) -> None:
-        """By no fault of its own: it is to begin elsewhere, or here at a later time."""
+        """End a member that could not begin through no fault of its own; it is to begin later."""
         member.is_nodes_fault = True
         member.code, member.reason = NOT_STARTED, f"its node is not well: {reason}"
         self._end(member, 0.0)
@@ -239,7 +243,7 @@ class JobMembers:
             del self._over[next(iter(self._over))]
 
     def end(self, message: EndMember) -> None:
-        """End a member: it may take its grace for that. One that was never heard of is over."""
+        """End a member within its grace. One that this node has never heard of counts as ended."""
         key = (message.group, message.index)
         member = self._members.get(key)
         if member is not None and member.order.attempt == message.attempt:
@@ -248,7 +252,7 @@ class JobMembers:
             self._never_began(key, message.attempt, "it was ended before it began")
 
     def start_step(self, order: StartStep) -> None:
-        """Run one more program in a member's place."""
+        """Run one more program inside a member."""
         member = self._members.get((order.group, order.index))
         if member is None or member.order.attempt != order.attempt or member.is_ending:
             self._head.notify(StepStarted(order.token, "it does not run any more"))
@@ -261,7 +265,7 @@ class JobMembers:
             self._head.notify(StepStarted(order.token))
 
     def warn(self, message: WarnMember) -> None:
-        """The time of a member is nearly over. A head that came back may say so once more."""
+        """Signal a member that its time is nearly over. A head may repeat the order."""
         member = self._members.get((message.group, message.index))
         if member is None or member.order.attempt != message.attempt or member.is_warned:
             return
@@ -271,7 +275,7 @@ class JobMembers:
             self._commands.signal(process, message.signal, to)
 
     def signal(self, message: SignalMember) -> None:
-        """Somebody has a signal sent to a member; it goes on, unless that ends it."""
+        """Send a member a signal that somebody asked for; the member goes on if it survives it."""
         member = self._members.get((message.group, message.index))
         if member is None or member.order.attempt != message.attempt:
             return
@@ -283,7 +287,7 @@ class JobMembers:
                 self._commands.signal(process, message.signal, message.to)
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
-        """These bundles are taken away after a grace."""
+        """End the members in these bundles within the bundles' grace."""
         for member in self._inside(pools):
             member.is_evicted = True
             order = member.order
@@ -296,7 +300,7 @@ class JobMembers:
             member.terminate_at = self._clock() + order.grace_s / 2
 
     def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
-        """These bundles are taken away now."""
+        """End the members in these bundles now."""
         for member in self._inside(pools):
             member.is_evicted = True
             self._end(member, 0.0)
@@ -306,7 +310,7 @@ class JobMembers:
         return [member for member in found if any(member.pool is pool for pool in pools)]
 
     def forget(self, message: ForgetJob) -> None:
-        """The job is gone, and so are its files."""
+        """Delete the files of a job that is gone."""
         self._files.remove(message.job)
         self._kept_logs.forget(message.job)
 
@@ -318,7 +322,7 @@ class JobMembers:
     # ---- processes ---------------------------------------------------------------------------
 
     def _go_on(self, member: _Member) -> None:
-        """Start what comes next: the next of `before`, or the commands themselves."""
+        """Start what comes next: the next command of `before`, or the member's own commands."""
         if member.waiting:
             self._run(member, member.waiting.pop(0))
             return
@@ -337,7 +341,7 @@ class JobMembers:
         return process
 
     def began(self, process: bytes, pid: int) -> None:
-        """A command runs under this pid."""
+        """Note that a command runs under this pid."""
         member = self._of_process.get(process)
         if member is not None:
             member.has_begun = True
@@ -356,9 +360,11 @@ class JobMembers:
         is_unstarted: bool = False,
         signal: int = 0,
     ) -> bool:
-        """A process has ended, by that signal if not 0; `reason` says why, where the code alone
-        does not; what it used, see Exited. `is_unstarted`: there was no process. False when it was
-        no member's."""
+        """Take the end of a process: by `signal` if that is not 0, else with `code`.
+
+        `reason` explains the end where the code alone does not. What the process used: see Exited.
+        `is_unstarted`: there was no process. Returns False when the process was no member's.
+        """
         member = self._of_process.pop(process, None)
         if member is None:
             return False
@@ -381,7 +387,7 @@ class JobMembers:
             member.code, member.signal = code, signal
             member.reason = member.reason or reason
             if not member.is_ending:
-                self._end(member, member.order.grace_s)  # the others are of no use without it
+                self._end(member, member.order.grace_s)  # its other commands are useless without it
                 return True
         is_through = member.is_ending or not (member.waiting or member.order.commands)
         if not member.running and is_through:
@@ -414,8 +420,10 @@ class JobMembers:
             send(process)
 
     def _ended(self, member: _Member) -> None:
-        """All of its own has ended; it is over once its steps have. Those that were asked to end
-        with it have the rest of its grace."""
+        """Finish a member whose own commands have ended, once its steps have ended too.
+
+        Steps that were asked to end with the member have the rest of its grace.
+        """
         if not member.is_through:
             member.is_through = True
             for process in [] if member.is_ending else sorted(member.steps):
@@ -451,7 +459,9 @@ class JobMembers:
             )  # fmt: skip
 
     def _say_what_is_lost(self, member: _Member) -> None:
-        """Its program wrote into its log by itself, and nobody else saw that it had no room."""
+        """Add lost output to the reason: the program itself writes its log, and nobody else
+        noticed.
+        """
         self._directories.seen()
         if not member.has_begun:
             return
@@ -474,7 +484,7 @@ class JobMembers:
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """End what runs for too long, uses too much, or does not end when it is asked to."""
+        """End members that run too long, use too much, or do not end when asked."""
         for member in list(self._members.values()):
             if now >= member.limit_at and not member.is_ending:
                 limit = member.order.time_limit_s
@@ -496,7 +506,7 @@ class JobMembers:
             self._uses_too_much(process, reason)
 
     def _sample(self, now: float) -> None:
-        """Take in what was seen, and look again when it is time."""
+        """Take in the latest measurement of usage, and begin another when it is time."""
         if self._is_sampling and (seen := self._meter.answer()) is not None:
             self._is_sampling = False
             sample = UsageSample(seen, self._devices())

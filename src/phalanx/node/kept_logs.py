@@ -1,7 +1,7 @@
-"""What members that have ended here have printed: how much of it is kept, and for how long.
+"""The logs of members that have ended here: how much of them is kept, and for how long.
 
-Pure. The oldest goes first: when all take more than they may, when it is very old, and when the
-disk has no room. What still runs has a limit of its own, and is not counted.
+Pure. The oldest log goes first: when all take more than they may, when it is very old, and when the
+disk has no room. Logs of running members have their own limit and are not counted.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections import deque
 from typing import NamedTuple, Protocol
 
 KEPT_S = 30 * 86_400.0
-"""So long it is kept."""
+"""Seconds that a log is kept."""
 
 
 class LogFiles(Protocol):
-    """The files."""
+    """Measures and frees the log files."""
 
     def size(self, path: str) -> int:
-        """Bytes that a log takes on its disk."""
+        """Return the bytes that a log takes on its disk."""
         ...
 
     def most_kept(self) -> int:
-        """Bytes that all logs of ended members may take."""
+        """Return the bytes that all logs of ended members may take."""
         ...
 
     def drop(self, path: str) -> None:
-        """Free what a log takes. Who reads it is told how much is gone."""
+        """Free what a log takes. Its readers are told how much is gone."""
         ...
 
 
@@ -37,7 +37,7 @@ class _Kept(NamedTuple):
 
 
 class KeptLogs:
-    """Those of one node, by the end of their members."""
+    """The kept logs of one node, in the order in which their members ended."""
 
     def __init__(self, files: LogFiles) -> None:
         self._files = files
@@ -45,7 +45,7 @@ class KeptLogs:
         self._total = 0
 
     def ended(self, job: str, path: str, now: float) -> None:
-        """A member has ended that printed into this file."""
+        """Keep the log of a member that has ended."""
         size = self._files.size(path)
         if not size:
             return
@@ -56,15 +56,15 @@ class KeptLogs:
             pass
 
     def begins_again(self, path: str) -> None:
-        """A member prints into this file."""
+        """Stop counting a log into which a member prints again."""
         self._let_go([one for one in self._kept if one.path == path])
 
     def forget(self, job: str) -> None:
-        """A job is gone, with its files; an array, with all its elements."""
+        """Forget the logs of a job that is gone; with an array go all its array tasks."""
         self._let_go([one for one in self._kept if _is_of(one.job, job)])
 
     def drop_oldest(self) -> bool:
-        """Drop one; False where there is none."""
+        """Drop the oldest log; False when there is none."""
         if not self._kept:
             return False
         oldest = self._kept.popleft()
@@ -73,7 +73,7 @@ class KeptLogs:
         return True
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Drop the logs that are too old."""
         while self._kept and now - self._kept[0].ended_at > KEPT_S:
             self.drop_oldest()
 

@@ -1,4 +1,4 @@
-"""The drivers and workers of a node as they come, print and end, and who hears of that."""
+"""The drivers and workers of a node, from introduction to end, and who is told of them."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from phalanx.protocol.node_messages import PREEMPTED, LogLine, WorkerDied
 from phalanx.protocol.wire_errors import code_of
 
 HOLD_STARTS_S = 1.0
-"""So long nothing is started after a process could not be."""
+"""Seconds for which nothing is started after a process could not be."""
 
 
 class NodeLogs(Protocol):
-    """Keeps what workers print, and what this node says. Workers are named as listings do."""
+    """Keeps what workers print and what this node notes. Workers are named as in listings."""
 
     def append(self, worker: str, line: LogLine) -> None:
-        """A worker has printed this line."""
+        """Keep a line that a worker has printed."""
         ...
 
     def read(self, worker: str, file: int, offset: int, limit: int) -> LogPiece:
-        """A part of a worker's log; of the node's own one where `worker` is empty. See LogPiece."""
+        """Return a part of a worker's log; the node's own if `worker` is empty. See LogPiece."""
         ...
 
 
 class LocalProcesses:
-    """From a process's introduction to its end."""
+    """Handles processes from their introduction to their end."""
 
     def __init__(
         self,
@@ -86,21 +86,21 @@ class LocalProcesses:
         self._counts = counts
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Write the notes about crashes when it is time."""
         self._crashes.tick(now)
 
     def handle_in(self, table: MessageTable) -> None:
-        """Take the head's questions for logs."""
+        """Register the handler for the head's questions about logs."""
         table.on(ReadNodeLog, self._read_log)
 
     def _read_log(self, message: ReadNodeLog) -> None:
         piece = self._logs.read(message.worker, message.file, message.offset, message.limit)
         self._head.report(NodeLogRead(message.number, piece))
 
-    # ---- coming ------------------------------------------------------------------------------
+    # ---- introductions and output ----------------------------------------------------------------
 
     def introduced(self, connection: Peer, message: Hello) -> None:
-        """A stranger says who it is: a worker that was started here, or another node."""
+        """Take the introduction of a new connection: a worker started here, or another node."""
         process = message.process
         if message.version != PROTOCOL_VERSION or process in self._peers:
             self._connections.lose(connection)
@@ -117,7 +117,7 @@ class LocalProcesses:
             self._drivers.first_worker(process[12:])
 
     def printed(self, message: LogLine) -> None:
-        """A worker printed a line: it goes to a file, and to its driver."""
+        """Pass a line that a worker has printed to its log file and to its driver."""
         worker = next((w for w in self._leases.workers.all() if w.pid == message.pid), None)
         if worker is None:
             return
@@ -133,7 +133,7 @@ class LocalProcesses:
     # ---- ending ------------------------------------------------------------------------------
 
     def connection_lost(self, connection: Peer) -> None:
-        """The connection to a driver or worker has ended."""
+        """Handle the end of a connection to a driver or worker."""
         if not connection.peer or self._peers.get(connection.peer) is not connection:
             return
         self._peers.remove(connection.peer)
@@ -143,7 +143,7 @@ class LocalProcesses:
         self._process_ended(connection.peer, connection.tag == DRIVER)
 
     def _process_ended(self, process: bytes, is_driver: bool = False) -> None:
-        """A driver or worker has ended, or is about to: what it had goes."""
+        """Give up everything that a driver or worker has, which has ended or is about to."""
         self._leases.owner_gone(process, self._clock())
         self._spilling.owner_gone(process)
         self._borrowed.owner_gone(process)
@@ -154,7 +154,9 @@ class LocalProcesses:
         self._counts.process_gone(process)
 
     def start_failed(self, worker: bytes, reason: str) -> None:
-        """No process could be started for a worker. It is tried again a little later."""
+        """Handle a worker whose process could not be started; starts are tried again a little
+        later.
+        """
         self._counts.meter.add("phalanx_worker_starts_total", "failed")
         now = self._clock()
         if self._leases.hold_starts(now, now + HOLD_STARTS_S):
@@ -162,7 +164,7 @@ class LocalProcesses:
         self._ended(worker, *(self._workers.take_reason(worker) or (reason, CRASHED)))
 
     def exited(self, worker: bytes, how: str) -> None:
-        """A worker's process has ended; all that it sent before has been read."""
+        """Handle the end of a worker's process, after all that it sent has been read."""
         self._ended(worker, *(self._workers.take_reason(worker) or (how, CRASHED)))
 
     def _ended(self, worker: bytes, reason: str, kind: str) -> None:
@@ -188,7 +190,7 @@ class LocalProcesses:
         self._store.worker_gone(worker, set(self._peers.processes()))
 
     def _report_to_holder(self, lease: Lease | None, died: WorkerDied) -> bytes:
-        """Who held the worker hears first. The owner that held it; empty when none did."""
+        """Tell the worker's holder first. Returns the owner that held it; empty if none did."""
         if lease is None:
             return b""
         if lease.demand.actor:

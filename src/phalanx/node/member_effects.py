@@ -1,4 +1,4 @@
-"""What members of jobs ask of whoever starts processes, keeps files and measures on this node."""
+"""Effects for members of jobs: processes, files and measurements of this node."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ class CommandEffects(Protocol):
     """Starts and ends the processes of commands; `began` and `exited` follow."""
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Start a command under this id, with its output appended to `log`."""
+        """Start a command under this id, and append its output to `log`."""
         ...
 
     def terminate(self, process: bytes) -> None:
-        """Ask a command by SIGTERM to end."""
+        """Ask a command to end, by SIGTERM."""
         ...
 
     def kill(self, process: bytes) -> None:
-        """End a command and all its children at once."""
+        """Kill a command and all its children at once."""
         ...
 
     def signal(self, process: bytes, number: int, to: Receivers) -> None:
@@ -32,75 +32,83 @@ class JobFiles(Protocol):
     """The directories of jobs on this node."""
 
     def make(self, order: StartMember) -> str:
-        """Make a member's directory if a command is to run there, and write its job's files. The
-        path of its log.
+        """Make a member's directory if a command is to run there, and write its job's files.
+
+        Returns the path of its log.
 
         Raises OSError.
         """
         ...
 
     def error(self, order: StartMember, limit: int) -> bytes:
-        """At most so many bytes of what a member has written about its failure, if anything."""
+        """Return what a member wrote about its failure, at most `limit` bytes; may be empty."""
         ...
 
     def remove(self, job: str) -> None:
-        """Delete everything of a job."""
+        """Delete all files of a job."""
         ...
 
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
-        """(a part of a log, how long the whole is, how many bytes from `offset` on are gone, which
-        the part stood behind); length -1 for what is no file of a job."""
+        """Return (a part of a log, the log's length, bytes missing from `offset` on before the
+        part).
+
+        The length is -1 for a path that is no file of a job.
+        """
         ...
 
     def shorten(self, path: str) -> None:
-        """Drop the oldest of a log that is longer than logs may be."""
+        """Drop the oldest part of a log that is longer than logs may be."""
         ...
 
     def is_lost(self, path: str) -> bool:
-        """Whether the directory of a log was removed by others, and the log with it."""
+        """Whether others have removed the directory of a log, and the log with it."""
         ...
 
     def size(self, path: str) -> int:
-        """See LogFiles."""
+        """Return the bytes that a log takes on its disk."""
         ...
 
     def most_kept(self) -> int:
-        """See LogFiles."""
+        """Return the bytes that all logs of ended members may take."""
         ...
 
     def drop(self, path: str) -> None:
-        """See LogFiles."""
+        """Free what a log takes."""
         ...
 
 
 class MemoryMeter(Protocol):
-    """Measures what commands use."""
+    """Measures the memory of commands."""
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """The bytes that these commands use, by pid, as far as they use more than their limits.
-        A command's children count with it."""
+        """Return, by pid, the bytes used by the commands that exceed these limits (bytes by pid).
+
+        A command's children count as part of it.
+        """
         ...
 
 
 class MemberChecks(Protocol):
-    """Looks whether the node is well before a member begins that has all its GPUs, and after."""
+    """Checks that the node is well, before and after a member that has all its GPUs."""
 
     def before(self, devices: Collection[int], done: Callable[[str], None]) -> bool:
-        """Look, and call `done` with why the member must not begin, or with nothing. False where
-        nobody has to look: nothing is called then."""
+        """Check the node, then call `done` with why the member must not begin, or with "".
+
+        Returns False where no check is needed; `done` is not called then.
+        """
         ...
 
     def after(self, devices: Collection[int]) -> None:
-        """A member that had these GPUs has ended."""
+        """Check the node after a member that had these GPUs."""
         ...
 
 
 class NoMemberChecks:
-    """Nobody looks."""
+    """The member checks of a node that has none."""
 
     def before(self, devices: Collection[int], done: Callable[[str], None]) -> bool:
-        """See MemberChecks."""
+        """Return False: no check is needed."""
         return False
 
     def after(self, devices: Collection[int]) -> None:
-        """See MemberChecks."""
+        """Do nothing."""

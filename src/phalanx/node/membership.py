@@ -1,4 +1,4 @@
-"""A node's membership in a cluster: it joins, notices that the head is gone, and joins again."""
+"""A node's membership in a cluster: it joins, notices a lost head, and joins again."""
 
 from __future__ import annotations
 
@@ -31,66 +31,75 @@ RETRY_S = 0.2
 PATIENCE_IN_USE_S = 86_400.0
 
 Holdings = tuple[dict[bytes, ActorHere], BundleInventory]
-"""The worker of each actor, empty for one that waits for its worker, and the bundles."""
+"""(the worker of each actor, empty while it waits for one; the bundles) of a node."""
 
 
 class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a node belongs to its cluster."""
 
     head: str
-    """The head's address, for people."""
+    """The head's address, for display."""
     hostname: str
-    """Of its machine."""
+    """The host name of the node's machine."""
     name: str = ""
-    """What people call it; empty: as its machine."""
+    """The node's name for display; empty: the name of its machine."""
     patience_s: float = PATIENCE_S
-    """The node ends so long after its connection to the head was lost, if nothing needs it."""
+    """Seconds after the loss of the head until a node that nothing needs ends."""
     patience_in_use_s: float = PATIENCE_IN_USE_S
-    """The same, if it holds places of jobs, gangs or groups. While something runs on it, the node
-    never ends for want of a head."""
+    """Seconds after the loss of the head until a node ends that holds places of jobs, gangs or
+    groups.
+
+    While something runs on it, the node never ends for lack of a head.
+    """
     retry_s: float = RETRY_S
-    """So long after a connection to the head has ended, another is tried."""
+    """Seconds between the end of a connection to the head and the next try."""
     comes_back: bool = False
-    """Whether it was a node of the cluster before, under an id that the head gave up: then it
-    waits for the head as a node does that has lost it."""
+    """Whether the node was in the cluster before, under an id that the head gave up.
+
+    Then it waits for the head as a node does that has lost it.
+    """
 
 
 class Use(Protocol):
-    """What the node is needed for while there is no head."""
+    """Tells what the node is needed for while there is no head."""
 
     def has_work(self) -> bool:
         """Whether anything runs here."""
         ...
 
     def has_places(self) -> bool:
-        """Whether places are held here for jobs, gangs or groups. What ran in one of them may have
-        ended, with a result that the head does not know yet."""
+        """Whether places are held here for jobs, gangs or groups.
+
+        Work in such a place may have ended with a result that the head does not know yet.
+        """
         ...
 
 
 class HeadEffects(Protocol):
-    """What membership asks of its shell."""
+    """Connects to the head, and ends or logs, for the membership."""
 
     def dial_head(self) -> Peer | None:
-        """A connection to the head on which what is posted waits until it is there. None when none
-        can be begun now."""
+        """Return a new connection to the head; messages posted on it wait until it is connected.
+
+        None when no connection can be begun now.
+        """
         ...
 
     def joined(self, cluster: str) -> None:
-        """The node belongs to the cluster of this name, for the first time or again."""
+        """Note that the node belongs to the cluster of this name, for the first time or again."""
         ...
 
     def note(self, text: str) -> None:
-        """Something that a person who reads the node's log wants to know."""
+        """Write a line into the node's log."""
         ...
 
     def end(self, reason: str, is_about_token: bool) -> None:
-        """The node's process has to end."""
+        """End the node's process."""
         ...
 
 
 class ClusterMembership:
-    """One node's, over the connection to the head."""
+    """The membership of one node, over its connection to the head."""
 
     def __init__(
         self,
@@ -107,9 +116,10 @@ class ClusterMembership:
         on_joined: Sequence[Callable[[], None]],
         on_lost: Sequence[Callable[[], None]] = (),
     ) -> None:
-        """`holdings`: what is here, which a head needs to know when the node joins; `given_up`: the
-        prefixes of nodes that a head gave up.
-        `go_by`: takes the cluster's placement policy and settings."""
+        """`holdings`: returns what the head needs to know of this node when it joins. `given_up`:
+        returns the prefixes of nodes that a head gave up. `go_by`: takes the cluster's placement
+        policy and settings.
+        """
         self._prefix = prefix
         self._clock = clock
         self._options = options
@@ -126,35 +136,36 @@ class ClusterMembership:
         self._address: tuple[str, int] | None = None
         self._dial_at = float("-inf")
         self._headless_since: float | None = clock()
-        """When the connection to the head was lost, or the node began; None while it is part of
-        the cluster."""
+        """When the connection to the head was lost, or the node began; None while it is joined."""
         self._epoch = 0
         self._cluster = ""
         self._refusal = ""
-        """Why the head at the address is not this node's; empty while none there said so."""
+        """Why the head at the address is not this node's head; empty while none there said so."""
         self._was_joined = options.comes_back
         self._is_over = False
         self._why_ended = ""
         self.is_stale = False
-        """Whether the head takes this node for dead: then it must come back as a new one."""
+        """Whether the head considers this node dead: then it must come back as a new node."""
         self.trouble = ""
-        """Why the head is not there, as it was noted last; empty while it is."""
+        """Why the head cannot be reached, as last noted; empty while it can."""
 
     def handle_in(self, table: MessageTable) -> None:
-        """Take what the head says about what it was sent."""
+        """Register the handlers for the head's answers."""
         table.on(Acked, self._link.acked)
         table.on(Joined, self._joined)
         table.on(Expelled, self._expelled)
         table.on(ForwardedReply, self._link.replied)
 
     def join(self, host: str, port: int) -> None:
-        """Begin: other nodes reach this one there."""
+        """Begin to join; other nodes reach this one at this address."""
         self._address = (host, port)
         self._dial()
 
     def leave(self, failure: str = "") -> Peer | None:
-        """Say goodbye, since the node ends. `failure`: why it has to, where nobody asked it to. The
-        connection that this leaves over."""
+        """Say goodbye to the head, since the node ends. Returns the connection used for that.
+
+        `failure`: why the node has to end, where nobody asked it to.
+        """
         if self._head is not None and not self.is_stale:
             reason = failure or self._why_ended or "Expected termination: received SIGTERM"
             self._head.post(Leave(reason, is_failure=bool(failure)))
@@ -192,8 +203,10 @@ class ClusterMembership:
     def connection_lost(
         self, refusal: str, is_about_token: bool = False, is_given_up: bool = False
     ) -> None:
-        """The connection to the head has ended, or could not be made for this reason. Where the
-        head takes the node for dead, what runs here ends: it may run elsewhere."""
+        """Handle a connection to the head that has ended, or could not be made for this reason.
+
+        If the head considers the node dead, its work ends here, since it may run elsewhere.
+        """
         if is_given_up:
             self.is_stale = True
             self._end(f"The head at {self._options.head} refuses this node: {refusal}.")
@@ -220,7 +233,8 @@ class ClusterMembership:
         if self._is_over:
             return
         if message.is_foreign:
-            # Its store was lost or confused, most likely: what runs here waits for the right one.
+            # The head's store was lost or confused, most likely: work here waits for the right
+            # head.
             self._refusal = message.reason
             if self._headless_since is None:
                 self._headless_since = self._clock()
@@ -252,7 +266,7 @@ class ClusterMembership:
         self._effects.joined(message.cluster)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Dial the head again, or end the node when its patience is over."""
         if self._headless_since is None or self._is_over:
             return
         lasted_s = now - self._headless_since
@@ -265,14 +279,14 @@ class ClusterMembership:
             self._dial()
 
     def _patience_s(self) -> float:
-        """How long the node waits for a head, as it is used now."""
+        """Return how many seconds the node waits for a head, given what it is used for now."""
         if self._use.has_work():
             return float("inf")
         options = self._options
         return options.patience_in_use_s if self._use.has_places() else options.patience_s
 
     def round(self) -> None:
-        """All messages that had come are handled."""
+        """Do nothing: messages are sent as they come."""
 
     def _end(self, reason: str, is_about_token: bool = False) -> None:
         self._is_over = True

@@ -1,4 +1,4 @@
-"""Commands that may use so much memory, and which of them use more."""
+"""Memory limits of commands, and which commands exceed them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ LOOK_AT_MEMORY_EVERY_S = 0.5
 class _Limited(msgspec.Struct, eq=False):
     limit_bytes: int
     pid: int = 0
-    """0 until it has begun."""
+    """0 until the command has begun."""
 
 
 class MemoryLimits:
-    """All commands of a node that have a limit, by the ids of their processes."""
+    """The commands of a node that have a memory limit, by the ids of their processes."""
 
     def __init__(self, meter: MemoryMeter) -> None:
         self._meter = meter
@@ -24,22 +24,22 @@ class MemoryLimits:
         self._look_at = 0.0
 
     def limit(self, process: bytes, limit_bytes: int) -> None:
-        """A command is about to be started; 0: it has no limit."""
+        """Set the limit of a command that is about to start; 0: no limit."""
         if limit_bytes:
             self._limited[process] = _Limited(limit_bytes)
 
     def began(self, process: bytes, pid: int) -> None:
-        """It runs under this pid."""
+        """Note the pid under which a command runs."""
         limited = self._limited.get(process)
         if limited is not None:
             limited.pid = pid
 
     def exited(self, process: bytes) -> None:
-        """It has ended."""
+        """Forget a command that has ended."""
         self._limited.pop(process, None)
 
     def above(self, now: float) -> list[tuple[bytes, str]]:
-        """Those that use more than they may, with why they are ended; measured now and then."""
+        """Return the commands above their limits, each with a reason; measures now and then."""
         if not self._limited or now < self._look_at:
             return []
         self._look_at = now + LOOK_AT_MEMORY_EVERY_S

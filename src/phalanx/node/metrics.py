@@ -1,7 +1,7 @@
-"""What a node counts, and what its processes say that they have: for the head, now and then.
+"""The metrics that a node counts, and those of its processes, reported to the head.
 
-Processes say what they have counted since the last time, so what they counted stays when they end.
-Gauges are as a process said last, and go with it.
+Processes report what they have counted since their last report, so their counts outlive them.
+Gauges have the value that a process reported last, and go with the process.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from phalanx.protocol.node_messages import ProcessNumbers
 
 SAY_EVERY_S = 5.0
 ALONE_EVERY_S = 1.0
-"""A node whose head is in the same process."""
+"""Seconds between reports to a head in the same process."""
 _MOST_NOTES = 20
 
 
 class NodeCounts:
-    """One node's."""
+    """The metrics of one node."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class NodeCounts:
         note: Note,
         every_s: float = SAY_EVERY_S,
     ) -> None:
-        """`look` puts in what the shell knows; None: the head is told nothing."""
+        """`look` adds the metrics that the shell knows; None: nothing is reported to the head."""
         self.meter = Meter(OF_NODES)
-        """Where the parts of the node count."""
+        """The meter in which the parts of the node count."""
         self._head = head
         self._leases = leases
         self._store = store
@@ -54,13 +54,13 @@ class NodeCounts:
         self._every_s = every_s
         self._programs = RecordedMetrics()
         self._gauges: dict[bytes, dict[tuple[str, tuple[str, ...]], float]] = {}
-        """Of each process: what it has set."""
+        """The gauges that each process has set."""
         self._notes: set[str] = set()
         self._said = b""
         self._say_at = 0.0
 
     def handle_in(self, table: PeerMessageTable) -> None:
-        """Take what processes have counted."""
+        """Register the handler for metrics of processes."""
         table.on(ProcessNumbers, self._counted)
 
     def _counted(self, peer: Peer, message: ProcessNumbers) -> None:
@@ -81,17 +81,17 @@ class NodeCounts:
             self._note(trouble, level=WARNING)
 
     def process_gone(self, process: bytes) -> None:
-        """A process has ended."""
+        """Forget the gauges of a process that has ended."""
         self._gauges.pop(process, None)
         self._programs.process_gone(process)
 
     def head_joined(self) -> None:
-        """The head may be another one: it is told all at the next tick."""
+        """Report everything at the next tick: the head may be another one."""
         self._said = b""
         self._say_at = 0.0
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Report to the head when it is time and something has changed."""
         if self._look is None or now < self._say_at or not self._head.is_connected:
             return
         self._say_at = now + self._every_s
@@ -103,7 +103,7 @@ class NodeCounts:
             self._head.report(NodeNumbers(said))
 
     def _fill(self) -> None:
-        """Put in what is not counted as it happens."""
+        """Set the metrics that are not counted as things happen."""
         meter, leases, store = self.meter, self._leases, self._store
         sums: dict[tuple[str, tuple[str, ...]], float] = {}
         for mine in self._gauges.values():

@@ -1,4 +1,4 @@
-"""What a node asks of its spilling, and the stand-in for it on a node that has no others."""
+"""The interface of a node's spillback, and its stand-in on a node that is alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class OtherNodesView(Protocol):
-    """What the lease machine asks about the other nodes."""
+    """Knows the other nodes, for the lease machine."""
 
     @property
     def is_alone(self) -> bool:
@@ -21,7 +21,7 @@ class OtherNodesView(Protocol):
         ...
 
     def why_closed(self, node_id: str) -> str:
-        """Why this node takes nothing new; empty when it does."""
+        """Return why a node takes nothing new; empty when it does."""
         ...
 
     def is_feasible(self, demand: Demand) -> bool:
@@ -29,94 +29,94 @@ class OtherNodesView(Protocol):
         ...
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
-        """This class of an owner's tasks will want nothing any more."""
+        """Forget a class of an owner's tasks that will want nothing any more."""
         ...
 
 
 class Spills(OtherNodesView, Protocol):
-    """What the parts of a node ask of whoever asks the other nodes; see `spilling`."""
+    """Asks other nodes for workers, for the parts of a node; see `spillback`."""
 
     def put(self, row: ViewRow) -> None:
-        """A node, this one or another, is as this row says."""
+        """Take the row of a node, this one or another."""
         ...
 
     def remove(self, node_id: str) -> None:
-        """A node is gone."""
+        """Forget a node that is gone."""
         ...
 
     def forget(self, node_id: str) -> None:
-        """All that was asked of a node is void."""
+        """Drop everything that was asked of a node."""
         ...
 
     def use(self, placement: PlacementPolicy) -> None:
-        """The cluster's policy is this one."""
+        """Set the cluster's placement policy."""
         ...
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether nothing may start here before it was looked at what other nodes have."""
+        """Whether nothing may start here before a plan has looked at the other nodes."""
         ...
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
-        """Set anew what is asked of whom."""
+        """Plan again which nodes are asked for how many workers."""
         ...
 
     def why(self, demand: Demand, now: float) -> Outcome | None:
-        """What the strategy of a waiting demand says now; None where there is no other node."""
+        """Return what the strategy of a waiting demand says now; None on a node that is alone."""
         ...
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
-        """A node lends a worker for a demand, which holds so much of what is not in bundles."""
+        """Count a worker that a node lends, and that holds this much outside of bundles."""
         ...
 
     def given_back(self, node_id: str) -> None:
-        """A worker that a node lent is its own again."""
+        """Note that a node has got back a worker that it lent."""
         ...
 
     def owner_gone(self, owner: bytes) -> None:
-        """A process of this node ended."""
+        """Forget the demands of a process of this node that has ended."""
         ...
 
 
 class NoOtherNodes:
-    """There are no other nodes: nothing is known of any, and none is asked."""
+    """The stand-in on a node that is alone: it knows and asks no other nodes."""
 
     is_alone = True
 
     def why_closed(self, node_id: str) -> str:
-        """See OtherNodesView."""
+        """Return that the node does not exist: there is no other."""
         return "does not exist or is not alive"
 
     def is_feasible(self, demand: Demand) -> bool:
-        """See OtherNodesView."""
+        """Return False: there is no other node."""
         return False
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
-        """See OtherNodesView."""
+        """Do nothing."""
 
     def put(self, row: ViewRow) -> None:
-        """See Spills."""
+        """Do nothing."""
 
     def remove(self, node_id: str) -> None:
-        """See Spills."""
+        """Do nothing."""
 
     forget = given_back = remove
 
     def owner_gone(self, owner: bytes) -> None:
-        """See Spills."""
+        """Do nothing."""
 
     def use(self, placement: PlacementPolicy) -> None:
-        """See Spills."""
+        """Do nothing."""
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
-        """See Spills. All that starts, starts here."""
+        """Return False: everything that starts, starts here."""
         return False
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
-        """See Spills."""
+        """Do nothing."""
 
     def why(self, demand: Demand, now: float) -> Outcome | None:
-        """See Spills."""
+        """Return None: no strategy chooses among nodes."""
         return None
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
-        """See Spills."""
+        """Do nothing."""

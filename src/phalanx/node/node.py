@@ -1,6 +1,6 @@
-"""All of a node's machines put together: each gets the parts that it uses, and no more.
+"""A node: all its machines put together, each with only the parts that it uses.
 
-A shell (the embedded node, the simulated one) hands in the effects, and then messages, lost
+A shell (the runtime's node, the simulated one) hands in the effects, and then messages, lost
 connections, ticks and rounds.
 """
 
@@ -68,15 +68,15 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Membership(Protocol):
-    """How a node belongs to its cluster."""
+    """The membership of a node in its cluster."""
 
     @property
     def trouble(self) -> str:
-        """Why the head is not there; empty while it is."""
+        """Why the head cannot be reached; empty while it can."""
         ...
 
     def handle_in(self, table: MessageTable) -> None:
-        """Take what the head says about what it was sent."""
+        """Register the handlers for the head's answers."""
         ...
 
     def is_head(self, connection: Peer) -> bool:
@@ -84,16 +84,18 @@ class Membership(Protocol):
         ...
 
     def connection_lost(self, refusal: str, is_about_token: bool, is_given_up: bool) -> None:
-        """That connection has ended, or could not be made for this reason: also as the head takes
-        the node for dead."""
+        """Handle the end of that connection, or why it could not be made.
+
+        `is_given_up`: the head considers the node dead.
+        """
         ...
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Do what is due by this time."""
         ...
 
     def round(self) -> None:
-        """All messages that had come are handled."""
+        """Handle the end of a round: all messages that had come are handled."""
         ...
 
 
@@ -101,7 +103,7 @@ M_co = TypeVar("M_co", bound=Membership, covariant=True)
 
 
 class Node(Generic[M_co]):
-    """The machines of a node, and which of them gets what."""
+    """The machines of a node, connected with each other."""
 
     def __init__(  # noqa: PLR0915 -- it puts all parts together
         self,
@@ -112,7 +114,7 @@ class Node(Generic[M_co]):
         make_membership: Callable[[Node[M_co]], M_co],
         reports_every_tick: bool = False,
     ) -> None:
-        """Its membership is made last, of the parts that are there by then."""
+        """The membership is made last, from the parts that exist by then."""
         clock = self._clock = effects.clock
         self._connections = effects.connections
         self._report_defect = effects.report_defect
@@ -348,7 +350,7 @@ class Node(Generic[M_co]):
         self.store.handle_from_afar_in(from_afar)
 
     def _handle_head(self) -> None:
-        """Fill the table of what the head may say."""
+        """Register the handlers for messages of the head."""
         table, leases, clock = self.from_head, self.leases, self._clock
         self.membership.handle_in(table)
         self.actors.handle_in(table, self.from_processes)
@@ -368,7 +370,7 @@ class Node(Generic[M_co]):
         table.on(GatherEvents, self._send_events)
 
     def _handle_processes(self) -> None:
-        """Fill the table of what drivers and workers of this node may say."""
+        """Register the handlers for messages of this node's drivers and workers."""
         table = self.from_processes
         table.on(Hello, self.processes.introduced)
         table.on(Ask, self.requests.answer)
@@ -381,23 +383,23 @@ class Node(Generic[M_co]):
         table.on(Stop, lambda peer, message: self._connections.lose(peer))
 
     def _device_use(self) -> dict[int, Device]:
-        return self.devices.use()  # these know the members, which are made before
+        return self.devices.use()  # a method, since the devices are made after the members
 
     def _lease_waited(self, seconds: float) -> None:
         self.counts.meter.observe("phalanx_lease_wait_seconds", seconds)
 
     def _pass_on(self, message: Via) -> None:
-        """The head says something to a process of this node."""
+        """Pass the head's messages on to a process of this node."""
         for inner in decode_body(message.body):
             self.peers.post(message.process, inner)
 
     def _send_events(self, message: GatherEvents) -> None:
         self.head.report(EventsReported(message.number, self.events.rows()))
 
-    # ---- what a shell hands in ---------------------------------------------------------------
+    # ---- input from the shell --------------------------------------------------------------------
 
     def on_message(self, connection: Peer, message: Any) -> None:
-        """A message came. Who says what it may not loses its connection."""
+        """Handle a message. A sender that may not send it loses its connection."""
         if connection.tag == NODE:
             self.others.on_message(connection, message)
         elif self.membership.is_head(connection):
@@ -420,7 +422,7 @@ class Node(Generic[M_co]):
         is_about_token: bool = False,
         is_given_up: bool = False,
     ) -> None:
-        """A connection has ended, or could not be made for this reason."""
+        """Handle a connection that has ended, or could not be made for this reason."""
         if self.membership.is_head(connection):
             self.membership.connection_lost(refusal, is_about_token, is_given_up)
         elif connection.tag == NODE:
@@ -429,7 +431,7 @@ class Node(Generic[M_co]):
             self.processes.connection_lost(connection)
 
     def on_tick(self, now: float) -> None:
-        """Time has passed. What fails in one part keeps no other from its work."""
+        """Let each part do what is due. A failure in one part does not stop the others."""
         for tick in (
             self.leases.tick,
             self.workers.tick,
@@ -462,31 +464,31 @@ class Node(Generic[M_co]):
             self.leases.dispatch(now)
 
     def on_round(self) -> None:
-        """All messages that had come are handled."""
+        """Handle the end of a round: all messages that had come are handled."""
         self.leases.round(self._clock())
         self.groups.settle()
         self.reports.round()
         self.membership.round()
-        has_settled = self.groups.settle()  # what a head in this process has had given back
+        has_settled = self.groups.settle()  # a head in this process may have given bundles back
         if self.planner.round() or has_settled:
             self.membership.round()
 
-    # ---- what its membership asks ------------------------------------------------------------
+    # ---- questions of its membership -------------------------------------------------------------
 
     def go_by(self, placement: PlacementPolicy, settings: SystemSettings) -> None:
-        """The cluster's placement policy and settings are these."""
+        """Take the cluster's placement policy and settings."""
         self.spilling.use(placement)
         self.jobs.settings = settings
 
     def holdings(self) -> Holdings:
-        """What is here that a head needs to know of when the node joins."""
+        """Return what a head needs to know of this node when it joins."""
         return self.actors.here(), self.bundles.inventory()
 
     def has_work(self) -> bool:
-        """See membership.Use: a driver, a task, an actor or a member of a job runs here."""
+        """Whether a driver, a task, an actor or a member of a job runs here."""
         has_driver = any(peer.tag == DRIVER for peer in self.peers.local())
         return has_driver or bool(self.leases.leases) or len(self.members) > 0
 
     def has_places(self) -> bool:
-        """See membership.Use."""
+        """Whether places are held here for jobs, gangs or groups."""
         return bool(self.bundles.inventory().held)

@@ -1,4 +1,4 @@
-"""Connections between nodes: one to every node that is asked, one from every node that asks."""
+"""Connections between nodes: one to each node that this one asks, one from each that asks it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ class Connections(Protocol):
     """Makes connections and drops them."""
 
     def dial(self, process: bytes) -> Peer:
-        """A connection to a process of another node. What is posted waits until it is there; if it
-        cannot be made, it is lost like any other."""
+        """Return a new connection to a process of another node.
+
+        Messages posted on it wait until it is connected. If it cannot be made, it is lost like any
+        other connection.
+        """
         ...
 
     def forget(self, peer: Peer) -> None:
-        """Drop a connection, and say nothing of it."""
+        """Drop a connection without reporting its loss."""
         ...
 
     def lose(self, peer: Peer) -> None:
-        """Drop a connection, and have its loss handled like any other."""
+        """Drop a connection, and report its loss like any other."""
         ...
 
 
@@ -38,7 +41,7 @@ class RemotePeer:
         self.peer = process
 
     def post(self, message: Any) -> None:
-        """Have its node pass this on."""
+        """Send a message to the process, through its node."""
         self._links.send_to(self.peer, self.peer, message)
 
     send = post
@@ -55,22 +58,22 @@ class NodeLinks:
         self._dead: dict[bytes, None] = {}
         self._ids: dict[bytes, str] = {}
 
-    # ---- which nodes there are ---------------------------------------------------------------
+    # ---- known nodes -----------------------------------------------------------------------------
 
     def node_known(self, prefix: bytes, node_id: str) -> None:
-        """The head says that there is such a node."""
+        """Note a node that the head has named."""
         self._ids[prefix] = node_id
 
     def node_id(self, prefix: bytes) -> str:
-        """The id of a node; empty when it is not known."""
+        """Return the id of a node; empty when it is not known."""
         return self._ids.get(prefix, "")
 
     def known(self) -> list[bytes]:
-        """The prefixes of all nodes of which the head has spoken."""
+        """Return the prefixes of all nodes that the head has named."""
         return list(self._ids)
 
     def forget(self, prefix: bytes) -> None:
-        """The head knows nothing of this node any more."""
+        """Forget a node that the head does not know any more."""
         del self._ids[prefix]
 
     def is_dead(self, prefix: bytes) -> bool:
@@ -78,29 +81,29 @@ class NodeLinks:
         return prefix in self._dead
 
     def given_up(self) -> list[bytes]:
-        """The nodes that a head has given up."""
+        """Return the nodes that a head has given up."""
         return list(self._dead)
 
     # ---- connections -------------------------------------------------------------------------
 
     def is_asked(self, prefix: bytes) -> bool:
-        """Whether there is a connection over which this node asks that one."""
+        """Whether this node has a connection for asking that one."""
         return prefix in self._to
 
     def asked(self) -> list[bytes]:
-        """The nodes that this one asks."""
+        """Return the nodes that this one asks."""
         return list(self._to)
 
     def is_elsewhere(self, process: bytes) -> bool:
-        """Whether a process is of another node."""
+        """Whether a process belongs to another node."""
         return process[:PREFIX_BYTES] != self._prefix
 
     def peer(self, process: bytes) -> RemotePeer:
-        """What stands for a process of another node."""
+        """Return the peer that stands for a process of another node."""
         return RemotePeer(self, process)
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """Send something to another node. It is lost with the connection."""
+        """Send a message to another node. It is lost if the connection is."""
         if prefix in self._dead:
             return
         connection = self._to.get(prefix)
@@ -112,11 +115,11 @@ class NodeLinks:
         connection.post(message)
 
     def send_to(self, where: bytes, process: bytes, message: Any) -> None:
-        """Send what is from, or for, a process to the node whose prefix `where` begins with."""
+        """Send a message from, or for, a process to the node whose prefix `where` begins with."""
         self.send(where[:PREFIX_BYTES], Via(process, encode_body([message])))
 
     def introduced(self, connection: Peer, process: bytes) -> None:
-        """Another node has connected, to ask something of this one."""
+        """Take the connection of another node that asks this one."""
         connection.peer, connection.tag = process, NODE
         prefix = process[:PREFIX_BYTES]
         if prefix in self._dead:
@@ -128,12 +131,12 @@ class NodeLinks:
             self._connections.forget(before)
 
     def is_current(self, connection: Peer) -> bool:
-        """Whether this is one of the connections to its node, and not an earlier one."""
+        """Whether this is one of the current connections to its node, not an earlier one."""
         prefix = connection.peer[:PREFIX_BYTES]
         return connection in (self._to.get(prefix), self._from.get(prefix))
 
     def lose(self, connection: Peer) -> None:
-        """The other node breaks the rules."""
+        """Drop the connection of a node that breaks the protocol."""
         self._connections.lose(connection)
 
     def cut(self, prefix: bytes) -> None:
@@ -144,6 +147,6 @@ class NodeLinks:
                 self._connections.forget(connection)
 
     def node_died(self, prefix: bytes) -> None:
-        """The head has given this node up: nothing is sent to it any more."""
+        """Send nothing any more to a node that the head has given up."""
         self._dead[prefix] = None
         self.cut(prefix)

@@ -1,4 +1,4 @@
-"""What a node says to people."""
+"""Notes of a node for the people who read its log."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ class Note(Protocol):
     """Writes a line into the node's log; `level` and `job`: see LogRecord."""
 
     def __call__(self, text: str, *, level: str = INFO, job: str = "") -> None:
-        """Something that a person who reads the log wants to know."""
+        """Write a line for the people who read the log."""
         ...

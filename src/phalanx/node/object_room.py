@@ -1,7 +1,7 @@
-"""Room in shared memory for who waits for it: what was used longest ago goes to disk.
+"""Room in shared memory: writers wait for it while the least recently used objects are spilled.
 
-Files are copied while the node goes on, so leases and messages do not wait for the disk. Who asks
-for room waits in line; while files are copied, objects come and go as always.
+Files are copied while the node goes on, so leases and messages do not wait for the disk. Requests
+for room wait in line; while files are copied, objects come and go as always.
 """
 
 from __future__ import annotations
@@ -23,32 +23,34 @@ class SpillFiles(Protocol):
     """Copies objects' files from memory to disk."""
 
     def copy(self, names: Sequence[str], copied: Copied) -> None:
-        """Begin to copy these; then call `copied` with what went wrong with each."""
+        """Begin to copy these files; then call `copied` with the error of each, or None."""
         ...
 
     def keep_copy(self, name: str) -> bool:
-        """The copy takes the file's place: that in memory is deleted. False when the copy is gone,
-        as its writer has ended."""
+        """Delete the file in memory, so that the copy takes its place.
+
+        Returns False when the copy is gone, because its writer has ended.
+        """
         ...
 
     def discard_copy(self, name: str) -> None:
-        """The copy is of no use."""
+        """Delete a copy that is of no use."""
         ...
 
 
 class Evictions(Protocol):
-    """What is asked of the store."""
+    """Frees memory, for the room."""
 
     def evict_copy(self, name: str) -> bool:
         """Drop a copy of another node's object; False when it is none."""
         ...
 
     def free_spares(self, needed_bytes: int) -> None:
-        """Delete files that are kept for later, until so much is free."""
+        """Delete pooled files until this many bytes are free."""
         ...
 
     def spilled(self, name: str, writer: bytes) -> None:
-        """The object lies on disk."""
+        """Note that the object lies on disk now."""
         ...
 
 
@@ -59,7 +61,7 @@ class _Wish(NamedTuple):
 
 
 class ObjectRoom:
-    """Those who wait for memory, in order."""
+    """The requests that wait for memory, in order."""
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class ObjectRoom:
         evictions: Evictions,
         disk: str,
     ) -> None:
-        """`disk`: where spilled objects go, for people."""
+        """`disk`: where spilled objects go, for display."""
         self._accounting = accounting
         self._pins = pins
         self._disk = disk
@@ -80,20 +82,23 @@ class ObjectRoom:
         self._is_serving = False
 
     def ask(self, process: bytes, wanted_bytes: int, then: Then) -> None:
-        """`then(None)` once there is room, which it has to take at once; else it is given an
-        ObjectStoreFullError, an OutOfDiskError, or what else the disk says."""
+        """Call `then(None)` once there is room, which it must take at once.
+
+        Where there can be none, `then` gets an ObjectStoreFullError, an OutOfDiskError, or another
+        error of the disk.
+        """
         self._waiting.append(_Wish(process, wanted_bytes, then))
         self.proceed()
 
     def process_gone(self, process: bytes) -> None:
-        """A process ended: it needs no room any more."""
+        """Drop the requests of a process that has ended."""
         self._waiting = deque(wish for wish in self._waiting if wish.process != process)
         self.proceed()
 
     def proceed(self) -> None:
-        """Serve who can be served: something has changed."""
+        """Serve the requests that can be served, now that something has changed."""
         if self._is_serving:
-            return  # asked for by who was just served
+            return  # the request that was just served called this
         self._is_serving = True
         try:
             while self._waiting and not self._copying:
@@ -105,12 +110,12 @@ class ObjectRoom:
                     self._waiting.popleft()
                     wish.then(error)
                 elif missing == before:
-                    break  # what could go is pinned; that ends
+                    break  # what could be freed is pinned, which ends
         finally:
             self._is_serving = False
 
     def _make_room(self, wanted_bytes: int) -> Exception | None:
-        """Begin what frees memory, if it is needed; an error when nothing does."""
+        """Begin to free memory, if it is needed; return an error when nothing can be freed."""
         accounting = self._accounting
         if missing := accounting.missing(wanted_bytes):
             self._evictions.free_spares(missing)
@@ -140,7 +145,7 @@ class ObjectRoom:
                 else:
                     self._accounting.lost(name)
                 continue
-            self._files.discard_copy(name)  # its file went, or was replaced, while it was copied
+            self._files.discard_copy(name)  # the file was deleted or replaced while it was copied
             if isinstance(failure, FileNotFoundError):
                 self._accounting.lost(name)
             else:

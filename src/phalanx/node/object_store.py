@@ -1,8 +1,7 @@
-"""The node's side of shared memory: credit for writers, spilling to disk when memory runs out, and
-copies of other nodes' objects.
+"""The node's side of shared memory: credit for writers, spilling, and copies of remote objects.
 
-It decides which file may go and who hears of that; files are touched, and copied between nodes, by
-its effects.
+It decides which file may go and which processes hear of that. Its effects touch the files and copy
+them between nodes.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ Answer = Callable[[int, Exception | None], None]
 _COPIES = b"copies"
 """The writer of copies, as the accounting names it."""
 _FILE_POOL = b"file pool"
-"""Who keeps the files of copies that are gone, as the accounting names it."""
+"""The holder of pooled files, as the accounting names it."""
 _PULL_SHARE = 0.7
-"""Of the store's capacity, for what is on its way here (Ray pins as much for arguments)."""
+"""Part of the store's capacity for objects on their way here; Ray pins as much for arguments."""
 
 
 class StoreFiles(Protocol):
@@ -63,7 +62,7 @@ class StoreFiles(Protocol):
         ...
 
     def stat(self, name: str) -> tuple[float, int] | None:
-        """(when it was written, in seconds since the epoch, bytes) of a file in memory."""
+        """Return (when it was written, seconds since the epoch; its bytes) of a file in memory."""
         ...
 
     def delete(self, name: str) -> None:
@@ -75,11 +74,11 @@ class StoreFiles(Protocol):
         ...
 
     def rename(self, name: str, to: str) -> None:
-        """Call a file in memory something else."""
+        """Rename a file in memory."""
         ...
 
     def written_by(self, process: bytes) -> list[str]:
-        """The objects that a process has written, in memory and on disk."""
+        """Return the objects that a process has written, in memory and on disk."""
         ...
 
 
@@ -87,17 +86,19 @@ class Transfers(Protocol):
     """Copies objects of other nodes to this one."""
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
-        """Copy an object here, into memory or `on_disk`; `ObjectStore.pulled` follows. The file of
-        `spare`, a copy that is gone, may be written over."""
+        """Copy an object here, into memory or `on_disk`; `ObjectStore.pulled` follows.
+
+        The pooled file `spare` may be overwritten.
+        """
         ...
 
     def let_go(self, name: str) -> None:
-        """A copy is gone from here."""
+        """Forget a copy that is gone from here."""
         ...
 
 
 class ObjectStore:
-    """Does what the accounting decides."""
+    """Carries out what the accounting decides."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class ObjectStore:
         jobs: KnownJobs,
         events: NodeEvents,
     ) -> None:
-        """`disk`: where spilled objects go, for people."""
+        """`disk`: where spilled objects go, for display."""
         self._prefix = prefix
         self._clock = clock
         self._files = files
@@ -124,17 +125,17 @@ class ObjectStore:
         self._events = events
         self.accounting = StoreAccounting(capacity_bytes)
         self.evictions = 0
-        """How many copies were dropped to make room."""
+        """Copies that were dropped to make room."""
         self.received_bytes = self.sent_bytes = 0
-        """What came from other nodes, and what they said that they have fetched."""
+        """Bytes that came from other nodes, and bytes that other nodes reported to have fetched."""
         self.bandwidth = Average()
-        """Of objects that came from other nodes, in bytes a second."""
+        """Mean bandwidth of objects from other nodes, in bytes a second."""
         self._unsettled: dict[bytes, set[bytes]] = {}
-        """Dead workers, and who may still read from their connections."""
+        """Dead workers, each with the processes that may still read from its connections."""
         self._copies: set[str] = set()
         """Objects here that were written on other nodes."""
         self._promised: dict[str, int] = {}
-        """Bytes of memory that are kept free for copies on their way."""
+        """Bytes of memory kept free for each copy on its way."""
         self._holders: dict[str, set[bytes]] = {}
         """Nodes that have copies of this node's objects."""
         self.broadcasts = Broadcasts(
@@ -143,15 +144,15 @@ class ObjectStore:
         self.questions = SourceQuestions(clock, links.send, links.is_dead)
         self._last_readers = LastReaders()
         self.file_pool = FilePool(capacity_bytes)
-        """Files of copies that are gone, in memory, for the next."""
+        """Files of dropped copies, in memory, for the next copies."""
         self._pins = Pins(self._unpinned)
         self._room = ObjectRoom(self.accounting, self._pins, spill_files, self, disk)
         self._pulls = PullQueue(int(_PULL_SHARE * capacity_bytes), self._start_pull, self._pins)
 
-    # ---- what processes say ------------------------------------------------------------------
+    # ---- messages of processes -------------------------------------------------------------------
 
     def handle_in(self, table: PeerMessageTable) -> None:
-        """Take what drivers and workers say about objects."""
+        """Register the handlers for what drivers and workers say about objects."""
         table.on(Sealed, lambda peer, m: self.sealed(m.name, m.size, peer.peer))
         table.on(Used, lambda peer, m: self.used(m.name, peer.peer))
         table.on(GivenBack, lambda peer, m: self.given_back(m.name, peer.peer))
@@ -164,7 +165,7 @@ class ObjectStore:
         table.on(Kept, lambda peer, m: self.kept(m.name, peer.peer))
 
     def handle_from_afar_in(self, table: PeerMessageTable) -> None:
-        """Take what processes of other nodes say about objects of this one."""
+        """Register the handlers for what processes of other nodes say about objects of this one."""
         table.on(Claimed, lambda peer, m: self.claimed(m.name, peer.peer))
         table.on(Settled, lambda peer, m: self.settled(m.worker, peer.peer))
         table.on(Dropped, lambda peer, m: self.dropped(m.name, m.size, peer.peer))
@@ -196,8 +197,11 @@ class ObjectStore:
     # ---- objects of this node ----------------------------------------------------------------
 
     def reserve(self, process: bytes, wanted_bytes: int, answer: Answer) -> None:
-        """Credit for a writer, after spilling what must go: `answer(bytes, None)`, or with an
-        ObjectStoreFullError or OutOfDiskError."""
+        """Give a writer credit, after spilling what must go.
+
+        Calls `answer(bytes, None)`, or `answer(0, error)` with an ObjectStoreFullError or
+        OutOfDiskError.
+        """
 
         def room_is_there(error: Exception | None) -> None:
             credit = self.accounting.grant(process, wanted_bytes) if error is None else 0
@@ -206,36 +210,37 @@ class ObjectStore:
         self._room.ask(process, wanted_bytes, room_is_there)
 
     def sealed(self, name: str, size: int, process: bytes) -> None:
-        """`process` wrote an object. Its owner, another process, may have dropped it already."""
+        """Count an object that `process` wrote. Its owner may have dropped it already."""
         self.accounting.sealed(name, size, process)
         if not self._files.is_in_memory(name):
             self.accounting.dropped(name, 0, process)
 
     def kept(self, name: str, process: bytes) -> None:
-        """An object is gone, and `process`, which wrote it, keeps the file for its next one."""
+        """Count the file of an object that is gone, which `process` keeps for its next object."""
         if not self._files.is_in_memory(name):
-            self.dropped(name, 0, process)  # it has gone to disk, or is another object by now
+            self.dropped(name, 0, process)  # it was spilled, or is another object by now
             return
         self.accounting.kept(name, process)
         self._drop_at_holders(name)
 
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
-        """An object is gone; so is its copy on disk, even one made while it went."""
+        """Drop an object that is gone, and its copy on disk, even one made just now."""
         self._let_writer_go(name, process)
         self.accounting.dropped(name, credit_bytes, process)
         if self.accounting.spilled_total_bytes:
             self._files.delete_spilled(name)
         self._drop_at_holders(name)
         if process[:PREFIX_BYTES] != self._prefix:
-            self._files.delete(name)  # its owner is on another node, and cannot
+            self._files.delete(name)  # its owner is on another node, and cannot delete it
 
     def given_back(self, name: str, owner: bytes) -> None:
-        """`owner` has dropped an object that another process wrote: that may write its next one
-        into the file."""
+        """Take an object that `owner` has dropped; its writer may reuse the file for another
+        object.
+        """
         claimed_by = self.accounting.owner_of(name)
         if claimed_by not in (owner, b""):
             return
-        writer = writer_of_name(name)  # which may not have said yet that it has written it
+        writer = writer_of_name(name)  # which may not have reported the object yet
         if not claimed_by or writer not in self._peers:
             self._end(name, owner)
             return
@@ -243,46 +248,46 @@ class ObjectStore:
         self._peers.post(writer, GivenBack(name))
 
     def _let_writer_go(self, name: str, owner: bytes) -> None:
-        """What a process wrote for another it may have mapped, to write there again."""
+        """Tell a writer that wrote for another owner to unmap the file, which it kept for reuse."""
         writer = self.accounting.writer_of(name)
         if writer != owner and writer in self._peers:
             self._peers.post(writer, Spilled([name]))
 
     def used(self, name: str, process: bytes) -> None:
-        """A process has read an object, or may still."""
+        """Note that a process has read an object, or may still read it."""
         self.accounting.used(name)
         self._last_readers.used(name, process)
         self._pins.done(name, process)
 
     def unwanted(self, name: str, process: bytes) -> None:
-        """A process has given up a `pull`."""
+        """Note that a process has given up a `pull`."""
         self._pulls.unwanted(name, process)
         self._pins.done(name, process)
 
     def claimed(self, name: str, owner: bytes) -> None:
-        """`owner` owns an object that another process wrote here."""
+        """Note that `owner` owns an object that another process wrote here."""
         self.accounting.claimed(name, owner)
         if owner[:PREFIX_BYTES] == self._prefix or not is_name(name):
             return
         found = self._files.stat(name)
-        if found is not None:  # else it has gone to disk, or altogether
+        if found is not None:  # else it was spilled or deleted
             written, size = found
             self._events.record(
                 ResultStored, at=written, object=name, bytes=size, owner=owner.hex()
             )
 
-    # ---- effects of making room --------------------------------------------------------------
+    # ---- effects of making room ------------------------------------------------------------------
 
     def evict_copy(self, name: str) -> bool:
-        """See Evictions."""
+        """Drop a copy of another node's object; False when it is none."""
         if name not in self._copies:
             return False
         self.evictions += 1
-        self.copy_dropped(name, may_keep=False)  # its node has it still
+        self.copy_dropped(name, may_keep=False)  # its own node still has it
         return True
 
     def free_spares(self, needed_bytes: int) -> None:
-        """See Evictions."""
+        """Delete pooled files, then files kept by writers, until this many bytes are free."""
         before = self.accounting.used_bytes
         for spare in self.file_pool.free(needed_bytes):
             self._discard_spare(spare)
@@ -293,24 +298,25 @@ class ObjectStore:
             self._peers.post(writer, Spilled([name]))
 
     def spilled(self, name: str, writer: bytes) -> None:
-        """See Evictions."""
+        """Tell the writer that its object was spilled."""
         self._peers.post(writer, Spilled([name]))
 
     # ---- copies of other nodes' objects ------------------------------------------------------
 
     def prefetch(self, message: Prefetch) -> None:
-        """A task will read these."""
+        """Fetch the objects that a task will read."""
         for name, size in message.objects:
             if not is_name(name):
                 continue
             if self._files.is_here(name):
                 self._events.record(ArgumentPresent, object=name, bytes=size)
-            elif prefix_of_name(name) != self._prefix:  # else it is lost: its reader says so
+            elif prefix_of_name(name) != self._prefix:  # else it is lost, which its reader reports
                 self._pulls.want_ahead(name, size)
 
     def pull(self, name: str, size: int, asker: bytes, done: Done, will_map: bool = True) -> None:
-        """Have a copy of another node's object here; `done` is called with why not, or "". With
-        `will_map` the copy stays until `asker` says that it has `used` it or that it is `unwanted`.
+        """Bring a copy of another node's object here; `done` is called with why not, or "".
+
+        With `will_map`, the copy stays until `asker` has `used` it or reports it as `unwanted`.
         """
 
         def ended(failure: str) -> None:
@@ -327,7 +333,7 @@ class ObjectStore:
 
     @property
     def pinned_bytes(self) -> int:
-        """Of copies that cannot be dropped, as who has asked for them has not mapped them yet."""
+        """Bytes of copies that cannot be dropped, because their askers have not mapped them yet."""
         return self._pins.total_bytes
 
     def _unpinned(self) -> None:
@@ -346,7 +352,7 @@ class ObjectStore:
                 return
             self._discard_spare(spare)
             if isinstance(error, ObjectStoreFullError):
-                # As what is written here: more than memory holds lies on disk at once.
+                # As for objects written here: those that memory cannot hold go to disk at once.
                 self._begin_pull(name, size, "")
             else:
                 self._pulls.ended(name, str(error))
@@ -361,13 +367,13 @@ class ObjectStore:
         self.questions.ask(name, size, begin)
 
     def pulled(self, message: Pulled) -> None:
-        """A transfer has ended."""
+        """Take the end of a transfer."""
         if message.ok and message.seconds > 0:
             self.bandwidth = self.bandwidth.with_sample(message.size / message.seconds)
         promised = self._promised.pop(message.name, 0)
         if promised and message.ok and message.size:
             self.accounting.sealed(message.name, message.size, _COPIES)
-        else:  # it lies on disk, or was here and is counted, or did not come
+        else:  # it lies on disk, was here already and is counted, or did not come
             self.accounting.withdraw(_COPIES, promised)
         writer = prefix_of_name(message.name)
         source = self.questions.ended(message.name, message.ok)
@@ -390,7 +396,7 @@ class ObjectStore:
             self._pulls.ended(message.name, failure)
 
     def copy_made(self, name: str, holder: bytes) -> None:
-        """Another node has a copy of an object of this one."""
+        """Note that another node has a copy of an object of this one."""
         if is_name(name) and self._files.is_here(name):
             self._holders.setdefault(name, set()).add(holder)
             self.sent_bytes += self.accounting.size_of(name)
@@ -399,7 +405,7 @@ class ObjectStore:
             self._links.send(holder, Dropped(name, 0))
 
     def copy_dropped(self, name: str, may_keep: bool = True) -> None:
-        """A copy here is of no use any more; its file may serve for another."""
+        """Drop a copy that is of no use any more; its file may serve for another copy."""
         if name not in self._copies:
             return
         self._copies.discard(name)
@@ -423,7 +429,7 @@ class ObjectStore:
         return is_kept
 
     def _count_spares(self) -> None:
-        """Spare files count as used, as far as they do not become objects."""
+        """Count pooled files as used, as far as they do not become objects."""
         self.accounting.withdraw(_FILE_POOL, self.accounting.capacity_bytes)
         self.accounting.promise(_FILE_POOL, self.file_pool.total_bytes)
 
@@ -441,16 +447,17 @@ class ObjectStore:
     # ---- ends --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Time has passed: try again what could not be reached, and wait no longer for who takes
-        too long."""
+        """Retry what could not be reached, and stop waiting for nodes that take too long."""
         self._pins.tick(now)
         self._pulls.tick(now)
         self.questions.tick(now)
         self.broadcasts.tick(now)
 
     def node_gone(self, prefix: bytes) -> None:
-        """A node died: its copies are gone, and what its workers owned here. Copies of its
-        objects stay while somebody may read them; its drivers' jobs end by themselves."""
+        """Forget a dead node's copies, and what its workers owned here.
+
+        Copies of its objects stay while somebody may read them. Its drivers' jobs end separately.
+        """
         for holders in self._holders.values():
             holders.discard(prefix)
         self.broadcasts.node_gone(prefix)
@@ -465,7 +472,7 @@ class ObjectStore:
             self._drop_copies(self._last_readers.node_gone(prefix, copies, asked))
 
     def readers_known(self, prefix: bytes, process: bytes) -> None:
-        """A process has named all that it may still read of a dead node's objects."""
+        """Take a process's report of all objects of a dead node that it may still read."""
         self._drop_copies(self._last_readers.reported(prefix, process))
 
     def _drop_copies(self, names: list[str]) -> None:
@@ -473,7 +480,7 @@ class ObjectStore:
             self.copy_dropped(name)
 
     def process_gone(self, process: bytes) -> None:
-        """A process ended."""
+        """Forget a process that has ended."""
         self.accounting.process_gone(process)
         self._room.process_gone(process)
         self._pulls.process_gone(process)
@@ -483,8 +490,10 @@ class ObjectStore:
             self.settled(worker, process)
 
     def owner_gone(self, owner: bytes, kept: Collection[str] = ()) -> None:
-        """An owner has ended that nobody reads from any more, a driver or a worker of another
-        node: what it has here goes, but for what is `kept`."""
+        """Drop the objects of an ended owner, except those `kept`.
+
+        The owner is a driver, or a worker of another node, from which nobody reads any more.
+        """
         is_ours = owner[:PREFIX_BYTES] == self._prefix
         written = self._files.written_by(owner) if is_ours else []  # else those are copies
         for name in self.accounting.owned(owner, written):
@@ -492,12 +501,12 @@ class ObjectStore:
                 self._end(name, owner)
 
     def worker_gone(self, worker: bytes, readers: set[bytes]) -> None:
-        """A worker ended: its objects go once `readers` have read all that it sent them."""
+        """Drop a dead worker's objects once `readers` have read all that it sent them."""
         self._unsettled[worker] = readers
         self.settled(worker, b"")
 
     def settled(self, worker: bytes, reader: bytes) -> None:
-        """`reader` has claimed what is its own of a dead worker's objects."""
+        """Note that `reader` has claimed its own of a dead worker's objects."""
         readers = self._unsettled.get(worker)
         if readers is None:
             return

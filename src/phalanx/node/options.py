@@ -1,4 +1,4 @@
-"""What a cluster can choose about its nodes."""
+"""Options of a cluster for its nodes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import msgspec
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 PATIENCE_S = 60.0
-"""A node that nothing needs waits so long for a head that was lost; see MembershipOptions."""
+"""Seconds that an unused node waits for a head that was lost; see MembershipOptions."""
 
 
 class SpillOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How this cluster spreads its tasks.
+    """How the cluster spreads its tasks.
 
-    `placement`: the policy that chooses among nodes, which the head tells a node that joins.
-    `threshold`: so many workers may be waited for on this node before others are asked.
+    `placement`: the policy that chooses among nodes; a joining node gets it from the head.
+    `threshold`: the workers that may be waited for on this node before others are asked.
     """
 
     placement: PlacementPolicy = PlacementPolicy()

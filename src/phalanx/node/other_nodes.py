@@ -1,8 +1,8 @@
-"""The other nodes as this one learns of them: what they say, and what follows when one is gone.
+"""The other nodes as this one knows them: their messages, and what follows when one is gone.
 
 Each node keeps one connection to every node that it asks, and reads from one for every node that
 asks it. When either ends, both sides forget all that they had from each other, as they do when the
-head declares the other dead.
+head declares the other node dead.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from phalanx.protocol.node_messages import Dropped
 
 
 class OtherNodes:
-    """Hands on what other nodes say, and forgets those that are gone."""
+    """Passes on messages of other nodes, and forgets nodes that are gone."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class OtherNodes:
         know_addresses: Callable[[Iterable[ViewRow]], None],
         sweep: Callable[[], None],
     ) -> None:
-        """`from_afar` takes what processes of other nodes may say to this one. `know_addresses`:
-        these nodes are reached at the addresses in their rows. `sweep`: delete what a dead node
-        has left on this machine, as nobody of its own may have done so.
+        """`from_afar`: handlers for what processes of other nodes may say to this one.
+        `know_addresses`: takes rows with the addresses at which nodes are reached. `sweep`: deletes
+        what a dead node has left on this machine, in case no process of that node has.
         """
         self._prefix = prefix
         self._clock = clock
@@ -87,15 +87,15 @@ class OtherNodes:
         self._from_nodes.on(SourceFree, self._source_free)
 
     def handle_in(self, table: MessageTable) -> None:
-        """Take what the head says about nodes."""
+        """Register the handlers for the head's news of nodes."""
         table.on(View, self.view)
         table.on(NodeDied, self.node_died)
 
-    # ---- what the head says ------------------------------------------------------------------
+    # ---- messages of the head --------------------------------------------------------------------
 
     def view(self, message: View) -> None:
-        """These nodes are as the rows say."""
-        if message.is_whole:  # a head that restarted may not know of all nodes that the last knew
+        """Take the rows of nodes that the head has sent."""
+        if message.is_whole:  # a restarted head may not know all nodes that the last head knew
             known = {row.prefix for row in message.rows}
             for prefix in [p for p in self._links.known() if p not in known]:
                 self._cut(prefix, "the head knows nothing of its node", is_dead=True)
@@ -112,7 +112,7 @@ class OtherNodes:
         self._plans.request()
 
     def node_died(self, message: NodeDied) -> None:
-        """The head has given a node up."""
+        """Forget a node that the head has given up."""
         self._links.node_died(message.prefix)
         self._cut(message.prefix, message.reason, is_dead=True)
         for peer in self._peers.local():
@@ -121,7 +121,7 @@ class OtherNodes:
         self._sweep()
 
     def connection_lost(self, connection: Peer, refusal: str) -> None:
-        """A connection to or from another node has ended; `refusal`: why it could not be made."""
+        """Handle the end of a node's connection; `refusal`: why it could not be made."""
         if self._links.is_current(connection):
             reason = refusal or "the connection to its node was lost"
             self._cut(connection.peer[:PREFIX_BYTES], reason)
@@ -138,22 +138,24 @@ class OtherNodes:
         if node_id:
             forget = self._spilling.remove if is_dead else self._spilling.forget
             forget(node_id)
-        if is_dead:  # else the next tick asks again: at once, it would dial a dead node in a loop
+        if (
+            is_dead
+        ):  # else the next tick asks again; to ask at once would dial a dead node in a loop
             self._plans.request()
 
     def _process_gone(self, process: bytes) -> None:
         self._leases.owner_gone(process, self._clock())
         self._store.process_gone(process)
 
-    # ---- what other nodes say ----------------------------------------------------------------
+    # ---- messages of other nodes -----------------------------------------------------------------
 
     def on_message(self, connection: Peer, message: Any) -> None:
-        """Another node says something. Who says what it may not loses its connection."""
+        """Handle a message of another node. A node that may not send it loses its connection."""
         if not self._from_nodes.handle(connection, message):
             self._links.lose(connection)
 
     def _via(self, connection: Peer, message: Via) -> None:
-        """What is said to a process of this node, or by one of that node."""
+        """Handle messages to a process of this node, or from a process of that node."""
         sender = connection.peer[:PREFIX_BYTES]
         where = message.process[:PREFIX_BYTES]
         if where == self._prefix:

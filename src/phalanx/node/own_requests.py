@@ -1,4 +1,4 @@
-"""The requests that a node itself answers."""
+"""The requests that the node itself answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _JOB = slice(12, 16)
 
 
 class OwnRequests:
-    """The handlers of these requests."""
+    """The handlers of those requests."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The connections that a node has: to its own processes, to other nodes, to the head."""
+"""The connections of a node: to its own processes, to other nodes, to the head."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any, Protocol
 from phalanx.model.ids import PREFIX_BYTES
 
 DRIVER, WORKER, NODE, HEAD, REMOTE = "driver", "worker", "node", "head", "remote"
-"""What is at the other end of a connection. REMOTE: a process of another node, which is reached
-through that node."""
+"""Kinds of processes at the other end of a connection. REMOTE: a process of another node, which is
+reached through that node.
+"""
 
 
 class Peer(Protocol):
@@ -17,10 +18,10 @@ class Peer(Protocol):
     peer: bytes
     """The id of the process at the other end; empty until it has introduced itself."""
     tag: Any
-    """What is at the other end, as the constants above say; something else before that is known."""
+    """The kind of process at the other end, as above; any other value until that is known."""
 
     def post(self, message: Any) -> None:
-        """Send a message with all others of this round."""
+        """Queue a message, to be sent with all others of this round."""
         ...
 
     def send(self, message: Any) -> None:
@@ -38,15 +39,15 @@ class Peers:
         return process in self._peers
 
     def get(self, process: bytes) -> Peer | None:
-        """The connection to a process; None when it has none."""
+        """Return the connection to a process; None when it has none."""
         return self._peers.get(process)
 
     def add(self, peer: Peer) -> None:
-        """A process has introduced itself."""
+        """Add the connection of a process that has introduced itself."""
         self._peers[peer.peer] = peer
 
     def remove(self, process: bytes) -> Peer | None:
-        """A process has ended, or its connection has. The connection that it had."""
+        """Remove and return the connection of a process that has ended, or has lost it."""
         return self._peers.pop(process, None)
 
     def post(self, process: bytes, message: Any) -> None:
@@ -56,13 +57,13 @@ class Peers:
             peer.post(message)
 
     def processes(self) -> list[bytes]:
-        """The ids of all processes, those of other nodes among them."""
+        """Return the ids of all processes, including those of other nodes."""
         return list(self._peers)
 
     def of_node(self, prefix: bytes) -> list[bytes]:
-        """The ids of a node's processes."""
+        """Return the ids of a node's processes."""
         return [process for process in self._peers if process[:PREFIX_BYTES] == prefix]
 
     def local(self) -> list[Peer]:
-        """Connections to this node's own drivers and workers."""
+        """Return the connections to this node's own drivers and workers."""
         return [peer for peer in self._peers.values() if peer.tag != REMOTE]

@@ -1,4 +1,4 @@
-"""The drivers and workers of a node, and those that have ended lately."""
+"""The drivers and workers of a node, including those that ended recently."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class ProcessRecord(msgspec.Struct, kw_only=True, eq=False):
     pid: int
     began: float
     ended: float = 0.0
-    """0 while it lives."""
+    """0 while the process lives."""
     how: str = ""
-    """The kind of its end, as WorkerDied names it, in capitals."""
+    """The kind of its end, in capitals, as WorkerDied names it."""
     reason: str = ""
 
 
 class ProcessHistory:
-    """From introductions to ends; of those that have ended the latest."""
+    """The processes of a node from their introduction to their end; the latest that ended stay."""
 
     def __init__(self, wall: Callable[[], float]) -> None:
         """`wall`: seconds since the epoch."""
@@ -35,13 +35,13 @@ class ProcessHistory:
         self.when_ended: Callable[[bytes], None] = lambda process: None
 
     def began(self, process: bytes, kind: str, pid: int) -> None:
-        """A process has introduced itself."""
+        """Add a process that has introduced itself."""
         self._living[process] = ProcessRecord(
             process=process, kind=kind, pid=pid, began=self._wall()
         )
 
     def ended(self, process: bytes, how: str, reason: str) -> None:
-        """A process has ended. One that never introduced itself is not known."""
+        """Note the end of a process. One that never introduced itself is not known."""
         record = self._living.pop(process, None)
         if record is None:
             return
@@ -52,13 +52,13 @@ class ProcessHistory:
         self.when_ended(process)
 
     def get(self, process: bytes) -> ProcessRecord | None:
-        """One of them, ended or not."""
+        """Return the record of a process, ended or not."""
         return self._living.get(process) or self._ended.get(process)
 
     def living(self) -> list[ProcessRecord]:
-        """Those that live."""
+        """Return the processes that live."""
         return list(self._living.values())
 
     def all(self) -> list[ProcessRecord]:
-        """Those that live, and those that ended lately."""
+        """Return the processes that live, then those that ended recently."""
         return [*self._living.values(), *self._ended.values()]

@@ -1,4 +1,4 @@
-"""How much of a node each queue's ordinary tasks hold, against its weight."""
+"""How much of a node each queue's ordinary tasks hold, relative to its weight."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 
 class QueueShares:
-    """What queues hold of one node. One that the head has not named weighs 1; "" is like others."""
+    """What queues hold of one node. A queue without a known weight, such as "", weighs 1."""
 
     def __init__(self) -> None:
         self.weights: Mapping[str, float] = {}
         self._held: dict[str, ResourceSet] = {}
 
     def is_known(self, queue: str) -> bool:
-        """Whether there is a queue of this name, as far as this node knows."""
+        """Whether this node knows a queue of this name, or knows no queues at all."""
         return not queue or not self.weights or queue in self.weights
 
     def take(self, queue: str, request: ResourceSet) -> None:
-        """A lease of the queue begins."""
+        """Count a lease of the queue that begins."""
         self._held[queue] = self._held.get(queue, EMPTY) + request
 
     def give_back(self, queue: str, request: ResourceSet) -> None:
-        """A lease of the queue ends."""
+        """Count a lease of the queue that ends."""
         left = self._held.get(queue, EMPTY) - request
         if left:
             self._held[queue] = left
@@ -31,7 +31,7 @@ class QueueShares:
             self._held.pop(queue, None)
 
     def of(self, queue: str, total: Mapping[str, int]) -> float:
-        """The largest part of any resource that the queue holds, by its weight."""
+        """Return the largest part of any resource that the queue holds, divided by its weight."""
         return self._share(queue, self._held.get(queue, EMPTY), total)
 
     def may_take(
@@ -42,8 +42,11 @@ class QueueShares:
         gives: ResourceSet,
         total: Mapping[str, int],
     ) -> bool:
-        """Whether a lease of `other` is due for one of `queue`: after that `other` still has no
-        less by weight, or `queue` has nothing at all."""
+        """Whether a lease of `other` is due for `queue`.
+
+        It is when `other` then still holds no less by weight than `queue`, or `queue` holds
+        nothing.
+        """
         mine, theirs = self._held.get(queue, EMPTY), self._held.get(other, EMPTY)
         if not mine:
             return True

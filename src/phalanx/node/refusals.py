@@ -1,6 +1,6 @@
-"""Why a demand is not met on a node however long it waits, or not as things are.
+"""Refusals of demands that waiting does not help, or that cannot be met as things are now.
 
-What waits for room or for a worker only is not refused.
+Demands that only wait for room or for a worker are not refused.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.placement.labels import condition
 
 UNAVAILABLE_AFTER_S = 1.0
-"""What fails on a busy node is not failed before idle leases had time to come back."""
+"""Seconds before a demand fails on a busy node: idle leases need time to come back."""
 
 Refusal = tuple[str, str]
 """(reason, code of an error, or "" when the demand may wait)."""
 
 
 class Refusals:
-    """What a node, its placement groups, its queues and the other nodes say of a demand."""
+    """Finds refusals by a node, its placement groups, its queues and the other nodes."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Refusals:
         self._other_nodes = other_nodes
 
     def of(self, demand: Demand, now: float, is_draining: bool) -> Refusal | None:
-        """None when it can be met. Sets whether it can run here."""
+        """Return why a demand is refused; None when it can be met. Sets whether it can run here."""
         if demand.group is not None:
             refusal = self._groups.refusal(demand.group, demand.place)
         elif self.is_deleted(demand):
@@ -58,7 +58,7 @@ class Refusals:
         return refusal or _impatience(demand, now)
 
     def is_deleted(self, demand: Demand) -> bool:
-        """Whether there is no such queue any more."""
+        """Whether the demand's queue does not exist any more."""
         return demand.is_own and not self._shares.is_known(demand.queue)
 
     def _outside_groups(self, demand: Demand, is_draining: bool) -> Refusal | None:
@@ -97,12 +97,12 @@ class Refusals:
 
 
 def unschedulable(demand: Demand) -> str:
-    """The code of the error of what can run nowhere and must not wait."""
+    """Return the code of the error for a demand that can run nowhere and must not wait."""
     return code_of(ActorUnschedulableError if demand.actor else TaskUnschedulableError)
 
 
 def _impatience(demand: Demand, now: float) -> Refusal | None:
-    """Why a demand fails that must not wait for a busy node, once it has waited for long enough."""
+    """Refuse a demand that must not wait for a busy node, once it has waited long enough."""
     strategy = demand.strategy
     if not strategy.get("fail_on_unavailable") or now - demand.since < UNAVAILABLE_AFTER_S:
         return None

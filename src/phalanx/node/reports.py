@@ -1,4 +1,4 @@
-"""A node's heartbeat: what is free on it, what waits there, and when the head is sent that."""
+"""A node's heartbeat: what is free, what waits there, and when it is sent to the head."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Status(Protocol):
     """Describes a node."""
 
     def report(self) -> NodeReport:
-        """How the node is now."""
+        """Return the node's state as a report."""
         ...
 
 
 class NodeStatus:
-    """A node of the cluster as it describes itself."""
+    """The description of a node that it sends to its cluster."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class NodeStatus:
         directories: Directories,
         limits: Mapping[str, int],
     ) -> None:
-        """`members`: of jobs, that run here. `limits`: see NodeSetup."""
+        """`members`: the members of jobs that run here. `limits`: see NodeSetup."""
         self._node_id = node_id
         self._prefix = prefix
         self._ports = ports
@@ -62,7 +62,7 @@ class NodeStatus:
         self._directories = directories
 
     def report(self) -> NodeReport:
-        """See Status."""
+        """Return the node's state as a report."""
         available = self._resources.available()
         if STORE in available:
             free = self._store.accounting.free_bytes + self._store.file_pool.total_bytes
@@ -83,14 +83,14 @@ class NodeStatus:
         )
 
     def _queued(self) -> list[tuple[dict[str, float], int]]:
-        """How much waits; what asks for the same is one row, since thousands may wait."""
+        """Return how much waits, with one row for equal demands, since thousands may wait."""
         counts: dict[ResourceSet, int] = {}
         for demand in self._leases.waiting.all():
             counts[demand.place] = counts.get(demand.place, 0) + demand.count
         return [(place.to_mapping(), count) for place, count in counts.items()]
 
     def row(self) -> ViewRow:
-        """The node as the view shows nodes, without its address."""
+        """Return the node's row in the view, without its address."""
         state = DRAINING if self._leases.is_draining else ALIVE
         row = view_row(self._node_id, self._prefix, self._leases.labels, self.report(), state)
         row.ports = self._ports
@@ -101,7 +101,7 @@ class NodeStatus:
 def view_row(
     node_id: str, prefix: bytes, labels: dict[str, str], report: NodeReport, state: str = ALIVE
 ) -> ViewRow:
-    """A node that reports this, as the view shows it, without its address."""
+    """Return the row in the view of a node with this report, without its address."""
     return ViewRow(
         node_id=node_id,
         prefix=prefix,
@@ -119,7 +119,7 @@ def view_row(
 
 
 class Reports:
-    """Sends reports: when something has changed, and now and then though nothing has."""
+    """Sends reports when something has changed, and regularly even when nothing has."""
 
     def __init__(
         self,
@@ -137,10 +137,10 @@ class Reports:
         self._last: NodeReport | None = None
         self._sent_at = float("-inf")
         self._is_fresh = False
-        """Whether one was sent in this round."""
+        """Whether a report was sent in this round."""
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Send a report when one is due."""
         if self._is_fresh or not self._head.is_connected:
             return
         if now - self._sent_at < self._at_most_every_s:
@@ -151,24 +151,25 @@ class Reports:
             self._send(report, now)
 
     def round(self) -> None:
-        """All messages that had come are handled."""
+        """Begin another round: all messages that had come are handled."""
         self._is_fresh = False
 
     def report_needed(self) -> None:
-        """The head is about to be asked what depends on what is free here.
+        """Report before the head is asked something that depends on what is free here.
 
-        Once a round: the head counts what it gives away, and a second report would undo that.
+        At most once a round: the head subtracts what it gives away, and a second report would undo
+        that.
         """
         if not self._is_fresh:
             self.report_changed()
 
     def report_changed(self) -> None:
-        """Something was given back here: that is always news."""
+        """Report that something was given back here, which is always news."""
         self._is_fresh = True
         self._send(self._status.report(), self._clock())
 
     def head_joined(self) -> None:
-        """The head may be another one: the next tick reports, whatever was sent before."""
+        """Report at the next tick, whatever was sent before: the head may be another one."""
         self._last = None
         self._sent_at = float("-inf")
 

@@ -1,4 +1,4 @@
-"""The requests of a node's processes and visitors: answered here, or passed on to the head."""
+"""Requests of a node's processes and visitors, answered here or passed on to the head."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from phalanx.protocol.wire_errors import WireError, to_wire
 _NEEDS_REPORT = frozenset(
     one.kind for one in (GetAvailableResources, GetClusterResources, ListNodes, CreateGroup)
 )
-"""The head has to know what is free here before it is asked one of these."""
+"""Requests before which the head has to know what is free here."""
 
 
 class HeadState(Protocol):
-    """How the node stands with its head."""
+    """Tells how the node stands with its head."""
 
     @property
     def trouble(self) -> str:
-        """Why the head is not there; empty while it is."""
+        """Why the head cannot be reached; empty while it can."""
         ...
 
 
 class NodeAsker(Asker[Any]):
-    """Who asked a request of this node, with its connection."""
+    """The process or visitor that asked a request of this node, with its connection."""
 
     __slots__ = ("peer",)
 
@@ -51,7 +51,7 @@ class NodeAsker(Asker[Any]):
 
 
 class NodeRequests:
-    """Answers what the node has handlers for; all else is the head's."""
+    """Answers the requests that the node has handlers for; the head answers all others."""
 
     def __init__(
         self,
@@ -61,8 +61,9 @@ class NodeRequests:
         address: str,
         report: Callable[[], None],
     ) -> None:
-        """`address`: where the head is, for people. `report`: has the head know what is free here
-        before it is asked."""
+        """`address`: the head's, for display. `report`: tells the head what is free here before it
+        is asked.
+        """
         self._handlers = handlers
         self._link = link
         self._head = head
@@ -76,7 +77,7 @@ class NodeRequests:
             return
         trouble = self._head.trouble
         if trouble and not peer.peer:
-            # A person waits for it: later would be worse than not at all.
+            # A person waits for the answer: an error now is better than an answer much later.
             where = f"The head at {self._address}"
             error = to_wire(SystemFailureError(f"{where} is not there: {trouble}."))
             peer.post(Reply(ask.token, NOTHING, error))

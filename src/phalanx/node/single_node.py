@@ -1,4 +1,4 @@
-"""The membership of a node that is a cluster of its own: its head is in its own process."""
+"""The membership of a node that is a whole cluster: its head is in its own process."""
 
 from __future__ import annotations
 
@@ -32,39 +32,39 @@ from phalanx.protocol.cluster_messages import (
 from phalanx.protocol.requests.cluster import NewDriverJob
 
 QUIET_S = 0.25
-"""So long after a driver came the node makes its head, if nobody has needed it before."""
+"""Seconds after a driver came until the node makes its head, unless it was needed before."""
 
 
 class LocalHead(Protocol):
     """The head, in this process."""
 
     def join_alone(self, row: ViewRow) -> None:
-        """This node is the cluster."""
+        """Take this node as the whole cluster."""
         ...
 
     def on_message(self, prefix: bytes, message: Any) -> None:
-        """The node says something."""
+        """Handle a message of the node."""
         ...
 
     def on_tick(self, now: float) -> None:
-        """Time has passed."""
+        """Do what is due by this time."""
         ...
 
     def on_round(self, now: float) -> float:
-        """All messages are handled. When it has to be called again at the latest."""
+        """Handle the end of a round. Returns when it has to be called again at the latest."""
         ...
 
 
 MakeHead = Callable[[Callable[[bytes, Any], None]], LocalHead]
-"""Makes the head; it is given what sends to a node."""
+"""Makes the head; its argument sends a message to a node, by prefix."""
 
 
 class SingleNodeMembership:
-    """Hands messages over between the node and the head in its process.
+    """Passes messages between the node and the head in its process.
 
-    Tasks and objects need nothing of the head, and a start that waited until it is imported would
-    take a third longer. So it is made when somebody first asks something of it, or when the node is
-    idle; until then what it has to know is kept for it.
+    Tasks and objects need nothing of the head, and importing it would make a start a third longer.
+    So the head is made when somebody first asks it something, or when the node is idle. Until then,
+    the messages that it has to know are kept for it.
     """
 
     is_stale = False
@@ -83,8 +83,9 @@ class SingleNodeMembership:
         wake_at: Callable[[float], None],
         warm_up: Callable[[], object],
     ) -> None:
-        """`wake_at`: has `round` called at that time at the latest. `warm_up`: there is nothing
-        else to do, so code may be read in that the first gang or job will need."""
+        """`wake_at`: requests a call of `round` at that time at the latest. `warm_up`: imports code
+        for the first gang or job, called when there is nothing else to do.
+        """
         self._prefix = prefix
         self._clock = clock
         self._link = link
@@ -97,39 +98,39 @@ class SingleNodeMembership:
         self._warm_up = warm_up
         self._head: LocalHead | None = None
         self._sent: deque[Any] = deque()
-        """What the head has sent, and is not handed over yet."""
+        """Messages of the head that are not handed over yet."""
         self._kept: list[Any] = []
         self._jobs = 0
         self._make_at = float("inf")
 
     @property
     def has_head(self) -> bool:
-        """Whether the head is there already."""
+        """Whether the head was made already."""
         return self._head is not None
 
     def handle_in(self, table: MessageTable) -> None:
-        """Take what the head says about what it was sent."""
+        """Register the handler for the head's replies."""
         table.on(ForwardedReply, self._link.replied)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Let the head do what is due; make the head when the node is idle."""
         is_idle = now >= self._make_at and not self._waiting
         if self._head is not None:
             self._head.on_tick(now)
             if is_idle:
                 self._warm_up()
         elif is_idle:
-            self._make()  # the first who needs it need not wait then
+            self._make()  # so that its first user need not wait
 
     def round(self) -> None:
-        """All messages that had come are handled."""
+        """Handle the end of a round: pass messages in both directions."""
         self._deliver()
         if self._head is not None:
             self._wake_at(self._head.on_round(self._clock()))
             self._deliver()
 
     def _deliver(self) -> None:
-        """Hand over everything, and what that causes."""
+        """Hand over all messages, including those sent while handing over."""
         while self._link.sent or self._sent:
             for _ in range(len(self._link.sent)):
                 self._to_head(self._link.sent.popleft())
@@ -143,14 +144,14 @@ class SingleNodeMembership:
         match message:
             case ForwardedAsk() if message.kind == NewDriverJob.kind:
                 self._jobs += 1
-                self._kept.append(message)  # it counts like this one; its reply comes too late
+                self._kept.append(message)  # the head counts alike; its own reply will be ignored
                 job = msgspec.Raw(msgspec.msgpack.encode(JobID.from_int(self._jobs).binary()))
                 self._link.replied(ForwardedReply(message.token, job))
                 self._make_at = self._clock() + QUIET_S
             case JobKnown() | EnvironmentKnown() | ProcessEnded(is_driver=True):
                 self._kept.append(message)
             case NodeReport() | DevicesSeen() | ProcessEnded() | NodeNumbers():
-                pass  # it learns how the node is when it is made, and nobody owns anything yet
+                pass  # the head learns these when it is made, and nothing has an owner yet
             case _:
                 self._make().on_message(self._prefix, message)
 
@@ -165,11 +166,11 @@ class SingleNodeMembership:
         return head
 
     def is_head(self, connection: Peer) -> bool:
-        """There is no connection to the head."""
+        """Return False: there is no connection to the head."""
         return False
 
     def connection_lost(self, refusal: str, is_about_token: bool, is_given_up: bool) -> None:
-        """There is no connection to the head."""
+        """Do nothing: there is no connection to the head."""
 
 
 def single_node(
@@ -180,8 +181,10 @@ def single_node(
     warm_up: Callable[[], object],
     make_spilling: Callable[[LeaseInquiries, GroupPlaces], Spills],
 ) -> Node[SingleNodeMembership]:
-    """A node that is a cluster of its own; see SingleNodeMembership for the three before the last.
-    `make_spilling`: makes what chooses among nodes, if a policy has a say even here."""
+    """Build a node that is a whole cluster. SingleNodeMembership describes the callbacks.
+
+    `make_spilling`: makes what chooses among nodes, since a policy may matter even here.
+    """
     link = LocalHeadLink()
 
     def membership(node: Node[SingleNodeMembership]) -> SingleNodeMembership:

@@ -1,10 +1,10 @@
-"""Bottom-up scheduling, the upper half: what waits on this node is asked of others.
+"""The upper half of bottom-up scheduling: other nodes are asked for what waits on this one.
 
-Every node holds a copy of the cluster's view, as the head sends it, and decides for what was
-submitted on it. The choices of these copies are hints, for the node asked is the one that grants.
-A demand is asked of the nodes that have room for it; what no node has room for, and cannot ever run
-here, waits where it would wait least. Asked counts are set anew with each plan, so nothing asked
-for in vain lasts. Pure.
+Every node holds a copy of the cluster's view, as the head sends it, and decides about the work that
+was submitted on it. The choices of these copies are hints, since only the node that is asked
+grants. A demand is asked of the nodes that have room for it. A demand that no node has room for,
+and that can never run here, waits where the wait is shortest. Each plan sets again how much is
+asked of whom, so no vain request lasts. Pure.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from phalanx.scheduler.placement.strategy import Asking, Strategy
 from phalanx.scheduler.placement.terms import terms_of
 
 MAX_PICKS = 512
-"""Workers of one demand that one plan looks for; the next plan goes on."""
+"""Workers of one demand that one plan places; the next plan goes on."""
 
 MAX_PATIENCE_S = 0.2
-"""So long a node that seemed full is asked because it holds arguments."""
+"""Seconds for which a node that seems full is asked because it holds arguments."""
 
 MAX_BLIND = 8
-"""Nodes asked for one demand while nothing is heard of what they have free."""
+"""Nodes asked for one demand while nothing is known of what is free on them."""
 
 
 class Asks(Protocol):
-    """What spilling asks of its shell."""
+    """Asks other nodes for workers, for spillback."""
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
-        """Tell a node how many workers this demand would use there, `seen` of which it gave."""
+        """Tell a node how many workers a demand would use there; it gave `seen` of them so far."""
         ...
 
     def withdraw(
         self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
     ) -> None:
-        """Tell a node that this demand is met or gone; `is_over`: and its class with it."""
+        """Tell a node that a demand is met or gone; `is_over`: its class is, too."""
         ...
 
 
 class Spillback:
-    """Which other nodes are asked for how many workers, for each demand of this node's owners."""
+    """Decides which nodes are asked for how many workers, for each demand of this node's owners."""
 
     def __init__(
         self,
@@ -67,7 +67,8 @@ class Spillback:
         nodes_of: Callable[[tuple[bytes, int]], list[str]],
     ) -> None:
         """`is_mine(owner)`: whether a process is of this node; others' demands never move on.
-        `nodes_of(place)`: the other nodes where bundles are that a demand may use."""
+        `nodes_of(place)`: the other nodes with bundles that a demand may use.
+        """
         self._me = me
         self._cluster = cluster
         self.view = cluster.view
@@ -83,26 +84,26 @@ class Spillback:
         self._seen: dict[tuple[str, DemandKey], int] = {}
 
     def use(self, placement: PlacementPolicy) -> None:
-        """The cluster's policy is this one."""
+        """Set the cluster's placement policy."""
         self._default: Strategy = placement_strategy(placement, self._waiting)
         self._starts_here_first = placement.starts_here_first
         self._tried = TriedPlaces[DemandKey]() if placement.policy == "selector" else None
         self._patient: Strategy = self._waiting if self._starts_here_first else self._default
-        """Where what nobody has room for waits."""
+        """The strategy for demands that no node has room for."""
 
-    # ---- what is known of the others ---------------------------------------------------------
+    # ---- knowledge of the other nodes ------------------------------------------------------------
 
     def put(self, row: NodeRow) -> None:
-        """A node, this one or another, is as this row says."""
+        """Take the row of a node, this one or another."""
         self._cluster.put(row)
 
     def remove(self, node_id: str) -> None:
-        """A node is gone."""
+        """Forget a node that is gone."""
         self._cluster.remove(node_id)
         self.forget(node_id)
 
     def forget(self, node_id: str) -> None:
-        """All that was asked of a node, and had from it, is void; the next plan may ask again."""
+        """Drop what was asked of a node, and what it gave; the next plan may ask again."""
         for entry in [e for e in self._seen if e[0] == node_id]:
             del self._seen[entry]
         for asked in self._asked.values():
@@ -110,16 +111,16 @@ class Spillback:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node may start what it has room for without a plan: there is no other."""
+        """Whether this node is alone, and may start what it has room for without a plan."""
         nodes = self.view.nodes
         return self._starts_here_first and len(nodes) == (self._me in nodes.row_of)
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether nothing may start here before it was looked at what other nodes have."""
+        """Whether nothing may start here before a plan has looked at the other nodes."""
         return self._is_planned(strategy) and not self.is_alone
 
     def why_closed(self, node_id: str) -> str:
-        """Why this node takes nothing new; empty when it does."""
+        """Return why a node takes nothing new; empty when it does."""
         nodes = self.view.nodes
         row = nodes.row_of.get(node_id)
         if row is None:
@@ -140,7 +141,7 @@ class Spillback:
         return isinstance(outcome, Placed)
 
     def why(self, demand: Demand, now: float) -> Outcome:
-        """What the strategy of a waiting demand says now, of nodes with room for one of it."""
+        """Return what a waiting demand's strategy says now, given nodes with room for one of it."""
         terms = terms_of(demand.strategy, demand.place, self._default)
         asking = self._asking(demand, avoid_local=False)
         return pick_node(
@@ -167,8 +168,10 @@ class Spillback:
     def _for_selector(
         self, asking: Asking, key: DemandKey, chosen: Mapping[str, int], waiting: int, now: float
     ) -> Asking:
-        """The terms with what the selector alone looks at, where it is the cluster's policy.
-        `chosen`: the nodes that this plan has chosen for the demand so far."""
+        """Return the terms with what only the selector looks at, if it is the cluster's policy.
+
+        `chosen`: the nodes that this plan has chosen for the demand so far.
+        """
         if self._tried is None:
             return asking
         return replace(
@@ -181,9 +184,9 @@ class Spillback:
     # ---- planning ----------------------------------------------------------------------------
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
-        """Set anew what is asked of whom, and how much of each demand may run here.
+        """Set again what is asked of whom, and how much of each demand may run here.
 
-        `is_blind`: no news of other nodes come. What seems taken there may be free again.
+        `is_blind`: no news of other nodes comes, so what seems taken there may be free again.
         """
         taken: dict[str, NodeState] = {}
         wanted: dict[DemandKey, tuple[Demand, dict[str, int]]] = {}
@@ -223,14 +226,14 @@ class Spillback:
             self._effects.withdraw(node_id, *key)
 
     def withdraw(self, key: DemandKey) -> None:
-        """The demand is met or its owner gone: nobody is asked for it any more."""
+        """Ask nobody any more for a demand that is met, or whose owner is gone."""
         for node_id in self._asked.pop(key, {}):
             self._effects.withdraw(node_id, key[0], key[1])
         if self._tried is not None:
             self._tried.forget(key)
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
-        """This class will want nothing any more: who was asked for it forgets it as well."""
+        """Forget a class that will want nothing any more, here and on the nodes that were asked."""
         key = (owner, scheduling_class)
         lent = [node_id for node_id, mine in self._seen if mine == key]
         for node_id in lent:
@@ -242,7 +245,7 @@ class Spillback:
             self._effects.withdraw(node_id, owner, scheduling_class, is_over=True)
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
-        """A node lends a worker for this demand, which holds so much of what seemed free there."""
+        """Count a worker that a node lends, and that holds this much of what seemed free there."""
         key = (owner, scheduling_class)
         if hold and node_id in self.view.nodes.row_of:
             self._cluster.count_in(node_id, hold, is_available=True)
@@ -256,11 +259,11 @@ class Spillback:
             asked.pop(node_id, None)
 
     def given_back(self, node_id: str) -> None:
-        """A worker that a node lent is its own again."""
+        """Note that a node has got back a worker that it lent."""
         self._cluster.count_no_more(node_id)
 
     def owner_gone(self, owner: bytes) -> None:
-        """A process of this node ended."""
+        """Forget the demands of a process of this node that has ended."""
         for key in [k for k in self._asked if k[0] == owner]:
             self.withdraw(key)
         for entry in [e for e in self._seen if e[1][0] == owner]:
@@ -307,7 +310,7 @@ class Spillback:
             asked = {node: place.times(n) for node, n in targets.items() if node != self._me}
             self._tried.asked(key, asked, now)
         if not targets and demand.count and (must_plan or not demand.can_run_here):
-            # Nobody has room: all of it waits where it would wait least, or where it must run.
+            # Nobody has room: all of it waits where the wait is shortest, or where it must run.
             patient = replace(asking, require_available=False)
             outcome = pick_node(
                 self.view,
@@ -324,11 +327,12 @@ class Spillback:
         return targets
 
     def _asked_first(self, demand: Demand, request: Request, count: int, now: float) -> int:
-        """For how many of `count` the node with their arguments is asked though it seems full.
+        """Return for how many of `count` the node with the arguments is asked though it seems full.
 
-        It was full when it last reported: who holds its workers may have nothing for them to do. By
-        the default policy it is asked for a moment, but no longer than bringing the arguments would
-        take; by least-waiting for as many as are likely to start there in that time.
+        It was full when it last reported, but the holders of its workers may have nothing left to
+        run. By the default policy it is asked for a moment, at most as long as fetching the
+        arguments would take. By least-waiting it is asked for as many as are likely to start there
+        in that time.
         """
         near = demand.strategy.get("near")
         row = self.view.nodes.row_of.get(near or "")
@@ -347,13 +351,15 @@ class Spillback:
         return count if is_patient else 0
 
     def _places_of(self, owner: bytes) -> frozenset[str]:
-        """The nodes that gave this owner workers, or were asked to."""
+        """Return the nodes that gave this owner workers, or were asked to."""
         given = {node_id for node_id, key in self._seen if key[0] == owner}
         asked = (nodes for key, nodes in self._asked.items() if key[0] == owner)
         return frozenset(given.union(*asked))
 
     def _anybody(self, request: Request, count: int) -> dict[str, int]:
-        """The feasible nodes that follow this one in the ring of ids: each plan asks the same."""
+        """Return the feasible nodes after this one in the ring of ids: each plan asks the same
+        ones.
+        """
         states = self.view.nodes.states
         feasible = self.view.of(request).feasible
         others = [state.id for state in states if state.id != self._me]
@@ -362,7 +368,7 @@ class Spillback:
         return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MAX_BLIND], count)
 
     def _is_planned(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether the plan says how much may run here; else this node takes what it can, first."""
+        """Whether a plan decides how much may run here; else this node first takes what it can."""
         return not self._starts_here_first or any(
             strategy.get(name) for name in ("name", "near", "node_id", "labels")
         )

@@ -1,4 +1,4 @@
-"""When it is looked anew at what waits here, and at what of it other nodes are asked for."""
+"""When what waits here is planned again, and asked of other nodes."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ from phalanx.protocol.requests.cluster import GetViewChanges, ViewChanges
 
 VIEW_AT_MOST_EVERY_S = 0.1
 VIEW_OLD_AFTER_S = 0.5
-"""Nothing is planned on an older view while the head can be asked."""
+"""Seconds; nothing is planned on an older view while the head can be asked."""
 
 
 class PlanRequests:
-    """Whether somebody wants it to be planned anew at the end of this round."""
+    """Remembers whether a plan was requested for the end of this round."""
 
     def __init__(self) -> None:
         self._is_wanted = False
 
     def request(self) -> None:
-        """Something has changed that a plan depends on."""
+        """Request a plan: something that it depends on has changed."""
         self._is_wanted = True
 
     def take(self) -> bool:
-        """Whether there was a request since this was asked last."""
+        """Return whether there was a request since the last call, and clear it."""
         is_wanted, self._is_wanted = self._is_wanted, False
         return is_wanted
 
 
 class ViewRefresh:
-    """Keeps fresh what this node knows of the others, while it needs that."""
+    """Keeps this node's view of the others fresh while the node needs it."""
 
     def __init__(self, node: bytes, head: HeadLink, changed: Callable[[View], None]) -> None:
-        """`node`: the id of the node's own process. `changed`: takes the rows that are new."""
+        """`node`: the id of the node's own process. `changed`: takes new rows."""
         self._node = node
         self._head = head
         self._changed = changed
         self._version = 0
-        """Of the view, as the head counts."""
+        """The version of the view, as the head counts."""
         self._asked_at = float("-inf")
         self._is_asked = False
 
     @property
     def is_blind(self) -> bool:
-        """Whether nothing is heard of other nodes, as the head cannot be reached."""
+        """Whether nothing is heard of other nodes, because the head cannot be reached."""
         return not self._head.is_connected
 
     def tick(self, now: float, is_waiting: bool) -> None:
-        """Time has passed; `is_waiting`: something waits on this node that others might take."""
+        """Refresh the view when it is time; `is_waiting`: others might take something from here."""
         if is_waiting and not self.is_blind and now - self._asked_at >= VIEW_AT_MOST_EVERY_S:
             self._ask(now)
 
     def is_awaited(self, now: float) -> bool:
-        """Whether what is known is old, and news of it are on their way."""
+        """Ask for news if the view is old. Returns whether news is on its way."""
         if not self.is_blind and now - self._asked_at >= VIEW_OLD_AFTER_S:
             self._ask(now)
         return self._is_asked
 
     def head_lost(self) -> None:
-        """No answer is on its way any more. What was asked is asked again of the next head."""
+        """Expect no answer any more; the next head is asked again."""
         self._is_asked = False
 
     def _ask(self, now: float) -> None:
@@ -78,8 +78,9 @@ class ViewRefresh:
             except PhalanxError:
                 return
             self._version = changes.version
-            # The answer may have waited at the head: what it sent meanwhile of this node is newer.
-            # Of others the next answer says it again, as that is of a later version.
+            # The answer may have waited at the head, so news of this node sent in the meantime is
+            # newer. News of other nodes comes again with the next answer, which has a later
+            # version.
             own = self._node[:PREFIX_BYTES]
             self._changed(View([row for row in changes.rows if row.prefix != own]))
 
@@ -106,20 +107,20 @@ class SpillbackPlanner:
         self._own_row = own_row
 
     def tick(self, now: float) -> None:
-        """Time has passed: what waits is looked at again."""
+        """Request a plan for what still waits."""
         self._view.tick(now, bool(self._leases.waiting))
         if not self._spilling.is_alone and self._leases.waiting:
             self._requests.request()
 
     def round(self) -> bool:
-        """All messages that had come are handled. Whether it was planned anew."""
+        """Plan, if that was requested. Returns whether it was."""
         if not self._requests.take():
             return False
         now = self._clock()
         if self._spilling.is_alone:
             for demand in self._leases.waiting.all():
                 demand.here = -1
-        elif not self._view.is_awaited(now):  # the view that comes has it planned again
+        elif not self._view.is_awaited(now):  # else the new view requests a plan when it comes
             self._spilling.put(self._own_row())
             self._spilling.plan(self._leases.waiting.all(), now, self._view.is_blind)
         self._leases.dispatch(now)

@@ -1,4 +1,4 @@
-"""What a node and its processes have for a listing of the cluster."""
+"""The rows that a node and its processes contribute to a listing of the cluster."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from phalanx.protocol.cluster_messages import GatherState, StateReported
 from phalanx.protocol.node_messages import GatherRows, RowsReported
 
 KEEP_S = 0.2
-"""Of the time that the head leaves, what a node keeps for itself, so that its answer is in time
-though a process gives none."""
+"""The part of the time left by the head that a node keeps for itself, so that its answer is in time
+even when a process does not answer.
+"""
 MAX_ROUNDS = 64
-"""Listings under way at once; for further ones no process is asked."""
+"""Listings that can be under way at once; for further ones, no process is asked."""
 
 _EXITS = {
     "EXITED": "INTENDED_USER_EXIT",
@@ -32,17 +33,17 @@ _EXITS = {
     "PREEMPTED": "INTENDED_SYSTEM_EXIT",
     "OOM": "NODE_OUT_OF_MEMORY",
 }
-"""Ray's names for how processes end."""
+"""Ray's names for the ends of processes."""
 
 
 class _Answer(NamedTuple):
     part: StatePart
     reports: int
-    """How many reports of finished work had come before it."""
+    """Reports of finished work that had come before it."""
 
 
 class StateReports:
-    """Answers the head, from its own tables, or once its processes have answered."""
+    """Answers the head, from the node's own tables, or once its processes have answered."""
 
     def __init__(
         self,
@@ -64,15 +65,15 @@ class StateReports:
         self._events = events
         self._history = history
         self._rounds: Gathering[_Answer] = Gathering()
-        history.when_ended = self._rounds.gone  # it will not answer any more
+        history.when_ended = self._rounds.gone  # an ended process will not answer any more
 
     def handle_in(self, from_head: MessageTable, from_processes: PeerMessageTable) -> None:
-        """Take the head's questions and the answers of processes."""
+        """Register the handlers for the head's questions and the answers of processes."""
         from_head.on(GatherState, self.gather)
         from_processes.on(RowsReported, self._reported)
 
     def gather(self, message: GatherState) -> None:
-        """The head asks what is here for a listing."""
+        """Gather what is here for a listing of the head."""
         query = message.query
         selection = Selection(query)
 
@@ -86,7 +87,7 @@ class StateReports:
             for row in part.rows:
                 self._complete(row, pids)
             unheard = [self._named(process) for process in silent]
-            # Of tasks of other nodes' owners, too, that run here, and of their arguments.
+            # Tasks of other nodes' owners that run here, and their arguments, need these pids too.
             living = self._history.living() if query.kind in ("tasks", "objects") else []
             theirs = {worker_id_of(record.process): record.pid for record in living}
             self._head.report(StateReported(message.number, part, unheard, theirs))
@@ -110,7 +111,7 @@ class StateReports:
         self._rounds.answered(peer.peer, message.number, answer)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Finish listings whose time is over."""
         self._rounds.tick(now)
 
     def _named(self, process: bytes) -> str:
@@ -122,9 +123,11 @@ class StateReports:
     # ---- tasks -------------------------------------------------------------------------------
 
     def _left_tasks(self, answers: dict[bytes, _Answer]) -> Iterator[Row]:
-        """What owners have finished that did not answer for it: workers leave that to their node,
-        and drivers have ended, or are silent. What a worker has told of since it answered, it has
-        answered for."""
+        """Yield the finished tasks for which no owner has answered.
+
+        Workers leave their finished tasks to the node. Drivers that have ended or are silent did
+        not answer. What a worker has reported since its answer is part of that answer already.
+        """
         before = {owner: answer.reports for owner, answer in answers.items()}
         for owner, run in self._events.runs(before):
             record = self._history.get(owner)
@@ -133,7 +136,7 @@ class StateReports:
                 yield finished_task_row(owner, run)
 
     def _complete(self, row: Row, pids: dict[str, int]) -> None:
-        """Put in what only the node knows."""
+        """Fill in the fields that only the node knows."""
         if row.get("node_id") == self._node_id[: 2 * PREFIX_BYTES]:
             row["node_id"] = self._node_id
         if "worker_pid" in row:
@@ -169,7 +172,7 @@ class StateReports:
         }
 
     def _activity(self, record: ProcessRecord) -> Row:
-        """What a living worker is used for."""
+        """Return what a living worker is used for."""
         worker = self._leases.workers.get(record.process)
         if worker is None:
             return {}

@@ -1,8 +1,8 @@
-"""What members of jobs use, from samples of their processes and devices: see `model.attempts.Used`.
+"""The usage of members of jobs, from samples of processes and devices; see `model.attempts.Used`.
 
-Pure: who measures is a `UsageMeter`, which is asked and answers at a later tick. Processes are
-sampled once in SAMPLE_EVERY_S, those of all members of a node with one look at the machine. The CPU
-time of a process that has ended is what the kernel says, however short it was.
+Pure: a `UsageMeter` measures; it is asked, and answers at a later tick. The processes of all
+members of a node are sampled together, every SAMPLE_EVERY_S. The CPU time of a process that has
+ended is the kernel's count, however short the process was.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from phalanx.observe.accounting.series import Series
 
 SAMPLE_EVERY_S = 5.0
 IDLE_PART = 0.05
-"""Of the CPUs that it asked for; who uses less is idle."""
+"""Part of the requested CPUs; a member that uses less is idle."""
 LEAST_PIECE_S = 1.0
-"""A shorter end of a run is no measure of CPUs: what the kernel adds at the end may be older."""
+"""Seconds; a shorter end of a run does not count for CPUs, since the kernel adds older time."""
 Processes = Mapping[int, tuple[float, int]]
-"""By pid, with all that is below it: CPU seconds since it began, and bytes of memory."""
+"""By pid, including all children: CPU seconds since it began, and bytes of memory."""
 Device = tuple[float, float, float]
-"""The part of time in which a device computed lately, its bytes in use, and those it has."""
+"""(the part of the last seconds in which a device computed, its bytes in use, all its bytes)."""
 
 
 class UsageSample(NamedTuple):
@@ -32,33 +32,33 @@ class UsageSample(NamedTuple):
 
 
 class UsageMeter(Protocol):
-    """Looks at processes without making anybody wait."""
+    """Measures processes without making anybody wait."""
 
     def ask(self, pids: Collection[int]) -> None:
-        """Look at these, unless the look before is not over yet."""
+        """Measure these processes, unless the last measurement is still under way."""
         ...
 
     def answer(self) -> Processes | None:
-        """What was last asked for, once; None while it is not there."""
+        """Return the last measurement, once; None while it is not ready."""
         ...
 
 
 class NoUsageMeter:
-    """A node on which nothing is measured."""
+    """The usage meter of a node on which nothing is measured."""
 
     def ask(self, pids: Collection[int]) -> None:
-        """See UsageMeter."""
+        """Do nothing."""
 
     def answer(self) -> None:
-        """See UsageMeter."""
+        """Return None: nothing was measured."""
         return
 
 
 class MemberUsage:
-    """Of one attempt of a member."""
+    """The usage of one attempt of a member."""
 
     def __init__(self, cpus: float, devices: Collection[int], now: float) -> None:
-        """`cpus`: what it asked for. `devices`: the numbers of its GPUs."""
+        """`cpus`: the CPUs it asked for. `devices`: the numbers of its GPUs."""
         self.devices = tuple(devices)
         self._cpus = cpus
         self._began_at = self._sampled_at = now
@@ -66,7 +66,7 @@ class MemberUsage:
         self._seen_s: dict[bytes, float] = {}
         """CPU seconds of each process that lives, as last seen."""
         self._ended_s = 0.0
-        """Those of processes that have ended."""
+        """CPU seconds of processes that have ended."""
         self._sampled_s = 0.0
         """CPU seconds at the last sample."""
         self._cpu, self._memory, self._gpu = Series(), Series(), Series()
@@ -77,22 +77,23 @@ class MemberUsage:
 
     @property
     def pids(self) -> list[int]:
-        """Of its processes that live."""
+        """The pids of its processes that live."""
         return list(self._pids.values())
 
     def began(self, process: bytes, pid: int) -> None:
-        """A process of it runs."""
+        """Add a process of the member."""
         self._pids[process] = pid
 
     def exited(self, process: bytes, cpu_s: float, memory: float) -> None:
-        """A process has ended; its CPU seconds and the largest of its processes, as the kernel
-        counts them."""
+        """Take the end of a process, with the kernel's counts of its CPU seconds and largest
+        memory.
+        """
         self._pids.pop(process, None)
         self._ended_s += max(cpu_s, self._seen_s.pop(process, 0.0))
         self._memory.add(0.0, memory)
 
     def sample(self, now: float, sample: UsageSample) -> None:
-        """A look at the machine."""
+        """Add a sample."""
         seen = {
             p: sample.processes[pid] for p, pid in self._pids.items() if pid in sample.processes
         }
@@ -111,7 +112,7 @@ class MemberUsage:
         self._samples += 1
 
     def _count_cpu(self, now: float) -> float:
-        """What it used since the last sample, and how long that was."""
+        """Count the CPUs used since the last sample, and return the seconds since then."""
         length_s = max(now - self._sampled_at, 0.0)
         total_s = self._ended_s + sum(self._seen_s.values())
         spent_s, self._sampled_s = max(total_s - self._sampled_s, 0.0), total_s
@@ -124,7 +125,7 @@ class MemberUsage:
         return length_s
 
     def total(self, now: float) -> Used:
-        """Now that it has ended."""
+        """Return the usage of the attempt, which has ended now."""
         if not self._samples or now - self._sampled_at >= LEAST_PIECE_S:
             self._count_cpu(now)
         is_measured = self._gpu_memory_total > 0

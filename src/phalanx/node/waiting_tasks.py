@@ -1,4 +1,4 @@
-"""Why tasks of this node's owners wait for workers, for people."""
+"""Explanations of why tasks of this node's owners wait for workers, for display."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phalanx.scheduler.placement.outcome import GPU_TYPE_RESOURCE
 
 
 class WaitingTasks:
-    """Answers `explain`."""
+    """Answers `explain` for tasks."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class WaitingTasks:
         self._clock = clock
 
     def explain(self, asker: Asker[Explanation], request: ExplainTask) -> Explanation:
-        """Why a class of the asker's tasks has fewer workers than it would use."""
+        """Explain why a class of the asker's tasks has fewer workers than it would use."""
         name = request.name
         demand = self._waiting.of(asker.process, request.scheduling_class)
         if demand is None:

@@ -1,4 +1,4 @@
-"""The worker processes of a node as they are started and ended, and why each was to end."""
+"""The worker processes of a node: how they are started and ended, and why each was ended."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from phalanx.node.workers import WorkerRecord
 from phalanx.protocol.node_messages import PREEMPTED, Terminate
 
 EXITED, OUT_OF_MEMORY, CRASHED = "exited", "oom", "crashed"
-"""Kinds of a worker's end, as `WorkerDied` has them."""
+"""Kinds of a worker's end, as in `WorkerDied`."""
 EXIT_S = 2.0
-"""So long the handlers of a worker's exit may take, and what they wait for."""
+"""Seconds for which a worker's exit handlers may run, including what they wait for."""
 SLOW = f"it called exit, and its process had not ended {EXIT_S:g} s later"
 
 
 class ForkEffects(Protocol):
-    """What is asked of the operating system. The end of a process is reported later."""
+    """Starts and ends processes. The end of a process is reported later."""
 
     def fork(self, worker: bytes, environment: dict[str, str]) -> None:
         """Start a worker process with this id."""
@@ -28,12 +28,12 @@ class ForkEffects(Protocol):
         ...
 
     def terminate(self, process: bytes) -> None:
-        """Ask a process by SIGTERM to end."""
+        """Ask a process to end, by SIGTERM."""
         ...
 
 
 class WorkerProcesses:
-    """Starts and ends worker processes. It remembers why one was to end until it has ended."""
+    """Starts and ends worker processes, and keeps the reason of an end until it happened."""
 
     def __init__(self, effects: ForkEffects, peers: Peers, jobs: KnownJobs) -> None:
         self._effects = effects
@@ -42,7 +42,7 @@ class WorkerProcesses:
         self._reasons: dict[bytes, tuple[str, str]] = {}
         """(reason, kind) of the end of each worker that was asked to end."""
         self._ends_by: dict[bytes, float] = {}
-        """When a worker that has done its work is ended, if it has not by then."""
+        """When a worker that has done its work is killed if it has not ended."""
 
     def start_worker(self, worker: WorkerRecord) -> None:
         """Fork a worker."""
@@ -50,8 +50,7 @@ class WorkerProcesses:
         self._effects.fork(worker.worker_id, self._jobs.environment(worker.environment))
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End a worker; at once when `force`, else after what it has to do. A reason that was given
-        before stays."""
+        """End a worker: at once when `force`, else after its current work. An earlier reason stays."""
         self._reasons.setdefault(worker.worker_id, (reason, EXITED))
         peer = self._peers.get(worker.worker_id)
         if force or peer is None:
@@ -60,33 +59,35 @@ class WorkerProcesses:
             peer.post(Terminate(reason))
 
     def end_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End a worker for this reason, whatever it was to end for before."""
+        """End a worker for this reason, which replaces any reason given before."""
         self._reasons.pop(worker.worker_id, None)
         self.stop_worker(worker, reason, force)
 
     def leaves(self, worker: bytes, reason: str) -> None:
-        """A worker ends by its own will: its end is no crash. A reason given before stays."""
+        """Note that a worker ends by its own will, which is no crash. An earlier reason stays."""
         self._reasons.setdefault(worker, (reason, EXITED))
 
     def finishes(self, worker: bytes, now: float) -> None:
-        """A worker has done its work: its process has EXIT_S to end. Handlers of its exit may wait
-        for what they started, and meanwhile it holds what others wait for."""
+        """Give a worker that has done its work EXIT_S to end.
+
+        Its exit handlers may wait for what they have started, while it holds what others wait for.
+        """
         self._ends_by.setdefault(worker, now + EXIT_S)
 
     def tick(self, now: float) -> None:
-        """Time has passed: end what takes too long to end by itself."""
+        """Kill workers that take too long to end."""
         for worker in [one for one, at in self._ends_by.items() if now >= at]:
             del self._ends_by[worker]
             self._reasons.setdefault(worker, (SLOW, CRASHED))
             self._effects.kill(worker)
 
     def warn_worker(self, worker: WorkerRecord) -> None:
-        """Ask a worker to end by SIGTERM, as it is preempted."""
+        """Ask a preempted worker to end, by SIGTERM."""
         self._reasons[worker.worker_id] = ("it was preempted", PREEMPTED)
         self._effects.terminate(worker.worker_id)
 
     def kill(self, worker: bytes) -> None:
-        """End a worker at once, because its owner wants it."""
+        """End a worker at once, because its owner asked for it."""
         self._effects.kill(worker)
 
     def kill_for_memory(self, worker: bytes, reason: str) -> None:
@@ -99,6 +100,6 @@ class WorkerProcesses:
         return self._reasons.get(worker, ("", ""))[1] == PREEMPTED
 
     def take_reason(self, worker: bytes) -> tuple[str, str] | None:
-        """(reason, kind) for which a worker that has ended was to end; None when nobody asked."""
+        """Return (reason, kind) of an ended worker's end, once; None when it was not asked to end."""
         self._ends_by.pop(worker, None)
         return self._reasons.pop(worker, None)

@@ -1,4 +1,4 @@
-"""The node's worker processes: idle ones by job and environment, how many may idle."""
+"""The worker records of a node: idle workers by job and environment, and how many may idle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIN_STARTING = 8
 
 
 class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One worker process, from the decision to start it to its end."""
+    """One worker process, from the decision to start it until its end."""
 
     worker_id: bytes
     job: bytes = b""
@@ -30,22 +30,23 @@ class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class WorkerPool:
-    """Workers by id, and which of them wait for work.
+    """The workers of a node by id, and those that are idle.
 
-    A worker serves the tasks of one job and one environment, and either those with devices or
-    those without: libraries look for devices once. Most recently used first, so that the others
-    can end. `make_id(job)` gives 16 bytes that no other process has.
+    A worker serves the tasks of one job and one environment, and either those with devices or those
+    without, since libraries look for devices once. The most recently used worker is taken first, so
+    that the others can end. `make_id(job)` returns 16 bytes that no other process has.
     """
 
     def __init__(
         self, soft_limit: int, make_id: Callable[[bytes], bytes], max_workers: int = 0
     ) -> None:
-        """`soft_limit`: so many may idle for long. `max_workers`: so many processes there may be
-        (0: any number), of which actors leave the soft limit to tasks."""
+        """`soft_limit`: workers that may idle for long. `max_workers`: the most processes (0: any
+        number); actors must leave `soft_limit` of them to tasks.
+        """
         self._soft_limit = soft_limit
         self.max_workers = max_workers
         self.max_actors = max(max_workers - soft_limit, max_workers // 2, 1) if max_workers else 0
-        """So many workers may be actors; 0: any number."""
+        """The most workers that may be actors; 0: any number."""
         self._make_id = make_id
         self._workers: dict[bytes, WorkerRecord] = {}
         self._idle: list[WorkerRecord] = []
@@ -53,15 +54,15 @@ class WorkerPool:
         self._most_starting = max(MIN_STARTING, 2 * soft_limit)
 
     def get(self, worker_id: bytes) -> WorkerRecord | None:
-        """The worker with this id."""
+        """Return the worker with this id."""
         return self._workers.get(worker_id)
 
     def all(self) -> list[WorkerRecord]:
-        """Every worker, oldest first."""
+        """Return every worker, the oldest first."""
         return list(self._workers.values())
 
     def counts(self) -> dict[str, int]:
-        """How many start, idle and have work."""
+        """Return how many workers are starting, idle and busy."""
         starting = sum(not worker.is_ready for worker in self._workers.values())
         idle = sum(worker.is_ready for worker in self._idle)
         return {
@@ -73,7 +74,7 @@ class WorkerPool:
     def new(
         self, job: bytes, environment: bytes = b"", has_devices: bool | None = None
     ) -> WorkerRecord:
-        """A record for a process yet to be started."""
+        """Return a record for a process that is yet to be started."""
         worker = WorkerRecord(
             worker_id=self._make_id(job),
             job=job,
@@ -85,14 +86,14 @@ class WorkerPool:
         return worker
 
     def prestart(self, job: bytes) -> WorkerRecord:
-        """A worker of a job that will idle until it is needed."""
+        """Return a worker of a job that will idle until it is needed."""
         worker = self.new(job)
         worker.is_started = True
         self._idle.append(worker)
         return worker
 
     def take(self, job: bytes, environment: bytes, has_devices: bool = False) -> WorkerRecord:
-        """An idle worker that fits, or a new record."""
+        """Return an idle worker that fits, or a new record."""
         worker = self._fitting(job, environment, has_devices)
         if worker is None:
             return self.new(job, environment, has_devices)
@@ -101,7 +102,7 @@ class WorkerPool:
         return worker
 
     def has_idle(self, job: bytes, environment: bytes, has_devices: bool = False) -> bool:
-        """Whether `take` would find a worker that is there already."""
+        """Whether `take` would find a worker that exists already."""
         return self._fitting(job, environment, has_devices) is not None
 
     def _fitting(self, job: bytes, environment: bytes, has_devices: bool) -> WorkerRecord | None:
@@ -115,11 +116,11 @@ class WorkerPool:
 
     @property
     def may_start(self) -> bool:
-        """Whether another process may be started: not too many are on their way already."""
+        """Whether another process may be started: not too many are starting already."""
         return self._starting < self._most_starting
 
     def retire(self, worker_id: bytes) -> None:
-        """The process ends, as its connection says: it is given no work any more."""
+        """Give no more work to a process that is about to end, since its connection has."""
         worker = self._workers.get(worker_id)
         if worker is not None:
             worker.is_leaving = True
@@ -127,13 +128,13 @@ class WorkerPool:
                 self._idle.remove(worker)
 
     def put_back(self, worker: WorkerRecord, now: float) -> None:
-        """The worker has nothing to do."""
+        """Make a worker idle."""
         if worker.worker_id in self._workers and not worker.is_leaving:
             worker.idle_since = now
             self._idle.append(worker)
 
     def ready(self, worker_id: bytes, pid: int, now: float) -> WorkerRecord | None:
-        """The process said hello."""
+        """Take a process that has said hello."""
         worker = self._workers.get(worker_id)
         if worker is not None:
             if not worker.is_ready:
@@ -144,7 +145,7 @@ class WorkerPool:
         return worker
 
     def remove(self, worker_id: bytes) -> WorkerRecord | None:
-        """The process ended."""
+        """Forget a worker whose process has ended."""
         worker = self._workers.pop(worker_id, None)
         if worker is not None and not worker.is_ready:
             self._starting -= 1
@@ -153,7 +154,7 @@ class WorkerPool:
         return worker
 
     def surplus(self, now: float) -> list[WorkerRecord]:
-        """Idle workers to end: those above the soft limit that idled for a second."""
+        """Return idle workers to end: those above the soft limit that have idled for a second."""
         excess = len(self._idle) - self._soft_limit
         old = [w for w in self._idle if w.is_ready and now - w.idle_since > IDLE_S]
         chosen = old[: max(excess, 0)]
@@ -163,5 +164,5 @@ class WorkerPool:
         return chosen
 
     def of_job(self, job: bytes) -> list[WorkerRecord]:
-        """All workers that serve this job."""
+        """Return all workers that serve this job."""
         return [w for w in self._workers.values() if w.job == job]

@@ -1,4 +1,4 @@
-"""Cancelling: tasks and calls end before their time because somebody asked for it."""
+"""Cancellation of tasks and calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx.protocol.node_messages import KillWorker
 
 
 class Cancelling:
-    """Ends work of this process that has not ended."""
+    """Cancels work of this process that has not ended."""
 
     def __init__(
         self,
@@ -34,9 +34,12 @@ class Cancelling:
         self._node = node
 
     def cancel(self, object_number: int, force: bool, recursive: bool) -> None:
-        """Cancel the work behind one of our objects; what has ended does not run again for results
-        that are lost. `force`: end the process of a running task. `recursive`: cancel what the work
-        has started, too."""
+        """Cancel the work behind an object of this process. Ended work is not run again for lost
+        results.
+
+        `force`: end the process of a running task. `recursive`: also cancel what the work has
+        started.
+        """
         number = object_number >> INDEX_BITS
         machine = self._tasks.machine
         task = machine.pending.get(number)
@@ -57,7 +60,7 @@ class Cancelling:
             self._outbox.post(worker.connection, Cancel(number, recursive))
 
     def withdraw(self, object_number: int) -> bool:
-        """Cancel the task behind one of our objects if no worker has it. Whether that was so."""
+        """Cancel the task behind an object, if no worker has it. Returns whether that was so."""
         task = self._tasks.machine.pending.get(object_number >> INDEX_BITS)
         if task is None or (task.worker is not None and task.worker.connection is not None):
             return False
@@ -72,6 +75,6 @@ class Cancelling:
         self._tasks.fail(task, "cancelled", "")
 
     def cancel_children(self, parent: Parent) -> None:
-        """Cancel what a cancelled task or call has started here, and what that has started."""
+        """Cancel what a cancelled task or call has started here, recursively."""
         for number in self._children.of(parent):
             self.cancel(number << INDEX_BITS, force=False, recursive=True)

@@ -1,4 +1,4 @@
-"""Work that tasks have started: it is cancelled with them."""
+"""Work that tasks have started, and that is cancelled with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Parent = tuple[bytes, int]
 
 
 _KEPT = 1024
-"""So many children of a parent are kept without a look at which of them have ended."""
+"""Children of a parent that are kept before ended ones are looked for."""
 
 
 class _Siblings:
@@ -20,7 +20,7 @@ class _Siblings:
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.look_at = _KEPT
-        """How many there are when those that have ended are dropped."""
+        """The number of children at which those that have ended are dropped."""
 
 
 class Children:
@@ -31,27 +31,27 @@ class Children:
         self._children: dict[Parent, _Siblings] = {}
 
     def __len__(self) -> int:
-        """How many parents are known."""
+        """Return how many parents are known."""
         return len(self._children)
 
     def add(self, parent: Parent, number: int) -> None:
-        """`parent` has started this. Takes constant time, if averaged over many."""
+        """Add a child of `parent`. Takes amortized constant time."""
         siblings = self._children.get(parent)
         if siblings is None:
             siblings = self._children[parent] = _Siblings()
         numbers = siblings.numbers
         numbers.append(number)
         if len(numbers) >= siblings.look_at:
-            # Most children of a parent that runs long have ended. If they have not, the next look
+            # Most children of a long-running parent have ended. If they have not, the next look
             # comes when there are twice as many.
             numbers[:] = [n for n in numbers if self._is_pending(n)]
             siblings.look_at = max(_KEPT, 2 * len(numbers))
 
     def of(self, parent: Parent) -> list[int]:
-        """What `parent` has started; most of it may have ended."""
+        """Return what `parent` has started; most of it may have ended."""
         siblings = self._children.get(parent)
         return [] if siblings is None else list(siblings.numbers)
 
     def forget(self, parent: Parent) -> None:
-        """The parent has ended."""
+        """Forget a parent that has ended."""
         self._children.pop(parent, None)

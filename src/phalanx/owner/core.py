@@ -1,7 +1,7 @@
-"""The owner: everything with which one process submits work, holds objects and waits for both.
+"""The owner: all machines with which one process submits work, holds objects and waits for both.
 
-Drivers own what they submit, and so do workers. This puts the machines together and says which of
-them a message or the end of a connection is for.
+Drivers own what they submit, and so do workers. This module puts the machines together and chooses
+which of them handles a message or the end of a connection.
 """
 
 from __future__ import annotations
@@ -81,27 +81,27 @@ _BUSY_TICK_S = 0.02
 _IDLE_TICK_S = 1.0
 _REPORT_RUNS_EVERY_S = 1.0
 _RUNS_OF_A_REPORT = 1_000
-"""A driver that finishes more in that time leaves the older ones out: it still has them itself."""
+"""Finished tasks in one report; a driver that finishes more keeps the older ones itself."""
 
 
 class LocalWork(Protocol):
-    """What runs in this process for owners, if it is a worker."""
+    """The work that runs in this process for owners, if it is a worker."""
 
     def connection_lost(self, connection: Connection) -> None:
-        """A connection by which work may have come has ended."""
+        """Handle the end of a connection by which work may have come."""
         ...
 
     def peer_lost(self, process: bytes) -> None:
-        """There is no connection to a process any more."""
+        """Handle the loss of a process, to which there is no connection any more."""
         ...
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Files of a node's processes that work which has not begun will read."""
+        """Return a node's files that work which has not begun here will read."""
         ...
 
 
 class OwnerCore:
-    """All machines of one owner. Whoever calls it sees to it that one thread does at a time."""
+    """All machines of one owner. Its callers make sure that one thread at a time uses it."""
 
     def __init__(
         self,
@@ -120,22 +120,23 @@ class OwnerCore:
         program_numbers: Callable[[], list[Numbers]] | None = None,
         report: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`kind`: driver or worker. `pack` makes payloads of values. `clock` counts seconds, `wall`
-        since the epoch. `request_tick` asks for a tick. `warn` shows a text to the user.
-        `program_numbers`: what the program has counted itself since the last call; None: nothing
-        is counted here. `report` shows a text about failures that nobody has read."""
+        """`kind`: driver or worker. `pack`: makes payloads of values. `clock`: counts seconds.
+        `wall`: seconds since the epoch. `request_tick`: asks for a tick. `warn`: shows the user a
+        text. `program_numbers`: what the program itself has counted since the last call; None:
+        nothing is counted here. `report`: shows a text about failures that nobody has read.
+        """
         self._me = me
         self._kind = kind
         self._node = node
         self._outbox = outbox
         numbers = itertools.count(1)
         self.numbers = numbers
-        """Of tasks, calls and objects of this process: no two have the same."""
+        """Numbers of this process's tasks, calls and objects; each number is used once."""
         self.local_work: LocalWork | None = None
         self.abandoned: deque[Stream] = deque()
         """Streams that nobody reads any further; finalizers append to it."""
         self.events = EventRing()
-        """What concerns other nodes and was not reported to this one yet."""
+        """Events about other nodes that were not reported to this node yet."""
         self.journal = TaskJournal()
         self._report_runs_at = 0.0
         self._unsettled: set[bytes] = set()
@@ -225,11 +226,11 @@ class OwnerCore:
         )
 
     def next_object(self) -> int:
-        """The number of a new object that no task makes."""
+        """Return the number of a new object that no task makes."""
         return next(self.numbers) << INDEX_BITS
 
     def name_of(self, ref: ObjectRef[Any]) -> str:
-        """What an object is, for people: the result of which task, as far as that is known here."""
+        """Return a description of an object for display: the result of which task, if known here."""
         number = ref._number >> INDEX_BITS
         if ref._owner == self._me:
             task = self.tasks.machine.pending.get(number)
@@ -241,7 +242,7 @@ class OwnerCore:
         return f"object {ref.hex()}"
 
     def why_absent(self, ref: ObjectRef[Any]) -> str:
-        """Why an object is not there, for people: a clause, empty where that is not known here."""
+        """Return why an object is not there yet, as a clause for display; empty if not known here."""
         number = ref._number >> INDEX_BITS
         if ref._owner != self._me:
             return ""
@@ -251,7 +252,7 @@ class OwnerCore:
         call = self.calls.by_number.get(number)
         return "" if call is None else why_call(call)
 
-    # ---- what the machines need of each other ------------------------------------------------
+    # ---- links between the machines --------------------------------------------------------------
 
     def _dialled(self, connection: Connection) -> None:
         self.reconnection.dialled(connection)
@@ -269,13 +270,13 @@ class OwnerCore:
     # ---- messages ----------------------------------------------------------------------------
 
     def done(self, connection: Connection, message: Done, now: float) -> None:
-        """A task or call gave its results: by far the commonest message."""
+        """Take the results of a task or call, by far the most frequent message."""
         if message.number not in self.calls.by_number or not self.calls.done(connection, message):
             self.tasks.done(connection, message, now)
 
     def handle(self, connection: Connection, message: Message, now: float) -> bool:  # noqa: PLR0912
-        """Take a message other than Done; False when it is not for an owner."""
-        # One line a message, as far as that goes.
+        """Handle a message other than Done. False when it is not for an owner."""
+        # One line for each message, as far as possible.
         match message:
             case Failed():
                 if not self.calls.failed(connection, message):
@@ -354,7 +355,7 @@ class OwnerCore:
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> float:
-        """Time has passed. After how many seconds the next tick is due."""
+        """Let all machines do what is due. Returns the seconds until the next tick is due."""
         has_workers = self.tasks.tick(now)
         self.gangs.tick(now)
         self.calls.clients.tick(now)
@@ -370,8 +371,11 @@ class OwnerCore:
         return DIAL_AGAIN_S if self.reconnection or self.calls.unavailable else _IDLE_TICK_S
 
     def _report_runs(self, now: float) -> None:
-        """A worker's finished work is kept by its node. A driver keeps its own, and lets the node
-        know the latest of it now and then, in case that it is killed."""
+        """Report finished work to the node.
+
+        The node keeps the finished work of workers. A driver keeps its own, and reports the latest
+        of it now and then, in case it is killed.
+        """
         if self._kind == "worker":
             self._post_runs(self.journal.drain_runs())
         elif now >= self._report_runs_at:
@@ -383,8 +387,7 @@ class OwnerCore:
             self._node.post(Events(len(runs), encode_runs(runs)))
 
     def leave_runs(self) -> None:
-        """This driver is about to leave: its node keeps what it has finished, and what it leaves
-        unfinished as failed."""
+        """Leave this driver's finished work to its node, and unfinished work as failed."""
         self.unread.tell()
         if not self.peers.is_closed:
             self.tasks.record_left()
@@ -394,7 +397,7 @@ class OwnerCore:
                 self.counts.say()
 
     def report_events(self) -> None:
-        """Let the node keep what this process recorded of other nodes."""
+        """Report the events that this process has recorded about other nodes."""
         if self.events and not self.peers.is_closed:
             self._node.post(Happened(self.events.drain()))
 
@@ -409,7 +412,7 @@ class OwnerCore:
         )
 
     def flush(self) -> None:
-        """Send what may be sent ahead, ask for workers, and say what was released."""
+        """Send what may be sent ahead, ask for workers, and report what was released."""
         self.tasks.machine.pump_dirty()
         self.references.flush_released()
         self.calls.flush_released()
@@ -419,7 +422,7 @@ class OwnerCore:
     # ---- ends --------------------------------------------------------------------------------
 
     def connection_ended(self, connection: Connection) -> None:
-        """A connection to another process has ended, or could not be made."""
+        """Handle a connection to another process that has ended or could not be made."""
         if self.local_work is not None:
             self.local_work.connection_lost(connection)
         if not self.peers.ended(connection):
@@ -435,7 +438,7 @@ class OwnerCore:
             self._node.post(Settled(process))
 
     def drop(self, connection: Connection) -> None:
-        """End a connection as if the other side had."""
+        """End a connection as if the other side had ended it."""
         self.peers.close(connection)
         self.connection_ended(connection)
 
@@ -448,7 +451,7 @@ class OwnerCore:
             self._node.post(Settled(message.worker))
 
     def _node_died(self, message: NodeDied) -> None:
-        """Another node is dead, and so are all its processes."""
+        """Handle the death of another node and all its processes."""
         prefix = message.prefix
         for connection in self.peers.node_died(prefix):
             self.drop(connection)
@@ -462,14 +465,14 @@ class OwnerCore:
         self._node.post(ReadersReported(prefix))
 
     def node_lost(self) -> None:
-        """The process of this node is gone: nothing that was asked for will ever come."""
+        """Handle the end of this node's process: nothing that was asked for will ever come."""
         self.peers.shut_down()
         self.requests.node_lost()
         self.tasks.node_lost()
         self.calls.node_lost()
 
     def shut_down(self) -> None:
-        """This process leaves its node."""
+        """Leave the node."""
         self.peers.shut_down()
         self.tasks.shut_down()
         self.calls.shut_down()

@@ -1,4 +1,4 @@
-"""What one process counts of its tasks, and what its program counts, for its node."""
+"""Metrics that a process counts about its tasks, and its program's own, for its node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAY_EVERY_S = 1.0
 
 
 class OwnerMetrics:
-    """One process's. The node adds up what each says."""
+    """The metrics of one process. The node adds them up."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class OwnerMetrics:
         reconstruction: Reconstruction,
         of_program: Callable[[], list[Numbers]],
     ) -> None:
-        """`of_program`: what the program has counted since the last call."""
+        """`of_program`: the program's own numbers since the last call."""
         self._node = node
         self._journal = journal
         self._machine = machine
@@ -43,7 +43,7 @@ class OwnerMetrics:
         self._said: dict[str, int] = {}
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Count finished work, and report when it is time."""
         runs = self._journal.take_uncounted()
         if runs:
             count_runs(self._meter, runs)
@@ -52,7 +52,7 @@ class OwnerMetrics:
             self.say()
 
     def say(self) -> None:
-        """Let the node know what is new."""
+        """Report new numbers to the node."""
         if runs := self._journal.take_uncounted():
             count_runs(self._meter, runs)
         states = self._states()
@@ -69,7 +69,7 @@ class OwnerMetrics:
             self._node.post(ProcessNumbers(encode_numbers(numbers)))
 
     def _states(self) -> dict[str, int]:
-        """How many tasks are in each state. None is looked at by itself: there may be many."""
+        """Return how many tasks are in each state, without a loop over all tasks."""
         machine = self._machine
         classes = machine.classes.values()
         queued = sum(len(one.queue) for one in classes)

@@ -1,1 +1,1 @@
-"""Leases of a node: who gets which worker with which resources, and when it comes back."""
+"""Leases of a node: which worker and which resources go to whom, and when they come back."""

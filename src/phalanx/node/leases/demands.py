@@ -1,4 +1,4 @@
-"""What waits on a node: demands, and how many workers each owner's class asked for and got."""
+"""Waiting demands of a node, and how many workers each owner's class asked for and got."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from phalanx.node.leases.model import Demand, DemandKey
 
 
 class Demands:
-    """All demands of a node that are not met, in the order in which they came."""
+    """The demands of a node that are not met, in the order of their arrival."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[bytes, int, bytes], Demand] = {}
         """By owner, class and actor."""
         self._made: dict[DemandKey, int] = {}
-        """Grants so far to each owner's class, those on their way to it among them."""
+        """Grants so far to each owner's class, including those on their way to it."""
         self._wanted: dict[DemandKey, int] = {}
-        """Grants that each owner's class has asked for so far, those it has among them."""
+        """Grants that each owner's class has asked for so far, including those it has."""
         self._order = 0
 
     def all(self) -> list[Demand]:
-        """Everything that waits."""
+        """Return everything that waits."""
         return list(self._waiting.values())
 
     def of(self, owner: bytes, scheduling_class: int) -> Demand | None:
-        """What an owner's class waits for; None when it is met."""
+        """Return the demand of an owner's class; None when it is met."""
         return self._waiting.get((owner, scheduling_class, b""))
 
     def __bool__(self) -> bool:
@@ -35,9 +35,10 @@ class Demands:
         return (owner, scheduling_class) in self._wanted
 
     def want(self, now: float, seen: int, **fields: Any) -> Demand | None:
-        """Set how many more workers a class would use; None when that is none.
+        """Set how many more workers a class would use. None when that is none.
 
-        `seen`: how many grants its owner knew of; those on their way count against it.
+        `seen`: the grants of which its owner knew; those still on their way count against the
+        number.
         """
         owner_class = (fields["owner"], fields["scheduling_class"])
         actor = fields.get("actor", b"")
@@ -58,11 +59,11 @@ class Demands:
         return demand
 
     def made(self, demand: Demand) -> None:
-        """A worker was found for it, or for one more of it."""
+        """Count one worker that was found for a demand."""
         self._made[demand.key] = self._made.get(demand.key, 0) + 1
 
     def granted_elsewhere(self, owner: bytes, scheduling_class: int) -> None:
-        """Another node has met one worker of a demand: it is not to be met here as well."""
+        """Take one worker off a demand, which another node has provided."""
         key = (owner, scheduling_class)
         self._made[key] = self._made.get(key, 0) + 1
         demand = self._waiting.get((*key, b""))
@@ -72,7 +73,7 @@ class Demands:
                 self.remove(demand)
 
     def stand_again(self, demand: Demand) -> None:
-        """A worker died before anybody could use it: another is wanted, if one still is."""
+        """Queue a demand again whose worker died before anybody used it, if it is still wanted."""
         key = demand.key
         if key not in self._made:
             return  # its owner has gone, or its class is over
@@ -85,23 +86,23 @@ class Demands:
             self._waiting.setdefault((*key, demand.actor), demand).count = count
 
     def remove(self, demand: Demand) -> None:
-        """It is met, or cannot be."""
+        """Remove a demand that is met, or cannot be."""
         self._waiting.pop((*demand.key, demand.actor), None)
 
     def withdraw_actor(self, actor: bytes) -> None:
-        """The actor is not to be placed any more."""
+        """Remove the demand of an actor that is not to be placed any more."""
         for key in [k for k in self._waiting if k[2] == actor]:
             del self._waiting[key]
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
-        """This class will want nothing any more."""
+        """Forget a class that will want nothing any more."""
         key = (owner, scheduling_class)
         self._waiting.pop((*key, b""), None)
         self._made.pop(key, None)
         self._wanted.pop(key, None)
 
     def owner_gone(self, owner: bytes) -> None:
-        """An owner's process has ended, and with it all that it wanted."""
+        """Forget everything that an ended owner process wanted."""
         for demand in [d for d in self._waiting.values() if d.owner == owner]:
             self.remove(demand)
         for counts in (self._made, self._wanted):

@@ -1,7 +1,7 @@
-"""The node's machine: who gets which worker with which resources, and when it comes back.
+"""The lease machine of a node: which worker and which resources go to whom, and until when.
 
-`turns` says whose turn it is. Workers are started and ended by `WorkerEffects`; its demand's
-`asker` notifies who asked for a worker.
+`turns` orders what waits. `WorkerEffects` starts and ends workers. Each demand's `asker` tells
+whoever asked for a worker.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from phalanx.scheduler.placement.averages import Average
 
 
 class WorkerEffects(Protocol):
-    """What the machine asks of whoever starts and ends worker processes."""
+    """Starts and ends worker processes for the machine."""
 
     def start_worker(self, worker: WorkerRecord) -> None:
-        """Fork a process under this record's id; `worker_ready` follows."""
+        """Fork a process with this record's id; `worker_ready` follows."""
         ...
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
@@ -41,12 +41,12 @@ class WorkerEffects(Protocol):
         ...
 
     def warn_worker(self, worker: WorkerRecord) -> None:
-        """Ask the process to end by SIGTERM, as it is preempted; `worker_gone` follows."""
+        """Ask the process by SIGTERM to end, as it is preempted; `worker_gone` follows."""
         ...
 
 
 class LeaseMachine:
-    """Demands, leases, workers and placement groups of one node."""
+    """The demands, leases, workers and placement groups of one node."""
 
     def __init__(
         self,
@@ -59,8 +59,9 @@ class LeaseMachine:
         other_nodes: OtherNodesView | None = None,
         waited: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        """`groups` None: no placement groups; `other_nodes` None: there are none. `waited` hears
-        of each lease how long its demand had waited."""
+        """`groups` None: no placement groups. `other_nodes` None: the node is alone. `waited` is
+        called for each lease with the seconds that its demand waited.
+        """
         self._waited = waited
         self.resources = resources
         self.workers = workers
@@ -82,21 +83,21 @@ class LeaseMachine:
         self._is_dispatching = False
         self._is_stale = False
         self._changed: dict[bytes | None, None] = {}
-        """Where there may be room: in groups, and outside of them (None)."""
+        """Where room may have come free: in these groups, and outside of all groups (None)."""
         self.run_s = Average()
-        """How long leases for tasks are held, in seconds."""
+        """Mean seconds for which leases for tasks are held."""
         self.look_at = math.inf
-        """When a lease has been held long enough to be made due for something that waits."""
+        """When a lease will have been held long enough to become due for something that waits."""
         self.is_draining = False
-        """Whether nothing new may begin here, but in bundles that were promised."""
+        """Whether nothing new may begin here, except in bundles that were promised."""
 
     # ---- demands -----------------------------------------------------------------------------
 
     def want(self, now: float, seen: int = 0, **fields: Any) -> Demand | None:
         """Set how many more workers a class would use; 0 withdraws the demand, OVER its class.
 
-        `seen`: how many grants its owner knew of; those on their way count against it. Raises
-        ValueError when it would hold what need not be free.
+        `seen`: the grants of which its owner knew; those still on their way count against the
+        number. Raises ValueError when it would hold resources that need not be free to place it.
         """
         if fields["count"] == OVER:
             self.waiting.class_over(fields["owner"], fields["scheduling_class"])
@@ -107,7 +108,7 @@ class LeaseMachine:
             raise ValueError("what is held is no part of what has to be free")
         starting = self._starting_for(fields["actor"]) if "actor" in fields else None
         if starting is not None:
-            starting.is_withdrawn = False  # its worker starts already: that one will do
+            starting.is_withdrawn = False  # its worker starts already, and is the one wanted
             return None
         demand = self.waiting.want(now, seen, **fields)
         if demand is None:
@@ -116,33 +117,33 @@ class LeaseMachine:
         return demand if demand.count else None
 
     def withdraw_actor(self, actor: bytes) -> None:
-        """The actor is not to be placed any more."""
+        """Withdraw an actor that is not to be placed any more."""
         self.waiting.withdraw_actor(actor)
         starting = self._starting_for(actor)
         if starting is not None:
             starting.is_withdrawn = True
 
     def _starting_for(self, actor: bytes) -> Demand | None:
-        """The demand of an actor whose worker is about to start."""
+        """Return the demand of an actor whose worker is about to start, if any."""
         leases = self.leases.values()
         demands = (x.demand for x in leases if x.demand.actor == actor and not x.is_granted)
         return next(demands, None)
 
     def hold_starts(self, now: float, until: float) -> bool:
-        """No process could be started: do not try again before `until`. Whether that is news."""
+        """Start no process before `until`, since one could not be started. Whether that is news."""
         is_news = now >= self._starts_held_until
         self._starts_held_until = until
         return is_news
 
     def dispatch(self, now: float) -> None:
-        """Meet as many demands as resources allow; make leases due for the rest."""
+        """Meet as many demands as resources allow, and make leases due for the rest."""
         self._is_stale = True
         self._dispatch_stale(now)
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """The same for what waits in one group's bundles (None: outside of all) or for a worker.
+        """Dispatch only what waits for a worker or in one group's bundles (None: outside of all).
 
-        With many groups each has its news, and what waits in the others is not concerned.
+        With many groups, each one's news leaves the demands of the other groups alone.
         """
         self._changed[room] = None
         self._dispatch_stale(now)
@@ -174,13 +175,13 @@ class LeaseMachine:
                 continue
             try:
                 self._meet(demand, now, kept)
-            except Exception as error:  # one that cannot be looked at keeps nobody else waiting
+            except Exception as error:  # a demand that fails must not hold up the others
                 self.waiting.remove(demand)
                 text = f"the node failed at it: {type(error).__name__}: {error}"[:300]
                 demand.asker.refused(demand, text, code_of(SystemFailureError))
 
     def _meet(self, demand: Demand, now: float, kept: ResourceSet) -> None:
-        """Start as many of it as may begin here now."""
+        """Start as many of a demand's workers as may begin here now."""
         refusal = self._too_many_actors(demand) or self._refusals.of(demand, now, self.is_draining)
         if refusal is not None:
             reason, code = refusal
@@ -192,7 +193,7 @@ class LeaseMachine:
             return
         demand.warned = False
         if not demand.can_run_here:
-            return  # other nodes are asked
+            return  # other nodes are asked for workers
         is_allowed = True
         while demand.count > 0 and demand.here != 0:
             is_allowed = self.turns.ask_to_begin(demand, now)
@@ -216,12 +217,12 @@ class LeaseMachine:
         if demand.group is None:
             yield self.resources
         else:
-            # Bundles with devices that it does not use are left to those that do.
+            # Bundles with devices that the demand does not use are left to demands that use them.
             pools = self.groups.pools(demand.group)
             yield from sorted(pools, key=lambda p: any(x not in demand.place for x in p.devices))
 
     def _has_free(self, amounts: ResourceSet, soon: bool = False) -> bool:
-        """Whether so much is free; `soon`: or will be when the leases that are due come back."""
+        """Whether these amounts are free; `soon`: or will be once the due leases come back."""
         free = ResourceSet.from_mapping(self.resources.available())
         if soon:
             due = (x.demand.hold for x in self.leases.values() if x.is_due and x.gives_way)
@@ -229,7 +230,7 @@ class LeaseMachine:
         return amounts.is_subset(free)
 
     def _place(self, demand: Demand, now: float, kept: ResourceSet) -> bool:
-        """Start one more of it, unless that took of what is `kept` for others."""
+        """Start one more worker of a demand, unless that took room that is `kept` for others."""
         for pool in self._pools(demand):
             if not pool.can_now(demand.place):
                 continue
@@ -267,7 +268,7 @@ class LeaseMachine:
         return False
 
     def _has_worker(self, demand: Demand, now: float) -> bool:
-        """Whether a worker of its kind idles, or another process may be started."""
+        """Whether a worker of the demand's kind is idle, or another process may be started."""
         may_start = self.workers.may_start and now >= self._starts_held_until
         return may_start or self.workers.has_idle(*demand.kind)
 
@@ -281,35 +282,37 @@ class LeaseMachine:
             self.look_at = min(self.look_at, ripe_at)
 
     def claim(self, message: ClaimRoom, now: float) -> None:
-        """Keep room for a gang, or no longer."""
+        """Keep room for a gang, or keep none any more."""
         self.claims.set(message, now)
         self.dispatch(now)
 
     def end_claim(self, group: bytes) -> None:
-        """The gang gets its places: nothing needs to be kept for it."""
+        """Keep nothing more for a gang that gets its places."""
         self.claims.end(group)
 
     def yields(self) -> ResourceSet:
-        """What ordinary tasks hold outside of bundles."""
+        """Return what ordinary tasks hold outside of bundles, and would give up for a gang."""
         holds = (x.demand.hold for x in self.leases.values() if x.gives_way)
         return sum(holds, EMPTY)
 
     # ---- leases ------------------------------------------------------------------------------
 
     def set_totals(self, totals: Mapping[str, float], now: float) -> None:
-        """This node has so much of these from now on, if less than is in use: leases stay."""
+        """Set this node's totals. Leases stay, even where less is left than they hold."""
         for name, amount in totals.items():
             self.resources.set_total(name, amount)
         self.dispatch(now)
 
     def set_weights(self, weights: Mapping[str, float], now: float) -> None:
-        """The queues that there are, and what they weigh. What waits for another one fails, and
-        owners give its leases back after the task that runs."""
+        """Set the queues that exist, with their weights.
+
+        Demands for any other queue fail, and owners give its leases back after the running task.
+        """
         self.turns.shares.weights = weights
         self._begin_nothing_new(now)
 
     def drain(self, now: float) -> None:
-        """Begin nothing new: owners give their leases back after the task that runs."""
+        """Begin nothing new; owners give their leases back after the running task."""
         self.is_draining = True
         self._begin_nothing_new(now)
 
@@ -325,13 +328,13 @@ class LeaseMachine:
         self._look_anew(now)
 
     def _look_anew(self, now: float) -> None:
-        """Dispatch, and look at those for which there is no worker, too: some may be refused."""
+        """Dispatch, with the demands that lacked a worker too: some of them may be refused now."""
         for demand in self.waiting.all():
             demand.lacks_worker = False
         self.dispatch(now)
 
     def _make_due_if_over(self, lease: Lease) -> None:
-        """Of a node that drains, or of a queue that was deleted."""
+        """Make a lease due if the node drains or the lease's queue was deleted."""
         demand = lease.demand
         is_over = self.is_draining or self._refusals.is_deleted(demand)
         if is_over and not (demand.actor or demand.group or lease.is_due):
@@ -339,7 +342,7 @@ class LeaseMachine:
             demand.asker.due(lease)
 
     def returned(self, number: int, reusable: bool, now: float) -> None:
-        """The owner gives a lease back."""
+        """Take back a lease that its owner returns."""
         lease = self.leases.get(number)
         if lease is None:
             return
@@ -352,7 +355,7 @@ class LeaseMachine:
         self.dispatch_in(lease.demand.room, now)
 
     def blocked(self, worker_id: bytes, now: float) -> None:
-        """A worker's task waits in get: lend its CPUs."""
+        """Release the CPUs of a worker whose task waits in `get`."""
         lease = self._lease_of(worker_id)
         if lease is None or lease.is_blocked or lease.demand.actor:
             return
@@ -361,7 +364,7 @@ class LeaseMachine:
         self.dispatch_in(lease.demand.room, now)
 
     def unblocked(self, worker_id: bytes) -> None:
-        """It goes on: take them back, free or not."""
+        """Take the CPUs back for a worker whose task goes on, whether they are free or not."""
         lease = self._lease_of(worker_id)
         if lease is None or not lease.is_blocked:
             return
@@ -386,7 +389,7 @@ class LeaseMachine:
     # ---- workers -----------------------------------------------------------------------------
 
     def worker_ready(self, worker_id: bytes, pid: int, now: float) -> None:
-        """The process said hello."""
+        """Take a worker whose process has said hello."""
         worker = self.workers.ready(worker_id, pid, now)
         if worker is None:
             return
@@ -403,7 +406,7 @@ class LeaseMachine:
         self._make_due_if_over(lease)
 
     def worker_gone(self, worker_id: bytes, now: float) -> Lease | None:
-        """The process ended; its lease, if it had one."""
+        """Forget a worker whose process has ended. Returns its lease, if it had one."""
         worker = self.workers.remove(worker_id)
         if worker is None:
             return None
@@ -416,30 +419,30 @@ class LeaseMachine:
         return lease
 
     def owner_gone(self, owner: bytes, now: float) -> list[Lease]:
-        """An owner's process ended: its demands go, and the leases whose workers must end."""
+        """Drop an ended owner's demands, and end its leases' workers. Returns the leases."""
         self.waiting.owner_gone(owner)
         mine = [x for x in self.leases.values() if x.demand.owner == owner and not x.demand.actor]
         for lease in mine:
-            lease.worker.is_leaving = True  # it serves nobody else while its end is on its way
+            lease.worker.is_leaving = True  # it serves nobody else until it has ended
             self._effects.stop_worker(lease.worker, "its owner died", True)
         return mine
 
     def warn_in(self, pools: Sequence[NodeResources | BundlePool]) -> None:
-        """What runs in these bundles is preempted: it ends soon, and may prepare for that."""
+        """Warn the workers in these bundles that they are preempted, so that they can prepare."""
         for lease in list(self.leases.values()):
             if any(lease.pool is pool for pool in pools):
                 lease.worker.is_leaving = True
                 self._effects.warn_worker(lease.worker)
 
     def end_in(self, pools: Sequence[NodeResources | BundlePool], reason: str) -> None:
-        """End what runs in these bundles."""
+        """End the workers in these bundles."""
         for lease in list(self.leases.values()):
             if any(lease.pool is pool for pool in pools):
                 lease.worker.is_leaving = True
                 self._effects.stop_worker(lease.worker, reason, True)
 
     def end_all(self, reason: str, by_force: bool) -> None:
-        """Have everything end that runs here, in bundles and outside of them."""
+        """End all work of this node, in bundles and outside of them."""
         for lease in list(self.leases.values()):
             lease.worker.is_leaving = True
             if by_force:
@@ -448,13 +451,13 @@ class LeaseMachine:
                 self._effects.warn_worker(lease.worker)
 
     def round(self, now: float) -> None:
-        """What has come is handled: look again at what waits once that is due."""
+        """Look again at what waits, when that is due; call it after a round of messages."""
         if now >= self.look_at:
             self.look_at = math.inf
             self.dispatch(now)
 
     def tick(self, now: float) -> None:
-        """End workers that idle for long; look again at what waits."""
+        """End workers that have been idle for long, and look again at what waits."""
         for worker in self.workers.surplus(now):
             self._effects.stop_worker(worker, "idle", False)
         expired = self.claims.tick(now)
@@ -463,7 +466,7 @@ class LeaseMachine:
 
 
 def _split(resources: ResourceSet) -> tuple[ResourceSet, ResourceSet]:
-    """(CPUs, everything else): only CPUs are lent while a task waits."""
+    """Return (CPUs, everything else): only CPUs are lent while a task waits."""
     cpus = {n: u for n, u in resources.items() if n == "CPU"}
     rest = {n: u for n, u in resources.items() if n != "CPU"}
     return ResourceSet(cpus), ResourceSet(rest)

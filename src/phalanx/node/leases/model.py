@@ -18,33 +18,34 @@ DemandKey = tuple[bytes, int]
 
 
 class Asker(Protocol):
-    """Who stands behind a demand, and is notified of what becomes of it."""
+    """Stands behind a demand, and is told what happens to it."""
 
     def granted(self, lease: Lease) -> None:
-        """The lease's worker is there, and is the asker's."""
+        """Take a lease whose worker is ready."""
         ...
 
     def due(self, lease: Lease) -> None:
-        """Others wait: the lease is to be given back after the task that runs."""
+        """Give the lease back after the running task, since others wait."""
         ...
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """The demand cannot be met: for ever when there is the `code` of an error, with which its
-        tasks fail, else for now."""
+        """Learn that the demand cannot be met: for now, or for ever if there is the `code` of an
+        error, with which its tasks fail.
+        """
         ...
 
 
 class NoAsker:
-    """Nobody is notified of this demand."""
+    """The asker of a demand that nobody waits for."""
 
     def granted(self, lease: Lease) -> None:
-        """See Asker."""
+        """Do nothing."""
 
     def due(self, lease: Lease) -> None:
-        """See Asker."""
+        """Do nothing."""
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """See Asker."""
+        """Do nothing."""
 
 
 NO_ASKER = NoAsker()
@@ -56,9 +57,9 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     owner: bytes
     scheduling_class: int
     place: ResourceSet
-    """What must be free to start."""
+    """Resources that must be free to start."""
     hold: ResourceSet
-    """What is held while running."""
+    """Resources that are held while running."""
     count: int
     order: int
     job: bytes = b""
@@ -70,37 +71,39 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     actor: bytes = b""
     strategy: Mapping[str, Any] = {}
     since: float = 0.0
-    """When it began to wait."""
+    """When the demand began to wait."""
     warned: bool = False
     here: int = -1
     """How many of `count` this node may place itself; -1: as many as it can."""
     is_forwarded: bool = False
-    """Whether another node was asked for it."""
+    """Whether another node was asked for workers."""
     is_withdrawn: bool = False
-    """Whether an actor whose worker starts is not to be made here any more."""
+    """Whether the actor whose worker starts is not to be made here any more."""
     is_claim: bool = False
-    """Whether it is room that is kept for a gang: nothing is started for it."""
+    """Whether the demand is room kept for a gang: nothing is started for it."""
     retriable: bool = True
-    """Whether what runs for it runs again when its worker is ended for want of memory."""
+    """Whether its work runs again when its worker is ended for lack of memory."""
     is_own: bool = False
-    """Whether its owner is a process of this node. Other nodes may know of a new queue before this
-    one does."""
+    """Whether its owner is a process of this node.
+
+    A demand of another node may name a new queue that this node does not know yet.
+    """
     can_run_here: bool = True
-    """Whether this node, empty, could run it."""
+    """Whether this node, if it were empty, could run it."""
     asker: Asker = NO_ASKER
     lacks_worker: bool = False
-    """Whether there was room for it when it was looked at last, and no worker."""
+    """Whether the last look found room for it, but no worker."""
     kind: WorkerKind = (b"", b"", False)
-    """Of its workers."""
+    """The kind of its workers."""
 
     def __post_init__(self) -> None:
-        # Once: every round looks at every demand that waits.
+        # Computed once, because every round looks at every demand that waits.
         has_devices = any(name in self.hold for name in ACCELERATORS)
         self.kind = (self.job, self.environment, has_devices)
 
     @property
     def key(self) -> DemandKey:
-        """Whose it is."""
+        """The owner and its class."""
         return (self.owner, self.scheduling_class)
 
     @property
@@ -110,7 +113,7 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
 
 
 class Lease(msgspec.Struct, kw_only=True, eq=False):
-    """Resources and a worker in use."""
+    """The resources and the worker that a demand has got."""
 
     number: int
     demand: Demand
@@ -125,7 +128,7 @@ class Lease(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def gives_way(self) -> bool:
-        """Whether its worker is free for others after the task that it runs."""
+        """Whether its worker is free for others after the running task."""
         return not self.demand.actor and self.demand.group is None and not self.is_blocked
 
     @property
@@ -135,10 +138,10 @@ class Lease(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def resources(self) -> dict[str, float]:
-        """Amounts held, by name."""
+        """The amounts held, by name."""
         return self.demand.hold.to_mapping()
 
     @property
     def devices(self) -> dict[str, list[int]]:
-        """Device numbers held, by resource."""
+        """The device numbers held, by resource."""
         return {name: [i for i, _ in taken] for name, taken in self.rest.instances.items()}

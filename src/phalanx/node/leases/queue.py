@@ -1,8 +1,8 @@
-"""Whose turn it is on a node: the order of what waits, and which lease is to come back for it.
+"""The order of what waits on a node, and the choice of leases that come back for it.
 
-Demands stand in order of priority, then of what their queue holds for its weight, then of how
-little their owner's class holds, then of arrival. For a demand that finds nothing free a lease of
-others is made due: of lower priority first, then of whoever holds more than a fair share.
+Demands are ordered by priority, then by what their queue holds for its weight, then by how little
+their owner's class holds, then by arrival. For a demand that finds nothing free, a lease of others
+is made due: one of lower priority first, then one of a class that holds more than a fair share.
 """
 
 from __future__ import annotations
@@ -16,30 +16,35 @@ from phalanx.scheduler.devices.instances import NodeResources
 
 MIN_HOLD_S = 0.01
 LONGEST_HOLD_S = 0.5
-"""After this long an equal may ask for a lease, whatever each holds: one task of the asker's that
-never ends may be all that its share is used for."""
+"""Seconds after which an equal may ask for a lease, whatever each side holds: the asker's whole
+share may be used by one task that never ends.
+"""
 
 FIRST_BEYOND_S = 1.0
 LONGEST_BEYOND_S = 10.0
-"""Before another task of a class starts of which so many wait that they would fill the node."""
+"""Seconds, first and longest, between the starts of a class's tasks beyond those that fill the
+node.
+"""
 
 
 class LeaseQueue:
-    """Counts what each class and each queue holds here."""
+    """Counts what each class and each queue holds here, and orders demands by it."""
 
     def __init__(self, resources: NodeResources) -> None:
         self._resources = resources
         self._held: dict[DemandKey, int] = {}
         self._next_at: dict[DemandKey, float] = {}
-        """When the next lease may begin of a class that has more than fill the node."""
+        """When the next lease may begin for each class that has more than fill the node."""
         self.shares = QueueShares()
 
     def ask_to_begin(self, demand: Demand, now: float) -> bool:
-        """Whether one more lease of the class may begin, if there is room for it.
+        """Whether one more lease of the class may begin, given room; a first refusal sets the
+        delay.
 
-        Tasks that wait lend their CPUs. As many of a class as fill the node's CPUs start at once.
-        Of those beyond, the next starts after 1, 2, 4, 8, 10 s and so on, as on Ray: so tasks that
-        wait for each other go on, and many that wait do not become as many processes.
+        Tasks that wait in `get` lend their CPUs, so more of a class can start than fill the node's
+        CPUs. As many as fill them start at once. Beyond those, the next one starts after 1, 2, 4,
+        8, 10 s and so on, as in Ray: tasks that wait for each other go on, yet a large number of
+        waiting tasks does not become as many processes.
         """
         cpus = demand.hold.get("CPU", 0)
         if not cpus or demand.actor:
@@ -52,14 +57,14 @@ class LeaseQueue:
         return now >= self._next_at.setdefault(demand.key, now + delay_s)
 
     def begins(self, demand: Demand) -> None:
-        """One more lease of it begins."""
+        """Count one more lease of the demand."""
         self._next_at.pop(demand.key, None)
         self._held[demand.key] = self._held.get(demand.key, 0) + 1
         if demand.group is None:
             self.shares.take(demand.queue, demand.hold)
 
     def ends(self, demand: Demand) -> None:
-        """One of its leases ends."""
+        """Count one lease of the demand less."""
         self._held[demand.key] -= 1
         self._next_at.pop(demand.key, None)
         if not self._held[demand.key]:
@@ -68,7 +73,7 @@ class LeaseQueue:
             self.shares.give_back(demand.queue, demand.hold)
 
     def in_order(self, demands: list[Demand]) -> list[Demand]:
-        """Those that wait, who is next first."""
+        """Return the waiting demands, the next one first."""
         held = self._held
         shares = dict.fromkeys((d.queue for d in demands), 0.0)
         if len(shares) > 1:
@@ -82,8 +87,10 @@ class LeaseQueue:
     def victim(
         self, demand: Demand, leases: Iterable[Lease], now: float
     ) -> tuple[Lease | None, float]:
-        """The lease that is to come back for this demand, if any has to; and when another may have
-        to that began only now."""
+        """Return the lease that is to come back for this demand, if any, and a time to look again.
+
+        At that time a lease that began too recently may become the choice.
+        """
         held = self._held.get(demand.key, 0)
         best: tuple[tuple[int, int, int], Lease] | None = None
         ripe_at = math.inf

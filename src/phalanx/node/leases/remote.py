@@ -1,8 +1,8 @@
-"""Leases that this node's owners have of other nodes.
+"""Leases that this node's owners hold on other nodes.
 
-An owner speaks only with its own node. What its node cannot serve it asks of another on the
-owner's behalf. Grants come back the same way, and the owner then sends its tasks straight to the
-other node's workers.
+An owner speaks only with its own node. That node asks another one, on the owner's behalf, for what
+it cannot serve itself. Grants come back the same way, and the owner then sends its tasks straight
+to the other node's workers.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from phalanx.scheduler.devices.sets import EMPTY
 
 
 class LeaseInquiries:
-    """Asks other nodes for workers, as spilling has planned."""
+    """Asks other nodes for workers, as spillback has planned."""
 
     def __init__(self, links: NodeLinks, jobs: KnownJobs, events: NodeEvents) -> None:
         self._links = links
         self._jobs = jobs
         self._events = events
         self._described: dict[bytes, set[bytes]] = {}
-        """Jobs and environments that each node knows from this one."""
+        """Jobs and environments that this node has described to each other node."""
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
-        """Tell a node how many workers a demand would use there, `seen` of which it gave."""
+        """Tell a node how many workers a demand would use there; it gave `seen` of them so far."""
         prefix = node_prefix(node_id)
         self._events.asked(demand, prefix, count)
         self._describe(prefix, demand)
@@ -66,7 +66,7 @@ class LeaseInquiries:
         self._links.send_to(prefix, demand.owner, wanted)
 
     def _describe(self, prefix: bytes, demand: Demand) -> None:
-        """What the other node needs to know before it starts workers for a demand."""
+        """Send the other node what it needs to know before it starts workers for a demand."""
         described = self._described.setdefault(prefix, set())
         job = self._jobs.get(demand.job)
         if job is not None and demand.job not in described:
@@ -80,19 +80,19 @@ class LeaseInquiries:
     def withdraw(
         self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
     ) -> None:
-        """Tell a node that a demand is met or gone; `is_over`: and its class with it."""
+        """Tell a node that a demand is met or gone; `is_over`: its class is, too."""
         prefix = node_prefix(node_id)
         if self._links.is_asked(prefix):
             count = OVER if is_over else 0
             self._links.send_to(prefix, owner, LeaseWanted(scheduling_class, {}, count))
 
     def node_cut(self, prefix: bytes) -> None:
-        """The connection to a node has ended, and with it all that it knew from this one."""
+        """Forget what a node knew from this one: the connection to it has ended."""
         self._described.pop(prefix, None)
 
 
 class BorrowedLeases:
-    """What was granted by other nodes. Owners know these leases by negative numbers."""
+    """Leases that other nodes have granted. Owners know them by negative numbers."""
 
     def __init__(
         self,
@@ -109,26 +109,26 @@ class BorrowedLeases:
         self._plans = plans
         self._numbers = itertools.count(1)
         self._borrowed: dict[int, tuple[bytes, Granted, bytes]] = {}
-        """(node, as it was granted, owner) of each lease, by the number that the owner knows."""
+        """(node, the grant, owner) of each lease, by the number that the owner knows."""
         self._number_of: dict[tuple[bytes, int], int] = {}
 
     # ---- what this node's owners say ---------------------------------------------------------
 
     def returned(self, owner: bytes, message: LeaseReturned) -> None:
-        """An owner gives a borrowed lease back."""
+        """Give a borrowed lease back for its owner."""
         entry = self._borrowed.get(message.lease)
         if entry is not None:
             self._forget(message.lease)
             self._links.send_to(entry[0], owner, LeaseReturned(entry[1].lease, message.reusable))
 
     def kill(self, owner: bytes, message: KillWorker) -> None:
-        """An owner ends a borrowed worker."""
+        """End a borrowed worker for its owner."""
         entry = self._borrowed.get(message.lease)
         if entry is not None and entry[2] == owner:
             self._links.send_to(entry[0], owner, KillWorker(entry[1].lease))
 
     def owner_gone(self, owner: bytes) -> None:
-        """A process of this node has ended; the other nodes hear of that and end its workers."""
+        """Forget an ended process's leases; other nodes hear of its end and end the workers."""
         for number, (_, _, who) in list(self._borrowed.items()):
             if who == owner:
                 self._forget(number)
@@ -141,7 +141,7 @@ class BorrowedLeases:
     # ---- what other nodes say ----------------------------------------------------------------
 
     def on_message(self, prefix: bytes, owner: bytes, message: Any) -> None:
-        """A node says something to a process of this one."""
+        """Take what a node says to a process of this one."""
         match message:
             case Granted():
                 self._granted(prefix, owner, message)
@@ -162,7 +162,7 @@ class BorrowedLeases:
     def _granted(self, prefix: bytes, owner: bytes, message: Granted) -> None:
         peer = self._peers.get(owner)
         if peer is None or not self._waiting.is_known(owner, message.scheduling_class):
-            # It was on its way when the class was over, or its owner ended.
+            # The grant was on its way when the class was over, or when its owner ended.
             self._links.send_to(prefix, owner, LeaseReturned(message.lease))
             over = LeaseWanted(message.scheduling_class, {}, OVER)
             self._links.send_to(prefix, owner, over)
@@ -186,7 +186,7 @@ class BorrowedLeases:
         )
 
     def node_cut(self, prefix: bytes, reason: str) -> None:
-        """The connection to a node has ended: what was borrowed there is void."""
+        """Drop what was borrowed from a node: the connection to it has ended."""
         for number, (node, granted, owner) in list(self._borrowed.items()):
             if node == prefix:
                 self._forget(number)

@@ -1,7 +1,7 @@
-"""What owners ask of leases, and the news of those that they ask for and hold.
+"""Owners' requests for leases, and the news about leases that owners want and hold.
 
 An owner speaks with its own node only. Leases with a negative number are of other nodes; see
-`borrowed_leases`.
+`remote`.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Borrowed(Protocol):
     """Leases of other nodes that this node's owners hold."""
 
     def returned(self, owner: bytes, message: LeaseReturned) -> None:
-        """An owner gives one back."""
+        """Give a lease back for its owner."""
         ...
 
     def kill(self, owner: bytes, message: KillWorker) -> None:
-        """An owner ends the worker of one."""
+        """End the worker of a lease for its owner."""
         ...
 
 
 class OwnerLeases:
-    """Leases of this node that owners hold, here and on other nodes. It is their demands' asker."""
+    """The leases that owners hold, here and on other nodes. It is the asker of owners' demands."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class OwnerLeases:
         self._kill_worker = kill_worker
 
     def handle_in(self, table: PeerMessageTable) -> None:
-        """Take what drivers and workers say about leases that they hold."""
+        """Register the handlers for what drivers and workers say about leases that they hold."""
         table.on(LeaseReturned, self._returned)
         table.on(KillWorker, self._kill)
         table.on(Blocked, self._blocked)
         table.on(Unblocked, self._unblocked)
 
     def handle_from_afar_in(self, table: PeerMessageTable) -> None:
-        """Take what processes of other nodes may say."""
+        """Register the handlers for what processes of other nodes may say."""
         table.on(LeaseReturned, self._returned)
         table.on(KillWorker, self._kill)
 
@@ -91,7 +91,9 @@ class OwnerLeases:
             return
         lease = self._leases.leases.get(message.lease)
         if lease is not None and lease.demand.owner == peer.peer:
-            lease.worker.is_leaving = True  # it may come back first: it serves nobody else
+            lease.worker.is_leaving = (
+                True  # the lease may come back first: the worker must not be reused
+            )
             self._kill_worker(lease.worker.worker_id)
 
     def _blocked(self, peer: Peer, message: Blocked) -> None:
@@ -103,7 +105,7 @@ class OwnerLeases:
     # ---- as the asker of the owners' demands -------------------------------------------------
 
     def granted(self, lease: Lease) -> None:
-        """See Asker. A lease whose owner has gone comes back at once."""
+        """Give the lease to its owner, or take it back at once if the owner has gone."""
         worker = lease.worker.worker_id
         connection = self._peers.get(worker)
         if connection is not None:
@@ -125,17 +127,17 @@ class OwnerLeases:
         )
 
     def due(self, lease: Lease) -> None:
-        """See Asker."""
+        """Tell the owner that the lease is due."""
         self._peers.post(lease.demand.owner, LeaseDue(lease.number))
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """See Asker."""
+        """Tell the owner why its demand is not met."""
         refusal = Refused(demand.scheduling_class, reason, bool(code), code)
         self._peers.post(demand.owner, refusal)
 
 
 class LeaseRequests:
-    """Owners' requests for workers become demands."""
+    """Turns owners' requests for workers into demands."""
 
     def __init__(
         self,
@@ -160,7 +162,7 @@ class LeaseRequests:
         self._events = events
 
     def wanted(self, peer: Peer, message: LeaseWanted) -> None:
-        """A process would use so many workers of a class. It may be of another node."""
+        """Take the number of workers of a class that a process, here or elsewhere, would use."""
         owner = peer.peer
         strategy = message.strategy
         if strategy:

@@ -44,7 +44,7 @@ from phalanx.protocol.requests.actors import WatchActor
 from phalanx.protocol.wire_errors import code_of
 
 _FLUSH_FROM = 64
-"""So many messages that wait to be sent leave at once."""
+"""Messages that may wait on a connection before they are sent at once."""
 
 
 class Calls:
@@ -68,7 +68,7 @@ class Calls:
         wall: Callable[[], float],
         warn: Callable[[str], None],
     ) -> None:
-        """`numbers`: the next number of a task, call or object. `warn` shows a text to the user."""
+        """`numbers`: yields the numbers of tasks, calls and objects. `warn`: shows the user a text."""
         self._me = me
         self._numbers = numbers
         self._outbox = outbox
@@ -84,7 +84,7 @@ class Calls:
         self._wall = wall
         self._warn = warn
         self.note_made: NoteMade | None = None
-        """See objects.table.NoteMade."""
+        """Called with new references; see `objects.table.NoteMade`."""
         self.clients = ActorClients(peers, self._watch, self._known)
         self.unavailable = UnavailableCalls(self._fail_unavailable)
         self.by_number: dict[int, PendingCall] = {}
@@ -96,7 +96,7 @@ class Calls:
     # ---- actors ------------------------------------------------------------------------------
 
     def client(self, actor: bytes, watch: bool = True) -> ActorClient:
-        """What this process knows of an actor. `watch`: ask for news of one that is not known."""
+        """Return the client of an actor. `watch`: ask for news of an actor that is not known."""
         found = self.clients.known.get(actor)
         if found is None:
             found = ActorClient(actor, self)
@@ -134,10 +134,13 @@ class Calls:
         name: str = "",
         is_listed: bool = True,
     ) -> PendingCall:
-        """A new call, which nothing knows yet. `group`: its concurrency group at the actor.
-        `keep`: what keeps the actor alive until the call has ended. `name`: what listings call it,
-        where its caller says. `is_listed`: whether they have it. Safe from any thread: a lock
-        around the owner is needed for `submit` alone, and is free for others the longer."""
+        """Return a new call, which nothing else knows yet.
+
+        `group`: its concurrency group at the actor. `keep`: an object that keeps the actor alive
+        until the call has ended. `name`: the name in listings that its caller gave. `is_listed`:
+        whether listings show it. Safe from any thread: only `submit` needs the owner's lock, which
+        is thus held for less time.
+        """
         number = next(self._numbers)
         base = number << INDEX_BITS
         me = self._me
@@ -162,7 +165,7 @@ class Calls:
     def submit(
         self, call: PendingCall, parent: Parent | None, stream: Stream | None = None
     ) -> None:
-        """Make a new call, for the task `parent` if there is one."""
+        """Submit a new call, for the task `parent` if there is one."""
         if stream is not None:
             self._streams.begin(stream, call, call.backpressure)
         if parent is not None:
@@ -171,7 +174,7 @@ class Calls:
         self.start(call)
 
     def start(self, call: PendingCall) -> None:
-        """Queue the call at its actor; it leaves once its inputs are there."""
+        """Queue the call at its actor; it is sent once its inputs are there."""
         self.by_number[call.number] = call
         if call.inputs is None:
             call.actor.submit(call)
@@ -201,7 +204,7 @@ class Calls:
     # ---- effects of the actors' clients ------------------------------------------------------
 
     def send_calls(self, actor: ActorClient, calls: list[PendingCall], urgent: bool) -> None:
-        """See CallEffects."""
+        """Send these calls to the actor's worker, in order."""
         connection = actor.connection
         assert connection is not None
         for_sending = self._objects.for_sending
@@ -227,7 +230,7 @@ class Calls:
             self._outbox.flush_later(connection)
 
     def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
-        """See CallEffects."""
+        """Fail a call of a dead actor, or wait for news of one that may be dead."""
         if actor.state == DEAD:
             self._record_failure(call, "ACTOR_DIED")
             self._end(call, failures.failed(_death_of(actor)))
@@ -235,7 +238,7 @@ class Calls:
             self.unavailable.add(call, actor.reason)
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
-        """See CallEffects. Said at 3, 6, 12, 24 … ends: ever more rarely."""
+        """Warn that an actor keeps ending under a call: at 3, 6, 12, 24 … ends."""
         power = actor.ends // ENDS_TO_GO_ALONE
         if not power or actor.ends % ENDS_TO_GO_ALONE or power & (power - 1):
             return
@@ -264,7 +267,7 @@ class Calls:
     # ---- events ------------------------------------------------------------------------------
 
     def done(self, connection: Connection, message: Done) -> bool:
-        """A call gave its result; False when the number is no call of ours."""
+        """Deliver the result of a call. False when the number is no call of this process."""
         call = self._answered(connection, message)
         if call is None:
             return False
@@ -274,7 +277,7 @@ class Calls:
         return True
 
     def _answered(self, connection: Connection, message: Done | Failed) -> PendingCall | None:
-        """The call that a message is the answer of, over the connection that it left by."""
+        """Return the call that a message answers, if it came over the connection of that call."""
         call = self.by_number.get(message.number)
         if call is None or call.actor.connection is not connection:
             return None
@@ -288,13 +291,13 @@ class Calls:
         self._journal.add_run(run)
 
     def _record_failure(self, call: PendingCall, kind: str) -> None:
-        """It failed, and did not run or gave no answer. `kind`: why, unless it was cancelled."""
+        """Record a call that failed without running or answering. `kind`: why, unless cancelled."""
         error = "TASK_CANCELLED" if call.cancelled else kind
         now = self._wall()
         self._journal.add_run(_run(call, STATE_FAILED, now, now, b"", error))
 
     def failed(self, connection: Connection, message: Failed) -> bool:
-        """A call raised, or did not run; False when the number is no call of ours."""
+        """Handle a call that raised or did not run. False when it is no call of this process."""
         call = self._answered(connection, message)
         if call is None:
             return False
@@ -306,7 +309,7 @@ class Calls:
         if message.kind == "cancelled":
             self._end(call, self._cancelled(call))
         elif message.kind == "exit":
-            # The actor is leaving. News of its end are on their way: they fail this call, with the
+            # The actor is leaving. The news of its end is on its way, and fails this call with the
             # reason.
             call.retries = 0
             call.actor.inflight[call.number] = call
@@ -330,8 +333,7 @@ class Calls:
         return True
 
     def _inputs_lost(self, call: PendingCall, message: Failed) -> None:
-        """The actor did not find values of the call's arguments: it waits for them again, ahead of
-        calls that have not left."""
+        """Wait again for arguments that the actor did not find, ahead of calls that were not sent."""
         error = self._inputs.lost(call, message.error.decode().split())
         if error is not None:
             self._end(call, error)
@@ -341,7 +343,7 @@ class Calls:
             self._inputs.fetch(call)
 
     def item(self, connection: Connection, message: Item) -> bool:
-        """A streaming method gave a value; False when it is no call of ours."""
+        """Take a value of a streaming method. False when it is no call of this process."""
         call = self.by_number.get(message.number)
         if call is None or call.stream is None:
             return False
@@ -349,7 +351,7 @@ class Calls:
         return True
 
     def cancel(self, number: int, recursive: bool) -> None:
-        """Cancel a call that has not ended; nothing happens when there is none."""
+        """Cancel a call; do nothing if there is none, or it has ended."""
         call = self.by_number.get(number)
         if call is None:
             return
@@ -361,13 +363,13 @@ class Calls:
             self._outbox.post(call.actor.connection, Cancel(number, recursive))
 
     def is_call(self, object_number: int) -> bool:
-        """Whether the object is to come from a call that has not ended."""
+        """Whether the object is the result of a call that has not ended."""
         return object_number >> INDEX_BITS in self.by_number
 
     # ---- ends --------------------------------------------------------------------------------
 
     def _end(self, call: PendingCall, error: Value) -> None:
-        """The call is over: all that it was to give is this failure."""
+        """End the call with this failure in place of its remaining results."""
         self.by_number.pop(call.number, None)
         self._results.fail(call, error)
 
@@ -376,7 +378,7 @@ class Calls:
         return failures.failed(TaskCancelledError(task, None))
 
     def node_lost(self) -> None:
-        """The node's process is gone: no call will ever be answered."""
+        """Fail all calls: this node's process is gone, and no call will be answered."""
         self._is_closed = True
         for client in list(self.clients.known.values()):
             client.reason = "The node process is gone."
@@ -384,16 +386,16 @@ class Calls:
             self.unavailable.settle(client.actor)
 
     def record_left(self) -> None:
-        """This process leaves: what has not ended failed with it, for listings."""
+        """Record unended calls as failed, for listings, since this process leaves."""
         for call in self.by_number.values():
             self._record_failure(call, "WORKER_DIED")
 
     def shut_down(self) -> None:
-        """This process leaves its node: actors that it learns of from now on are dead to it."""
+        """Treat every actor asked for from now on as dead: this process leaves its node."""
         self._is_closed = True
 
     def flush_released(self) -> None:
-        """Inform the node of actors that nobody can call any more."""
+        """Tell the node of actors that nobody can call any more."""
         while self.released:
             actor = self.released.popleft()
             if actor and not self._is_closed:
@@ -409,7 +411,7 @@ def _run(
 
 
 def _death_of(actor: ActorClient) -> PhalanxError:
-    """Why this dead actor answers no call."""
+    """Return the error that says why this dead actor answers no call."""
     if actor.code == code_of(ActorUnschedulableError):
         return ActorUnschedulableError(actor.reason)
     if actor.code == code_of(StoreFullError):

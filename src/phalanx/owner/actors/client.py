@@ -1,4 +1,4 @@
-"""The calling side of one actor: its calls in order, those under way, retries over restarts."""
+"""The calling side of one actor: its queue, the calls under way, retries over restarts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
 
 ENDS_TO_GO_ALONE = 3
-"""So often may an actor end under a call, or under calls of which it is one, before that call is
-sent last and alone: then the others run, and it is known which one ends the actor."""
+"""Ends of an actor under a call, or under calls that include it, after which that call is sent last
+and alone: then the others run, and it becomes clear which one ends the actor.
+"""
 
 
 class CallRecipe:
-    """How a finished call is run once more, on the same actor."""
+    """Makes a new call that runs a finished one once more, on the same actor."""
 
     option = "max_task_retries"
 
@@ -38,11 +39,11 @@ class CallRecipe:
         self._is_listed = call.is_listed
 
     def refusal(self) -> str:
-        """See Recipe."""
+        """Return why the call cannot run again, or "" when it can."""
         return "cannot run again: its actor is dead." if self._actor.state == DEAD else ""
 
     def renew(self, number: int, args: Payload) -> PendingCall:
-        """See Recipe. Nobody takes the items of a stream in turn, so nothing holds it back."""
+        """Return the call again. Nobody takes a remade stream's items in turn: no backpressure."""
         call = PendingCall(
             number, self._actor, self._method, args, None, None, [], self.returns, 0, self._group
         )
@@ -93,9 +94,9 @@ class PendingCall(PendingWork):
         self.group = group
         """Its concurrency group at the actor."""
         self.name = ""
-        """What its caller calls it, in listings."""
+        """The name in listings that its caller gave."""
         self.is_listed = True
-        """Whether listings have it."""
+        """Whether listings show it."""
         self.retry_exceptions: Any = False
         self.backpressure = -1
         self.attempt = 0
@@ -106,37 +107,37 @@ class PendingCall(PendingWork):
         self.cancelled = ""
         self.stream = None
         self.keep: Any = None
-        """What keeps the actor alive while the call is on its way."""
+        """An object that keeps the actor alive while the call is under way."""
         self.on_ready = None
 
     @property
     def connection(self) -> Connection | None:
-        """See PendingWork."""
+        """The connection to the actor's worker, if there is one."""
         return self.actor.connection
 
     def recipe(self) -> CallRecipe:
-        """See PendingWork."""
+        """Return the recipe that runs this call again."""
         return CallRecipe(self)
 
 
 class CallEffects(Protocol):
-    """What an actor's client asks of the owner."""
+    """Sends and fails calls, for an actor's client."""
 
     def send_calls(self, actor: ActorClient, calls: list[PendingCall], urgent: bool) -> None:
         """Send these calls to the actor's worker, in order."""
         ...
 
     def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
-        """The actor is dead, or went away under the call and may be."""
+        """Fail a call whose actor is dead, or went away under the call and may be dead."""
         ...
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
-        """The actor's process has ended under this call, `actor.ends` times in a row."""
+        """Note that the actor's process has ended under this call, `actor.ends` times in a row."""
         ...
 
 
 class ActorClient:
-    """What one process knows of one actor it calls."""
+    """One actor as a process that calls it knows it."""
 
     __slots__ = (
         "_about_of",
@@ -166,11 +167,11 @@ class ActorClient:
         self.actor = actor
         self.about = About(actor)
         self._about_of: dict[str, About] = {}
-        """The same of calls with a name of their own, by what they call."""
+        """`about` for calls with a name of their own, by the function that they call."""
         self.effects = effects
         self.name = ""
         self.repr_name = ""
-        """What it calls itself; empty where its class does not say."""
+        """The actor's name for itself; empty where its class does not define one."""
         self.state = PENDING_CREATION
         self.incarnation = -1
         self.worker = b""
@@ -179,23 +180,23 @@ class ActorClient:
         self.inflight: dict[int, PendingCall] = {}
         self.reason = ""
         self.error = b""
-        """What its constructor raised, pickled."""
+        """The pickled error that its constructor raised."""
         self.code = ""
-        """Of the error for which it could be placed nowhere."""
+        """The code of the error for which it could be placed nowhere."""
         self.out_of_order = False
         self.concurrency = 0
-        """How many of its calls run at once; 0: nobody knows."""
+        """How many of its calls run at once; 0: unknown."""
         self.ended_under = ""
-        """The method that ran when its process last ended; empty where nobody knows."""
+        """The method that ran when its process last ended; empty if unknown."""
         self.ends = 0
         """How often it has ended under that call."""
         self._goes_alone = False
-        """Whether the call that is under way is to be alone."""
+        """Whether the call under way must be the only one."""
         self.hold: Any = None
-        """What the constructor's arguments refer to: alive for as long as the actor."""
+        """References in the constructor's arguments, kept alive as long as the actor."""
 
     def listed(self, call: PendingCall) -> tuple[str, About]:
-        """How a call is listed: by which name, and as what."""
+        """Return the name and description with which a call is listed."""
         if not call.is_listed:
             return call.method, UNLISTED
         own = f"{self.name}.{call.method}"
@@ -210,8 +211,8 @@ class ActorClient:
     def submit(self, call: PendingCall) -> None:
         """Queue the call, or fail it at once when the actor is dead."""
         if self.state == DEAD or (self.state == RESTARTING and call.retries == 0 and self.worker):
-            # As Ray: a call that may not be sent twice does not wait for the actor to come back.
-            # For one that never was there it does: nothing can have run.
+            # As in Ray: a call that may not be sent twice does not wait for the actor to come back.
+            # It does wait for an actor that was never there, where nothing can have run.
             self.effects.fail_call(call, self)
             return
         self.queue.append(call)
@@ -219,7 +220,7 @@ class ActorClient:
             self.pump()
 
     def pump(self) -> None:
-        """Send what may go: in order, up to the first call whose inputs are missing."""
+        """Send the calls that may go: in order, up to the first call whose inputs are missing."""
         if self.state != ALIVE or self.connection is None or not self.queue or self._goes_alone:
             return
         urgent = not self.inflight
@@ -241,7 +242,10 @@ class ActorClient:
             self.effects.send_calls(self, batch, urgent)
 
     def _may_join(self, call: PendingCall, batch: list[PendingCall]) -> bool:
-        """Whether a call may be sent with those of the batch, and with those under way."""
+        """Whether a call may be sent with those of the batch and those under way.
+
+        Sets whether the call under way must be the only one.
+        """
         if self._goes_alone:
             return False
         if call.ends >= ENDS_TO_GO_ALONE:
@@ -250,16 +254,16 @@ class ActorClient:
         return True
 
     def finished(self, number: int) -> PendingCall | None:
-        """A result of call `number` came."""
+        """Take call `number` off those under way, and return it, since its result has come."""
         call = self.inflight.pop(number, None)
         if not self.inflight:
             self._goes_alone = False
-            if self.queue:  # what is to go alone, or waited for such a call
+            if self.queue:  # calls that must go alone, or waited for such a call
                 self.pump()
         return call
 
     def interrupted(self) -> None:
-        """The actor's process is gone: calls under way fail, or wait for it to come back."""
+        """Handle the end of the actor's process: calls under way fail, or are queued again."""
         lost = list(self.inflight.values())
         self.inflight.clear()
         self._goes_alone = False
@@ -276,10 +280,10 @@ class ActorClient:
         self.queue.extendleft(reversed(again))
 
     def restarting(self) -> None:
-        """The actor comes back later. Calls fail that would go now and may not be sent twice.
+        """Wait for the actor to come back. Calls fail that were due and may not be sent twice.
 
-        A call under which it has ended several times goes last from then on, and alone, so that
-        the others run.
+        A call under which the actor has ended several times is sent last and alone from then on, so
+        that the others run.
         """
         self.state = RESTARTING
         blamed = self._blame()
@@ -289,7 +293,7 @@ class ActorClient:
         for call in queued:
             if call.retries == 0 and not call.missing and not call.attempt and self.worker:
                 self.effects.fail_call(call, self)
-            else:  # it cannot have been sent, or may be sent twice, or comes from `interrupted`
+            else:  # it cannot have been sent, may be sent twice, or was queued again by `interrupted`
                 self.queue.append(call)
         doubtful = [call for call in self.queue if call.ends >= ENDS_TO_GO_ALONE]
         if doubtful:
@@ -299,8 +303,10 @@ class ActorClient:
             self.effects.ended_under(blamed, self)
 
     def _blame(self) -> PendingCall | None:
-        """Charge the calls that may have run as the process ended. The call that did run, where
-        only one can have."""
+        """Count this end for the calls that may have run when the process ended.
+
+        Returns the call that did run, where only one can have.
+        """
         runs_one = self.concurrency == 1 and not self.out_of_order
         charged = list(islice(self.inflight.values(), 1 if runs_one else None))
         for call in charged:
@@ -312,7 +318,7 @@ class ActorClient:
         return charged[0]
 
     def dead(self) -> None:
-        """No calls will ever be answered again."""
+        """Fail all calls, since none will be answered again."""
         self.state = DEAD
         self.interrupted()
         queue, self.queue = self.queue, deque()
@@ -320,13 +326,13 @@ class ActorClient:
             self.effects.fail_call(call, self)
 
     def retry(self, call: PendingCall) -> None:
-        """The method raised something that is to be tried again: ahead of later calls."""
+        """Queue a call again whose method raised a retriable error, ahead of later calls."""
         call.attempt += 1
         self.queue.appendleft(call)
         self.pump()
 
     def withdraw(self, call: PendingCall) -> bool:
-        """Take a call out of the queue. False when it is on its way already."""
+        """Take a call out of the queue. False when it was sent already."""
         try:
             self.queue.remove(call)
         except ValueError:
@@ -334,10 +340,10 @@ class ActorClient:
         return True
 
     def begun(self) -> Iterable[int]:
-        """The numbers of calls that run, if nobody else calls the actor."""
+        """Return the numbers of the calls that run, assuming that nobody else calls the actor."""
         return islice(self.inflight, self.concurrency or None)
 
     @property
     def pending(self) -> int:
-        """Calls that have no result yet."""
+        """The number of calls that have no result yet."""
         return len(self.queue) + len(self.inflight)

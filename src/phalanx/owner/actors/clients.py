@@ -1,9 +1,9 @@
-"""All actors that one process calls: what it hears of each, and of the connections to them.
+"""All actors that one process calls: the news of each, and the connections to them.
 
 News of an actor's end count once the connection to it has ended, because results may still be on
 their way. When a connection to another node ends without news, the actor is *astray*: perhaps only
-the connection has ended. Then the head is asked where it is, and the answer is that it is
-still there, restarted or dead.
+the connection has ended. Then the head is asked where it is, and answers that it is still there,
+restarted or dead.
 """
 
 from __future__ import annotations
@@ -17,34 +17,36 @@ from phalanx.owner.transport import Connection
 from phalanx.protocol.node_messages import ActorUpdate
 
 ASK_AGAIN_S = 5.0
-"""A caller that has waited for so long without a connection to the actor asks again where it is:
-news of actors may be lost on their way."""
+"""Seconds without a connection to an actor after which its caller asks again where it is, since
+news of actors may be lost.
+"""
 
 
 class ActorClients:
-    """What one process knows of the actors it calls."""
+    """The actors that one process calls."""
 
     def __init__(
         self, peers: Peers, watch: Callable[[bytes], None], on_known: Callable[[ActorClient], None]
     ) -> None:
-        """`watch` has the head say where an actor is; `on_known` hears of those that are
-        there, and of those that never will be again."""
+        """`watch` asks the head where an actor is. `on_known` is called for actors that are there
+        again, and for those that never will be.
+        """
         self._peers = peers
         self._watch = watch
         self._on_known = on_known
         self.known: dict[bytes, ActorClient] = {}
-        """By their ids; callers add to it."""
+        """The clients by actor id; callers add to it."""
         self._held_back: dict[bytes, ActorUpdate] = {}
-        """News that wait for the end of the connection."""
+        """News that waits for the end of the connection."""
         self._astray: dict[bytes, None] = {}
         self._cut_off: frozenset[bytes] = frozenset()
-        """Actors with calls and without a connection when it was last looked at."""
+        """Actors with calls and without a connection at the last look."""
         self._look_at = 0.0
 
     # ---- news --------------------------------------------------------------------------------
 
     def updated(self, message: ActorUpdate) -> None:
-        """The node says where an actor is, or why it is not."""
+        """Take news of an actor: where it is, or why it is not there."""
         client = self.known.get(message.actor)
         if client is None or message.incarnation < client.incarnation:
             return
@@ -57,7 +59,7 @@ class ActorClients:
         client.incarnation = message.incarnation
         if client.actor in self._astray:
             if message.state == ALIVE and message.worker == client.worker:
-                self._peers.peer(message.worker)  # `tick` looks whether that leads anywhere
+                self._peers.peer(message.worker)  # `tick` sees whether this leads to a connection
                 return
             del self._astray[client.actor]
             if message.state == ALIVE:
@@ -79,7 +81,7 @@ class ActorClients:
     def _came_up(self, client: ActorClient, worker: bytes) -> None:
         self._held_back.pop(client.actor, None)
         if client.worker != worker and (client.connection is not None or client.inflight):
-            # The end of its old process is not seen yet, or was, and news of it were lost.
+            # The end of its old process is not noticed yet, or the news of it was lost.
             _interrupt(client, "it was restarted")
         client.state = ALIVE
         client.worker = worker
@@ -91,7 +93,7 @@ class ActorClients:
     # ---- connections -------------------------------------------------------------------------
 
     def connection_ended(self, connection: Connection) -> None:
-        """All answers of the actor there are in."""
+        """Apply the news that waited for this connection, now that all answers over it are in."""
         for client in list(self.known.values()):
             if client.connection is connection:
                 client.connection = None
@@ -102,8 +104,7 @@ class ActorClients:
                     self._astray[client.actor] = None
 
     def tick(self, now: float) -> None:
-        """Time has passed: ask what became of actors that cannot be reached. They may be there
-        still."""
+        """Ask what became of actors that cannot be reached; they may still be there."""
         if now >= self._look_at:
             self._look_at = now + ASK_AGAIN_S
             self._ask_for_cut_off()
@@ -131,6 +132,6 @@ class ActorClients:
 
 
 def _interrupt(client: ActorClient, reason: str) -> None:
-    """Calls that were under way may have run or not."""
+    """Interrupt calls that were under way: they may have run or not."""
     client.state, client.reason = RESTARTING, reason
     client.interrupted()

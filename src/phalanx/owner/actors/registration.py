@@ -1,5 +1,4 @@
-"""Actors that this process makes: registered with the head once the arguments of their
-constructors are there."""
+"""Registration of actors with the head, once the arguments of their constructors are there."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from phalanx.protocol.requests.actors import ActorSpec, AnnounceActor, KillActor
 
 
 class ActorHold:
-    """Hangs on the creator's reference to an actor: when it goes, so may the actor."""
+    """Hangs on the creator's reference to an actor, and releases the actor when that goes."""
 
     __slots__ = ("actor", "released")
 
@@ -39,7 +38,7 @@ class ActorHold:
 
 
 class Registration:
-    """Makes actors."""
+    """Registers the actors that this process makes."""
 
     def __init__(
         self,
@@ -64,8 +63,10 @@ class Registration:
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
     ) -> ActorClient:
-        """The client of an actor that is about to be registered: calls may be queued from now on.
-        `inputs` and `pins` are those of its constructor's arguments, see PendingWork."""
+        """Return the client of an actor that will be registered: calls can be queued from now on.
+
+        `inputs` and `pins` are those of its constructor's arguments; see PendingWork.
+        """
         client = self._calls.client(actor, watch=False)
         client.name = creation.class_name
         client.out_of_order = creation.out_of_order
@@ -73,15 +74,17 @@ class Registration:
         return client
 
     def reference(self, actor: bytes) -> ObjectRef[Any]:
-        """What keeps an actor alive that is not detached, for as long as it is held."""
+        """Return the reference that keeps an actor alive, unless it is detached, while it is held."""
         ref = make_ref(self._me, next(self._numbers) << INDEX_BITS)
         ref._value = failures.NONE
         ref._hold = ActorHold(actor, self._calls.released)
         return ref
 
     def say_released(self) -> None:
-        """Say which actors this process has let go of, before it asks for one by name: the name of
-        such an actor leads to it no longer."""
+        """Report released actors before this process asks for one by name.
+
+        The name of a released actor must no longer lead to it.
+        """
         self._calls.flush_released()
 
     def register_when_ready(
@@ -91,7 +94,7 @@ class Registration:
         inputs: list[ObjectRef[Any]] | None,
         spec: ActorSpec,
     ) -> None:
-        """Register an actor once all inputs are there; it is announced until then."""
+        """Register an actor once all inputs are there; until then, announce it."""
         missing = [ref for ref in inputs or () if ref._value is None]
         if not missing:
             self._register(client, creation, inputs, spec)
@@ -129,7 +132,7 @@ class Registration:
             self._end(client, f"The actor died before it was made: {error}")
 
     def _end(self, client: ActorClient, reason: str) -> None:
-        """It was announced, and will not be registered."""
+        """End an actor that was announced and will not be registered."""
         client.reason = reason
         client.dead()
         self._requests.notify(KillActor(client.actor, no_restart=True))
@@ -141,10 +144,9 @@ class Registration:
         inputs: list[ObjectRef[Any]] | None,
         get_if_exists: bool = False,
     ) -> RegisterActor:
-        """The request that has the actor made: with how, and from which files. All inputs are
-        there."""
+        """Return the request that creates the actor. All inputs are there."""
         for ref in inputs or ():
-            self._references.export(ref)  # the actor may have to ask for it again
+            self._references.export(ref)  # the actor may have to fetch it again
         creation.inputs = [self._objects.for_sending(ref) for ref in inputs or ()]
         creation.sources = [(ref._owner, ref._number) for ref in inputs or ()]
         large = [v for v in (creation.args, *creation.inputs) if type(v) is Value]
@@ -152,6 +154,6 @@ class Registration:
         return RegisterActor(spec, encoded(msgspec.msgpack.encode, creation), files, get_if_exists)
 
     def replace(self, client: ActorClient, actor: bytes) -> ActorClient:
-        """An actor of that name existed already: the client of that one."""
+        """Return the client of the existing actor of that name, in place of this one."""
         self._calls.clients.known.pop(client.actor, None)
         return self._calls.client(actor)

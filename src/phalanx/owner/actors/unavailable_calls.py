@@ -1,8 +1,8 @@
-"""Calls whose actor went away under them: for a moment they wait for the news of its death.
+"""Calls whose actor went away under them: they wait a moment for news of its death.
 
-Whether an actor that went away comes back is known a little later: its constructor may raise. A
-call that may not be sent twice fails either way; that the actor died, and of what, tells its caller
-more than that it is unavailable.
+Whether such an actor comes back is known a little later, since its constructor may raise. A call
+that may not be sent twice fails either way, but "the actor died, and of what" tells its caller more
+than "the actor is unavailable".
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from collections.abc import Callable
 from phalanx.owner.actors.client import PendingCall
 
 WAIT_S = 1.0
-"""So long, from the next tick on, a call waits for that news, as on Ray."""
+"""Seconds, from the next tick on, for which a call waits for that news; as in Ray."""
 
 
 class UnavailableCalls:
-    """The calls of one process that wait, by their actors."""
+    """The waiting calls of one process, by actor."""
 
     def __init__(self, fail: Callable[[PendingCall, str], None]) -> None:
-        """`fail` fails a call: for its actor's death when it is dead, else for the reason given."""
+        """`fail` fails a call: for its actor's death if it is dead, else for the given reason."""
         self._fail = fail
         self._calls: dict[bytes, list[tuple[PendingCall, str]]] = {}
         self._until: dict[bytes, float] = {}
 
     def __len__(self) -> int:
-        """Of how many actors calls wait."""
+        """Return the number of actors whose calls wait."""
         return len(self._calls)
 
     def add(self, call: PendingCall, reason: str) -> None:
-        """This call fails for that reason unless its actor turns out to be dead."""
+        """Fail this call for that reason later, unless its actor turns out to be dead."""
         self._calls.setdefault(call.actor.actor, []).append((call, reason))
 
     def settle(self, actor: bytes) -> None:
-        """The actor is there again, or dead, or was waited for long enough."""
+        """Fail the calls of an actor that is back, dead, or was waited for long enough."""
         self._until.pop(actor, None)
         for call, reason in self._calls.pop(actor, ()):
             self._fail(call, reason)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Settle the actors that were waited for long enough."""
         for actor in list(self._calls):
             if self._until.setdefault(actor, now + WAIT_S) <= now:
                 self.settle(actor)

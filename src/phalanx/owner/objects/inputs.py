@@ -1,4 +1,4 @@
-"""Objects that work takes as top-level arguments: it waits until they are there."""
+"""Objects that work takes as top-level arguments, and waits for."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from phalanx.protocol.messages import FAILED, SHARED, Value
 
 
 class Inputs:
-    """Waits for arguments, and asks for lost ones again."""
+    """Waits for arguments, and fetches lost ones again."""
 
     def __init__(self, me: bytes, objects: ObjectTable) -> None:
         self._me = me
         self._objects = objects
 
     def wait(self, work: PendingWork, on_ready: Callable[[Any], None]) -> bool:
-        """Have `on_ready(work)` called once all inputs are there. False when they are already, and
-        it will not be called. Nothing is asked for before `fetch`."""
+        """Call `on_ready(work)` once all inputs are there.
+
+        Returns False when they are there already; then it is not called. Nothing is fetched before
+        `fetch`.
+        """
         missing = [ref for ref in work.inputs or () if ref._value is None]
         work.on_ready = on_ready
         work.missing = len(missing)
@@ -33,14 +36,16 @@ class Inputs:
         return bool(missing)
 
     def fetch(self, work: PendingWork) -> None:
-        """Have the missing inputs come."""
+        """Fetch the missing inputs."""
         for ref in work.inputs or ():
             self._objects.fetch(ref)
 
     def lost(self, work: PendingWork, names: Sequence[str]) -> Value | None:
-        """The process that was to run the work did not find these files of its arguments: values
-        of references are asked for again. The failure of the work when arguments that were given
-        by value are among them, which nobody can make again."""
+        """Fetch values of arguments again whose files the work's process did not find.
+
+        Returns the failure of the work when arguments given by value are among them, since these
+        cannot be made again.
+        """
         for ref in work.inputs or ():
             for name in names:
                 if is_in_file(ref, name):
@@ -61,10 +66,10 @@ def _arguments_lost(owner: bytes, number: int) -> Value:
 
 
 def failed_input(inputs: Sequence[ObjectRef[Any]] | None) -> Value | None:
-    """The first failure that one of these top-level references stands for, if there is one."""
+    """Return the first failure that one of these top-level references stands for, if any."""
     for ref in inputs or ():
         value = ref._value
         if type(value) is Value and value.kind == FAILED:
-            was_read(ref)  # it goes on as the failure of what it is an input of
+            was_read(ref)  # it becomes the failure of the work that takes it
             return value
     return None

@@ -1,11 +1,11 @@
-"""Which other processes hold references to this process's objects.
+"""The processes that hold references to this process's objects.
 
 An owner keeps an object while any borrower has registrations for it. Registrations are counted,
 because a borrower's message that undoes old ones may cross one that makes new ones.
 
-When the connection to a borrower ends, some of these messages may be lost, and the borrower may
-live. Then all that it held is kept until it has declared what it still holds, or is known to be
-dead. What is lent to it meanwhile is counted beside that.
+When the connection to a borrower ends, some of these messages may be lost while the borrower lives.
+Then all that it held is kept until it has declared what it still holds, or is known to be dead.
+What is lent to it in the meantime is counted separately.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ class Lending:
         self._kept: dict[int, ObjectRef[Any]] = {}
         self._counts: dict[int, dict[bytes, int]] = {}
         self._uncertain: dict[bytes, dict[int, ObjectRef[Any]]] = {}
-        """What borrowers held when the connection to them ended, until they declare the rest."""
+        """Objects that borrowers held when their connection ended, until they declare the rest."""
         self._declared: dict[bytes, dict[int, int]] = {}
-        """What is left of the registrations that each borrower declared last. It may declare
-        twice, since two processes may dial each other at once."""
+        """What is left of each borrower's latest declared registrations.
+
+        A borrower may declare twice, since two processes may dial each other at once.
+        """
 
     def add(self, number: int, borrower: bytes, count: int = 1) -> bool:
-        """`borrower` holds object `number`. False when the object is gone already."""
+        """Count registrations of `borrower` for object `number`. False when the object is gone."""
         ref = self.exported.get(number)
         if ref is None:
             return False
@@ -59,8 +61,9 @@ class Lending:
             self._kept.pop(number, None)
 
     def connection_lost(self, borrower: bytes) -> bool:
-        """The connection to a process ended, and the process may live. Whether it may hold
-        anything."""
+        """Handle the end of the connection to a process that may live. Whether it may hold
+        anything.
+        """
         self._declared.pop(borrower, None)
         for number in self._counted(borrower):
             self._uncertain.setdefault(borrower, {})[number] = self._kept[number]
@@ -68,12 +71,11 @@ class Lending:
         return borrower in self._uncertain
 
     def unsure(self) -> list[bytes]:
-        """The borrowers that have not declared yet what is left of what they held."""
+        """Return the borrowers that have not declared yet what they still hold."""
         return list(self._uncertain)
 
     def declare(self, borrower: bytes, counts: Iterable[tuple[int, int]]) -> None:
-        """A borrower says all that it holds after the connection to it had ended: (object,
-        registrations)."""
+        """Take (object, registrations) of all that a borrower holds after its connection ended."""
         before = self._declared.pop(borrower, {})
         declared = {n: count for n, count in counts if self.add(n, borrower, count)}
         for number, count in before.items():
@@ -84,7 +86,7 @@ class Lending:
             self._declared[borrower] = declared
 
     def process_gone(self, borrower: bytes) -> None:
-        """A process ended: it holds nothing any more."""
+        """Forget the registrations of a process that has ended."""
         self._uncertain.pop(borrower, None)
         self._declared.pop(borrower, None)
         for number in self._counted(borrower):
@@ -94,7 +96,7 @@ class Lending:
         return [n for n, counts in self._counts.items() if borrower in counts]
 
     def borrowers(self, number: int) -> list[bytes]:
-        """The processes that hold object `number`, or may."""
+        """Return the processes that hold object `number`, or may hold it."""
         uncertain = [b for b, held in self._uncertain.items() if number in held]
         return list(dict.fromkeys([*self._counts.get(number, ()), *uncertain]))
 

@@ -1,21 +1,23 @@
 """Lineage: the finished tasks that an owner remembers, so that lost results are made again.
 
-A task is remembered from its first result in shared memory on: small results live in their owner
-and are never lost. What is remembered hangs on the results' references, so Python's own reference
-counting says how long: a remembered task lives while any of its large results does, or a result
-that was made from them.
+A task is remembered from its first result in shared memory on; small results live in their owner
+and are never lost. Results hold their remembered task by their references, so Python's own
+reference counting decides how long it is kept: while any of its large results lives, or a result
+made from them.
 
 Memory. A remembered task keeps its own arguments: the pickle, a file of large ones, and the small
-values that came by reference. Of large objects that came by reference it keeps the lineage and not
-the bytes. One whose last reference went is freed, and is made again, recursively, before the task
-is. So a pipeline needs no more memory for being recoverable, and pays with time when something is
-lost. Two kinds of arguments have no lineage here. Large objects of this process that nothing can
-make again (they were put, or their task may not run twice) are kept as they are, as Ray keeps them,
-but of all of them only so many bytes, the newest: a loop that puts something at each step would
-fill the store. A result whose argument was let go cannot be made again, and the error says so.
-Objects of other processes are kept whole, since their owners know nothing of this process's
-lineage. Kept bytes of arguments count against the limit, too; beyond it the oldest tasks are
-forgotten.
+values that came by reference. For large objects that came by reference it keeps the lineage and not
+the bytes. Such an object is freed with its last reference, and made again, recursively, before the
+task is. So a pipeline needs no more memory for being recoverable; it costs time when something is
+lost.
+
+Two kinds of arguments have no lineage here. The first are large objects of this process that cannot
+be made again, because they were put or their task may not run twice. They are kept as they are, as
+in Ray, but only the newest up to a limit of bytes: a loop that puts something at each step would
+fill the store. A result whose argument was dropped cannot be made again, and the error says so. The
+second are objects of other processes: they are kept whole, since their owners do not know this
+process's lineage. Kept bytes of arguments count against the limit too; beyond it, the oldest tasks
+are forgotten.
 
 Finalizers only append to a deque, which the next call empties.
 """
@@ -43,11 +45,11 @@ from phalanx.owner.work import PendingWork, Recipe
 from phalanx.protocol.messages import Payload, Value
 
 RECORD_BYTES = 1024
-"""What a remembered task counts besides its arguments: its record and its links."""
+"""Bytes that a remembered task counts besides its arguments, for its record and links."""
 
 
 class Unmakeable(NamedTuple):
-    """Why an object cannot be made again: a kind for programs, a clause for people."""
+    """Why an object cannot be made again: a kind for programs, a clause for display."""
 
     kind: str
     """put, disabled, off, exhausted, evicted, cancelled, items or actor."""
@@ -61,12 +63,14 @@ _RAYS = {
     "exhausted": "MAX_ATTEMPTS_EXCEEDED",
     "evicted": "LINEAGE_EVICTED",
 }
-"""What Ray calls these kinds: programs look for its words."""
+"""Ray's words for these kinds, which programs look for."""
 
 
 def lost_error(owner: bytes, number: int, reason: Unmakeable, place: str = "") -> ObjectLostError:
-    """The error of object `number` of `owner`, which is lost for good. `place`: where in the
-    program it was made; empty where that is not recorded."""
+    """Return the error of object `number` of `owner`, which is lost for good.
+
+    `place`: where in the program it was made; empty where that is not recorded.
+    """
     kinds = {
         "exhausted": ObjectReconstructionFailedMaxAttemptsExceededError,
         "evicted": ObjectReconstructionFailedLineageEvictedError,
@@ -80,7 +84,7 @@ def lost_error(owner: bytes, number: int, reason: Unmakeable, place: str = "") -
 
 
 def put_by(owner: bytes) -> Unmakeable:
-    """Objects that were put have no task behind them."""
+    """Return the reason for objects that were put, which have no task behind them."""
     return Unmakeable(
         "put",
         f"it was put by process {owner.hex()}, which owns it, and only results of tasks can be "
@@ -89,7 +93,7 @@ def put_by(owner: bytes) -> Unmakeable:
 
 
 def no_retries(recipe: Recipe) -> Unmakeable:
-    """The work has none left of the retries that it was allowed."""
+    """Return the reason for work whose allowed retries are used up."""
     name, option = recipe.name, recipe.option
     if recipe.allowed == 0:
         why = f"{name}, which made it, may not run again ({option}=0)."
@@ -113,21 +117,21 @@ class LostHold:
 
 
 Export = Callable[[ObjectRef[Any]], None]
-"""Told of each new reference, which others may ask for by its number."""
+"""Called with each new reference that others may ask for by its number."""
 
 
 class Source(Protocol):
-    """How an argument of a remembered task is had again."""
+    """Makes an argument of a remembered task available again."""
 
     kept_bytes: int
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """The argument's reference: the living one, or a new one of the same object."""
+        """Return the argument's reference: the living one, or a new one of the same object."""
         ...
 
 
 class Whole:
-    """An object that is kept as it is: another process's."""
+    """An object of another process, which is kept as it is."""
 
     __slots__ = ("_ref",)
     kept_bytes = 0
@@ -136,12 +140,12 @@ class Whole:
         self._ref = ref
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """The reference that was kept."""
+        """Return the reference that was kept."""
         return self._ref
 
 
 class Awaited:
-    """An object of our own that was not there yet when the task had finished: kept until it is."""
+    """An object of this process that was missing when the task finished; kept until it is there."""
 
     __slots__ = ("_ref", "_source")
     kept_bytes = 0
@@ -154,18 +158,18 @@ class Awaited:
         ref._waiters.append(self)
 
     def notify(self, failed: bool = False) -> None:
-        """It is there (this stands in its waiters)."""
+        """Take the object, which is there now; called because this is one of its waiters."""
         ref, self._ref = self._ref, None
         if ref is not None:
             self._source = _source(ref._owner, ref)
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """As that object is had by now."""
+        """Return the reference by the source that the object has by now."""
         return self._source.revive(export)
 
 
 class Small:
-    """A value of our own that lives in its owner, and the references in it."""
+    """A value of this process that lives in its owner, and the references in it."""
 
     __slots__ = ("_inner", "_number", "_owner", "_payload", "kept_bytes")
 
@@ -177,7 +181,7 @@ class Small:
         self.kept_bytes = bytes_of(payload) + sum(s.kept_bytes for s in self._inner)
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """A reference with that value."""
+        """Return a reference with that value."""
         ref = make_ref(self._owner, self._number)
         ref._inner = [source.revive(export) for source in self._inner] or None
         ref._value = self._payload
@@ -193,7 +197,7 @@ class Result:
 
     def __init__(self, record: Remembered, number: int) -> None:
         self.record = record
-        """What makes it."""
+        """The work that makes it."""
         self._number = number
 
     def is_gone(self) -> bool:
@@ -201,7 +205,7 @@ class Result:
         return self._number not in self.record.refs
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """The living reference, or one that is lost."""
+        """Return the living reference, or a new one that is lost."""
         ref = self.record.refs.get(self._number)
         if ref is None:
             ref = self.record.revive(self._number)
@@ -210,7 +214,7 @@ class Result:
 
 
 class Fleeting:
-    """An object that goes with its last reference, and nobody can make again."""
+    """An object that goes with its last reference and cannot be made again."""
 
     __slots__ = ("__weakref__", "_number", "_owner", "_ref", "reason")
     kept_bytes = 0
@@ -222,7 +226,7 @@ class Fleeting:
         self.reason = reason
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """The living reference, or one whose value is the error."""
+        """Return the living reference, or a new one whose value is the error."""
         ref = self._ref()
         if ref is None:
             ref = make_ref(self._owner, self._number)
@@ -233,7 +237,7 @@ class Fleeting:
 
 
 class Kept(Fleeting):
-    """The same, kept for what was made of it until there is no room for that."""
+    """A fleeting object that is kept for what was made of it, until there is no room for it."""
 
     __slots__ = ("_whole", "size")
 
@@ -243,21 +247,23 @@ class Kept(Fleeting):
         self.size = size
 
     def let_go(self) -> None:
-        """There is no room for it any more."""
+        """Keep the object no longer, since there is no room for it."""
         self._whole = None
 
 
 class KeptObjects:
-    """The newest large objects that nothing can make again, as long as something was made of them:
-    the sources that they are had by are what keeps them here."""
+    """The newest large objects that cannot be made again, kept while something made of them lives.
+
+    The sources by which they are revived are what keeps them here.
+    """
 
     def __init__(self) -> None:
         self._sources: weakref.WeakValueDictionary[int, Kept] = weakref.WeakValueDictionary()
         self._counted_bytes = 0
-        """Theirs, and of those that have gone since it was last counted."""
+        """Bytes of these objects, and of those that have gone since the last count."""
 
     def keep(self, ref: ObjectRef[Any], source: Fleeting, limit_bytes: int) -> Fleeting:
-        """The source of this object from now on."""
+        """Return the source of this object from now on."""
         found = self._sources.get(ref._number)
         if found is not None:
             return found
@@ -279,7 +285,7 @@ class KeptObjects:
 
 
 def sources(owner: bytes, refs: Sequence[ObjectRef[Any]] | None) -> list[Source]:
-    """How each of these arguments of a task of `owner` is had again."""
+    """Return the source of each of these arguments of a task of `owner`."""
     return [_source(owner, ref) for ref in refs or ()]
 
 
@@ -295,7 +301,7 @@ def _source(owner: bytes, ref: ObjectRef[Any]) -> Source:
     if payload is None:
         return Awaited(ref)
     if hold is not None:
-        # The reference behind an actor's handle: what is remembered keeps no actor alive.
+        # The reference behind an actor's handle: a remembered task keeps no actor alive.
         return Fleeting(ref, Unmakeable("actor", "the last handle of its actor has gone."))
     return Small(ref, payload)
 
@@ -309,7 +315,7 @@ def _freed(owner: bytes) -> Unmakeable:
 
 
 def bytes_of(payload: Payload) -> int:
-    """How much memory a payload takes."""
+    """Return the bytes of memory that a payload takes."""
     if type(payload) is bytes:
         return len(payload)
     assert isinstance(payload, Value)
@@ -348,21 +354,21 @@ class Remembered:
         self.inputs: list[Source] | None = None
         self.nested: list[Source] | None = None
         self.retries = 0
-        """How often it may still run; -1: without limit."""
+        """How often it may still run; -1: any number of times."""
         self.attempt = 0
         self.kept_bytes = 0
         self.lost_together: LostTogether | None = None
-        """What was made of results of this that were let go, and is lost."""
+        """Lost objects that were made of results of this work that were let go."""
         self.refusal: Unmakeable | None = None
         self.refs: weakref.WeakValueDictionary[int, ObjectRef[Any]] = weakref.WeakValueDictionary()
         """Its results that are referenced, by number."""
 
     def made(self, ref: ObjectRef[Any]) -> None:
-        """`ref` is one of its results."""
+        """Add one of its results."""
         self.refs[ref._number] = ref
 
     def revive(self, number: int) -> ObjectRef[Any]:
-        """A new reference to result `number`, whose last one has gone: it is lost."""
+        """Return a new reference to result `number`, whose last one has gone: it is lost."""
         ref = make_ref(self.owner, number)
         ref._task = self.number
         ref._hold = LostHold(self)
@@ -370,14 +376,14 @@ class Remembered:
         return ref
 
     def gone_parents(self) -> Iterator[Remembered]:
-        """The makers of those of its arguments that were let go."""
+        """Yield the makers of those of its arguments that were let go."""
         for arguments in (self.inputs, self.nested):
             for source in arguments or ():
                 if isinstance(source, Result) and source.is_gone():
                     yield source.record
 
     def why_not(self) -> Unmakeable | None:
-        """What stands against running it again."""
+        """Return why it cannot run again, or None when it can."""
         if self.refusal is not None:
             return self.refusal
         refusal = self.recipe.refusal()
@@ -386,32 +392,32 @@ class Remembered:
         return no_retries(self.recipe) if self.retries == 0 else None
 
     def charge(self) -> None:
-        """It runs again, which takes one retry."""
+        """Count another run, which takes one retry."""
         assert self.retries != 0
         if self.retries > 0:
             self.retries -= 1
         self.attempt += 1
 
     def renew(self, inputs: list[ObjectRef[Any]] | None, pins: list[Any] | None) -> PendingWork:
-        """The work again, for its next attempt."""
+        """Return the work again, for its next attempt."""
         work = self.recipe.renew(self.number, self.args)
         work.inputs, work.pins = inputs, pins
         work.retries, work.attempt = self.retries, self.attempt
         return work
 
     def forget(self, reason: Unmakeable) -> None:
-        """Let go of the arguments: it cannot run again."""
+        """Let go of the arguments: the work cannot run again."""
         self.refusal = reason
         self.args, self.shared_args, self.inputs, self.nested = b"", None, None, None
         self.kept_bytes = 0
 
     def __del__(self) -> None:
-        # May run at any moment: only remember it.
+        # May run at any moment, so it only notes the number.
         self._released.append(self.number)
 
 
 class Lineage:
-    """All that one owner remembers, oldest first."""
+    """The finished tasks that one owner remembers, the oldest first."""
 
     def __init__(self, limit_bytes: int = LINEAGE_BYTES) -> None:
         self.limit_bytes = limit_bytes
@@ -420,7 +426,7 @@ class Lineage:
         self._released: deque[int] = deque()
         self._kept_bytes = 0
         self.evicted = 0
-        """How many were forgotten for want of room."""
+        """Tasks that were forgotten for lack of room."""
 
     def remember(self, owner: bytes, work: PendingWork, recipe: Recipe) -> Remembered:
         """Keep what this work was made of."""
@@ -449,12 +455,12 @@ class Lineage:
         return found
 
     def forget(self, record: Remembered, reason: Unmakeable) -> None:
-        """This work is not to run again."""
+        """Keep nothing of work that is not to run again."""
         self._drop(record.number)
         record.forget(reason)
 
     def cancelled(self, number: int) -> None:
-        """Work that has ended was cancelled: its results stay, and are not made again."""
+        """Forget ended work that was cancelled: its results stay, and are not made again."""
         record = self._records[number][0]() if number in self._records else None
         if record is not None:
             name = record.recipe.name
@@ -487,7 +493,7 @@ class Lineage:
 
     @property
     def kept_bytes(self) -> int:
-        """What is kept now."""
+        """The bytes that are kept now."""
         self._collect()
         return self._kept_bytes
 
@@ -497,4 +503,4 @@ class Lineage:
 
 
 Maker = Remembered | Unmakeable
-"""What can make an object again, or why nothing can."""
+"""The work that can make an object again, or why nothing can."""

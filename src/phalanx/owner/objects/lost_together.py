@@ -1,9 +1,9 @@
-"""Lost results that were made of the same things are made again together.
+"""Groups of lost results that were made of the same things, and are made again together.
 
-What a program has let go is made again for what was made of it, and each time takes a retry of its
-task. Were four lost results of one such argument made again one by one, as somebody asks for each,
-its task would run four times and its retries would be used up on the way. So as soon as one of them
-is needed, all are: the argument is made once for all of them.
+A value that the program has let go is made again for what was made of it, and each time takes a
+retry of its task. If four lost results of one such argument were made again one by one, as each is
+asked for, its task would run four times and use up its retries. So as soon as one of them is
+needed, all are, and the argument is made once for all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from phalanx.objects.reference import ObjectRef
 
 
 class LostTogether:
-    """Lost results that share an argument which was let go, be it far up their lineage."""
+    """Lost results that share an argument which was let go, however far up their lineage."""
 
     __slots__ = ("_into", "_refs")
 
@@ -25,7 +25,7 @@ class LostTogether:
         self._refs: list[weakref.ref[ObjectRef[Any]]] = []
 
     def root(self) -> LostTogether:
-        """The one that this was merged into."""
+        """Return the group into which this one was merged."""
         root = self
         while root._into is not None:
             if root._into._into is not None:
@@ -34,7 +34,7 @@ class LostTogether:
         return root
 
     def merged(self, other: LostTogether) -> LostTogether:
-        """Both as one."""
+        """Merge both groups, and return the result."""
         more, fewer = self.root(), other.root()
         if more is not fewer:
             if len(more._refs) < len(fewer._refs):
@@ -44,29 +44,31 @@ class LostTogether:
         return more
 
     def add(self, ref: ObjectRef[Any]) -> None:
-        """This is lost."""
+        """Add a lost result."""
         self._refs.append(weakref.ref(ref))
 
     def take(self) -> list[ObjectRef[Any]]:
-        """All that were added, and are still referenced; none is left."""
+        """Return all added results that are still referenced, and empty the group."""
         refs, self._refs = self._refs, []
         return [ref for each in refs if (ref := each()) is not None]
 
 
 class Maker(Protocol):
-    """What makes objects again, of others."""
+    """Makes objects again, of other objects."""
 
     lost_together: LostTogether | None
 
     def gone_parents(self) -> Iterable[Maker]:
-        """The makers of those of its arguments that were let go."""
+        """Return the makers of those of its arguments that were let go."""
         ...
 
 
 def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
-    """`ref`, which `record` makes again, is lost: note it at whatever it was made of that was let
-    go. What is above an argument that is noted already was walked then, so a lineage that many
-    share is walked once."""
+    """Note that `ref`, which `record` makes again, is lost.
+
+    It is noted at every maker of something it was made of that was let go. The ancestors of a maker
+    that has a note were walked before, so a lineage that many share is walked once.
+    """
     group: LostTogether | None = None
     todo = [record]
     while todo:
@@ -82,7 +84,7 @@ def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
 
 
 def take_others(record: Maker) -> list[ObjectRef[Any]]:
-    """What else was lost that needs something which `record` needs anew, each once."""
+    """Return the other lost results that need something `record` needs again, each once."""
     found: list[ObjectRef[Any]] = []
     for parent in record.gone_parents():
         if parent.lost_together is not None:

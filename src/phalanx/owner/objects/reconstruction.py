@@ -1,9 +1,9 @@
-"""Lost objects of this process are made again: their tasks run once more under the same numbers.
+"""Reconstruction of lost objects of this process: their tasks run again under the same numbers.
 
-An object is found to be lost when a reader does not find its file, or when the node is gone where
-the file was. That only marks it as lost. When somebody waits for it, its task runs again, which
-takes one of its retries. So does what the program has let go and something lost was made of, once
-for all that is lost by then: no task runs oftener than it was declared that it may.
+An object is found to be lost when a reader does not find its file, or when the node of the file is
+gone. That only marks it as lost. When somebody waits for it, its task runs again, which takes one
+of its retries. The same holds for values that the program has let go and something lost was made
+of, once for all that is lost by then. No task runs more often than its declared retries allow.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Run:
 
 
 class RemadeStream:
-    """Takes a generator's items when it runs once more: only lost ones are wanted."""
+    """Takes a generator's items when it runs again: only lost ones are wanted."""
 
     def __init__(self, record: Remembered, first: int) -> None:
         self._record = record
@@ -54,19 +54,19 @@ class RemadeStream:
         """The object number before the first item's."""
 
     def slot(self, index: int) -> ObjectRef[Any]:
-        """The lost reference of item `index`, or one that nobody holds."""
+        """Return the lost reference of item `index`, or one that nobody holds."""
         return _wanted(self._record, self.first + index)
 
     def arrived(self, index: int) -> None:
-        """Item `index` has its value."""
+        """Do nothing: nobody waits for the next item."""
 
     def left(self) -> list[ObjectRef[Any]]:
-        """Items that are still lost."""
+        """Return the items that are still lost."""
         return [ref for ref in self._record.refs.values() if type(ref._hold) is LostHold]
 
 
 class Reconstruction:
-    """Remembers finished work with large results, and runs it again."""
+    """Remembers finished work with large results, and runs it again when they are lost."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Reconstruction:
         self.makes_again = True
         """Whether lost objects are made again at all."""
         self.call_site: Callable[[ObjectRef[Any]], str] = lambda ref: ""
-        """Where in the program an object was made; empty where that is not recorded."""
+        """Returns where in the program an object was made; empty where that is not recorded."""
         self.running: dict[int, _Run] = {}
         """By the number of the task or call."""
         self._needed: deque[ObjectRef[Any]] = deque()
@@ -95,7 +95,7 @@ class Reconstruction:
     # ---- remembering -------------------------------------------------------------------------
 
     def maker(self, work: PendingWork, payloads: Sequence[Payload]) -> Maker | None:
-        """What makes the results of this work again; None when none of them can get lost."""
+        """Return what makes the results of this work again; None when none of them can get lost."""
         for payload in payloads:
             if type(payload) is not bytes and payload.kind == SHARED:  # type: ignore[union-attr]
                 return self._maker(work)
@@ -118,7 +118,7 @@ class Reconstruction:
         return record
 
     def finished(self, work: PendingWork) -> None:
-        """The work gave its results, or failed; its references are completed after this."""
+        """Take the end of work, before its references are completed."""
         run = self.running.pop(work.number, None)
         if run is not None:
             run.record.retries = work.retries
@@ -127,13 +127,12 @@ class Reconstruction:
                 self.need(ref)
 
     def cancelled(self, work: PendingWork) -> None:
-        """A generator has ended because it was cancelled: the items that it gave are not made
-        again when they get lost."""
+        """Forget a generator that was cancelled: the items that it gave are not made again."""
         if work.number in self.running:
             self.lineage.cancelled(work.number)
 
     def end_stream(self, work: PendingWork, error: Value | None) -> None:
-        """A generator that ran once more has ended: items that are still lost do not come."""
+        """Fail the items that are still lost after a generator has run again."""
         late = self.running[work.number].late
         for ref in work.stream.left():
             if ref in late:
@@ -147,18 +146,20 @@ class Reconstruction:
     # ---- losing ------------------------------------------------------------------------------
 
     def lost(self, ref: ObjectRef[Any], name: str) -> None:
-        """The file `name` of this object of ours is gone. Nothing happens when it is not the
-        object's file any more: then somebody else has said so before."""
+        """Mark an object of this process as lost, since its file `name` is gone.
+
+        Does nothing when that is not the object's file any more: the loss was reported before.
+        """
         if not is_in_file(ref, name):
             return
-        ref._hold.seen = True  # a reader may have found it at the last moment
+        ref._hold.seen = True  # a reader may have found the file at the last moment
         maker: Maker = ref._hold.lineage or put_by(ref._owner)
         self._objects.forget_value(ref)
         if isinstance(maker, Unmakeable):
             self._give_up(ref, maker)
         elif maker.number not in self.running and (why := maker.why_not()) is not None:
             self._give_up(ref, why)
-        else:  # a run that is under way may give it, be it the last one
+        else:  # a run that is under way may still make it, even without retries left
             ref._hold = LostHold(maker)
             note_lost(ref, maker)
 
@@ -170,10 +171,10 @@ class Reconstruction:
     # ---- making again ------------------------------------------------------------------------
 
     def need(self, ref: ObjectRef[Any]) -> None:
-        """Somebody waits for this object of ours: when it is lost, its task runs again."""
+        """Run the task of this object again if it is lost: somebody waits for it."""
         self._needed.append(ref)
         if self._is_busy:
-            return  # needed by a task that is being run again: no recursion, lineages may be long
+            return  # needed by work that is being run again: no recursion, since lineages may be long
         self._is_busy = True
         try:
             while self._needed:
@@ -217,7 +218,7 @@ class Reconstruction:
 
 
 def _wanted(record: Remembered, number: int) -> ObjectRef[Any]:
-    """The reference to fill with result `number`: the lost one, or one that nobody holds."""
+    """Return the reference to fill with result `number`: the lost one, or one that nobody holds."""
     ref = record.refs.get(number)
     if ref is not None and ref._value is None and type(ref._hold) is LostHold:
         return ref

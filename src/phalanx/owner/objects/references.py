@@ -20,7 +20,7 @@ from phalanx.protocol.messages import SHARED, Borrow, Holds, Taken, Unborrow, Va
 
 
 class BorrowHold:
-    """Hangs on a borrowed ObjectRef: when the reference goes, the owner is informed."""
+    """Hangs on a borrowed ObjectRef, and tells the owner when the reference goes."""
 
     __slots__ = ("count", "number", "owner", "released")
 
@@ -28,11 +28,11 @@ class BorrowHold:
         self.owner = owner
         self.number = number
         self.count = count
-        """How many registrations the owner has counted for it."""
+        """Registrations that the owner has counted for it."""
         self.released = released
 
     def __del__(self) -> None:
-        # May run under any lock: only remember it.
+        # May run under any lock, so it only notes the release.
         self.released.append((self.owner, self.number, self.count))
 
 
@@ -52,19 +52,21 @@ class References:
         """Borrowed objects whose last reference went: (owner, number, registrations)."""
         self._forever: list[ObjectRef[Any]] = []
         self._arriving: set[ObjectRef[Any]] = set()
-        """Objects whose values refer to third processes' objects that do not know of us yet."""
+        """Objects whose values refer to third processes' objects, where this process is
+        registering.
+        """
 
     # ---- references that arrive --------------------------------------------------------------
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """This process's reference to an object that it learns of; the owner is informed."""
+        """Return this process's reference to an object that it learns of, and tell the owner."""
         return self._adopt_result(owner, number, b"")
 
     def _adopt_result(self, owner: bytes, number: int, source: bytes) -> ObjectRef[Any]:
         ref = self.adopt_for_task(owner, number)
         if owner == self._me:
             return ref
-        if owner == source:  # which has registered us when it sent the value
+        if owner == source:  # which has registered this process when it sent the value
             if ref._hold is None:
                 ref._hold = BorrowHold(owner, number, 1, self.released)
             else:
@@ -74,7 +76,7 @@ class References:
         return ref
 
     def adopt_for_task(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """The same for a reference that somebody else keeps alive for now; see `keep`."""
+        """Return a reference, as `adopt` does, that somebody else keeps alive for now; see `keep`."""
         if owner == self._me:
             mine = self.lending.exported.get(number)
             if mine is not None:
@@ -93,13 +95,14 @@ class References:
         return ref
 
     def still_borrowed(self, owner: bytes, number: int) -> ObjectRef[Any] | None:
-        """The reference to a borrowed object, if anything here still holds it."""
+        """Return the reference to a borrowed object, if anything here still holds it."""
         return self._borrowed.get((owner, number))
 
     def keep(self, ref: ObjectRef[Any]) -> None:
         """Register with the owner as a borrower, unless that was done."""
         if ref._hold is None and ref._owner != self._me:
-            # Before the hold is there: a connection that is made now may begin with what we hold.
+            # Done before the hold is set: a connection made now begins with a declaration of all
+            # holds.
             connection = self._peers.peer(ref._owner)
             ref._hold = BorrowHold(ref._owner, ref._number, 1, self.released)
             if connection is not None:
@@ -108,15 +111,17 @@ class References:
     def adopt_inner(
         self, ref: ObjectRef[Any], inner: list[tuple[bytes, int]], source: bytes
     ) -> None:
-        """The value of `ref` came, made by process `source`, with these references in it."""
+        """Adopt the references in the value of `ref`, which process `source` has made."""
         ref._inner = [self._adopt_result(o, n, source) for o, n in inner]
         third = {o for o, _ in inner} - {source, ref._owner, self._me}
         if third and not source:
-            # The value's owner holds these references for as long as we hold the value's.
+            # The value's owner holds these references for as long as this process holds the
+            # value's.
             self._arriving.add(ref)
             self.syncs.after(third, lambda: self._arriving.discard(ref))
         elif third:
-            # The maker of the value keeps these references until we have registered for them.
+            # The maker of the value keeps these references until this process has registered for
+            # them.
             number = ref._number >> INDEX_BITS
             self.syncs.after(third, lambda: self._taken(source, number))
 
@@ -128,24 +133,24 @@ class References:
     # ---- references that leave ---------------------------------------------------------------
 
     def export(self, ref: ObjectRef[Any]) -> None:
-        """The reference leaves inside a value."""
+        """Note that the reference leaves inside a value."""
         if ref._owner == self._me:
             self.lending.exported[ref._number] = ref
 
     def lend_to(self, refs: Sequence[ObjectRef[Any]], borrower: bytes) -> None:
-        """A value with these references goes to `borrower` for good: register it at once."""
+        """Register `borrower` at once for references in a value that it gets for good."""
         for ref in refs:
             if ref._owner == self._me:
                 self.lending.add(ref._number, borrower)
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """The reference left in a way that nobody follows."""
+        """Keep a reference for ever that left in a way that nobody can follow."""
         self.export(ref)
         self.keep(ref)
         self._forever.append(ref)
 
     def flush_released(self) -> None:
-        """Inform owners of objects that this process holds no longer."""
+        """Tell owners of objects that this process holds no longer."""
         while self.released:
             owner, number, count = self.released.popleft()
             connection = self._peers.known(owner)
@@ -153,7 +158,7 @@ class References:
                 self._outbox.post(connection, Unborrow([(number, count)]))
 
     def read_from(self, prefix: bytes) -> list[str]:
-        """Files of a node's processes that may be read here without their owners knowing."""
+        """Return files of a node that may be read here without their owners knowing."""
         values = [ref._value for ref in list(self._borrowed.values())]
         names = [v.data.decode() for v in values if type(v) is Value and v.kind == SHARED]
         return [name for name in names if prefix_of_name(name) == prefix]
@@ -161,13 +166,13 @@ class References:
     # ---- connections that end while both processes live --------------------------------------
 
     def holds_of(self, process: bytes) -> bool:
-        """Whether objects of a process are held here, or an answer to a Sync is waited for."""
+        """Whether objects of a process are held here, or an answer to a Sync is awaited."""
         return self.syncs.are_open(process) or bool(self._held_of(process))
 
     def declare_holds(self, connection: Connection) -> None:
-        """First on a new connection: declare what this process holds of the other's objects."""
+        """Declare what this process holds of the other's objects, first on a new connection."""
         process = connection.peer
-        held = self._held_of(process)  # alive from here on
+        held = self._held_of(process)  # these stay alive from here on
         for _ in range(len(self.released)):  # objects that have gone are not declared at all
             entry = self.released.popleft()
             if entry[0] != process:
@@ -180,12 +185,12 @@ class References:
         return [ref for ref in borrowed if ref._owner == owner and ref._hold is not None]
 
     def process_gone(self, process: bytes) -> None:
-        """A process died, or is given up: it holds none of ours any more."""
+        """Forget a process that died or is given up: it holds no object of this process any more."""
         self.lending.process_gone(process)
         self.syncs.process_gone(process)
 
     def counts(self) -> dict[str, int]:
-        """Figures for people and tests."""
+        """Return counts for display and tests."""
         return {
             "lent": len(self.lending),
             "borrowed": len(self._borrowed),

@@ -1,4 +1,4 @@
-"""The outcome of a task or call, put into the references that stand for it."""
+"""The results of tasks and calls, put into the references that stand for them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Results:
         self._unread = unread
 
     def deliver(self, work: PendingWork, returns: int, message: Done, source: bytes) -> None:
-        """The work gave its results. `source`: the process that ran it."""
+        """Deliver the results of work that ran in process `source`."""
         objects, reconstruction = self._objects, self._reconstruction
         if returns == 1:
             value = message.value
@@ -46,13 +46,13 @@ class Results:
                 objects.complete(ref, value, source, maker)
 
     def deliver_first(self, work: PendingWork, values: list[Payload], source: bytes) -> None:
-        """The work failed after it had given these: they stay, and the failure is the others'."""
+        """Deliver the results that work gave before it failed; the failure is for the others."""
         for ref, value in zip(work.refs, values, strict=False):
             self._objects.complete(ref, value, source)
         del work.refs[: len(values)]
 
     def discard(self, message: Done, source: bytes) -> None:
-        """Nobody waits for these results: free what they hold."""
+        """Free what results hold for which nobody waits."""
         self.discard_values(message.number, [message.value, *message.more], source)
 
     def discard_values(self, number: int, values: list[Payload], source: bytes) -> None:
@@ -61,7 +61,7 @@ class Results:
             self._objects.discard(value, source, number)
 
     def fail(self, work: PendingWork, error: Value) -> None:
-        """The work is over without results: each reference stands for this failure."""
+        """End work without results: each reference stands for this failure."""
         if work.stream is not None:
             refs = self._streams.end(work, error)
             if not work.cancelled:

@@ -19,11 +19,11 @@ from phalanx.owner.work import CANCELLED, FORCED, PendingWork
 from phalanx.protocol.messages import Consumed, Item, Payload, Value
 
 Pack = Callable[[Any], tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]]
-"""A value as (payload, hold on its file, references inside)."""
+"""Packs a value into (payload, hold on its file, references inside)."""
 
 
 class Streams:
-    """Ties streams to the work that feeds them."""
+    """Connects streams with the work that feeds them."""
 
     def __init__(
         self,
@@ -40,8 +40,11 @@ class Streams:
         self._pack = pack
 
     def begin(self, stream: Stream, work: PendingWork, backpressure: int) -> None:
-        """The items of this work go into the stream. `backpressure`: how many items the generator
-        may be ahead of its reader; negative: any number."""
+        """Put the items of this work into the stream.
+
+        `backpressure`: the items by which the generator may be ahead of its reader; negative: any
+        number.
+        """
         base = work.number << INDEX_BITS
         completion = make_ref(self._me, base)
         completion._task = work.number
@@ -61,7 +64,7 @@ class Streams:
         """Put one value into the stream of its work."""
         stream = work.stream
         if type(stream) is Stream and message.index <= stream.taken_to:
-            # A retry gives the same items again, and waits for its reader as the first run did.
+            # A retry gives the same items again, and waits for the reader as the first run did.
             self._objects.discard(message.value, source, message.number)
             if stream.on_taken is not None:
                 stream.on_taken()
@@ -77,8 +80,10 @@ class Streams:
         stream.arrived(message.index)
 
     def end(self, work: PendingWork, error: Value | None) -> list[ObjectRef[Any]]:
-        """A generator has ended, well or with an error, which is its last item. The references that
-        stand for that error."""
+        """End a stream whose generator has ended; an error becomes its last item.
+
+        Returns the references that stand for that error.
+        """
         stream = work.stream
         if type(stream) is RemadeStream:
             self._reconstruction.end_stream(work, error)

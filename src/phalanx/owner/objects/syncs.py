@@ -20,8 +20,10 @@ class Syncs:
         self._open: dict[int, tuple[bytes, Callable[[], None]]] = {}
 
     def after(self, processes: set[bytes], action: Callable[[], None]) -> None:
-        """Run `action` once all of these have handled everything sent to them so far. A process
-        that is gone is not waited for."""
+        """Run `action` once these processes have handled everything sent to them so far.
+
+        A process that is gone is not waited for.
+        """
         left = [len(processes)]
 
         def answered() -> None:
@@ -39,13 +41,13 @@ class Syncs:
             self._outbox.post(connection, Sync(token))
 
     def answered(self, token: int) -> None:
-        """A process has answered."""
+        """Take the answer of a process."""
         entry = self._open.pop(token, None)
         if entry is not None:
             entry[1]()
 
     def are_open(self, process: bytes) -> bool:
-        """Whether an answer of this process is waited for."""
+        """Whether an answer of this process is awaited."""
         return any(asked == process for asked, _ in self._open.values())
 
     def send_again(self, connection: Connection) -> None:
@@ -55,6 +57,6 @@ class Syncs:
                 connection.post(Sync(token))
 
     def process_gone(self, process: bytes) -> None:
-        """It will never answer."""
+        """Count a process that will never answer as having answered."""
         for token in [t for t, (asked, _) in self._open.items() if asked == process]:
             self.answered(token)
