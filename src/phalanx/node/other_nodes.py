@@ -140,7 +140,7 @@ class OtherNodes:
             forget(node_id)
         if (
             is_dead
-        ):  # else the next tick asks again; to ask at once would dial a dead node in a loop
+        ):  # else the next tick asks: asking now would dial a dead node in a loop
             self._plans.request()
 
     def _process_gone(self, process: bytes) -> None:

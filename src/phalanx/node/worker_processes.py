@@ -50,7 +50,7 @@ class WorkerProcesses:
         self._effects.fork(worker.worker_id, self._jobs.environment(worker.environment))
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End a worker: at once when `force`, else after its current work. An earlier reason stays."""
+        """End a worker: at once if `force`, else after its current work. An earlier reason stays."""
         self._reasons.setdefault(worker.worker_id, (reason, EXITED))
         peer = self._peers.get(worker.worker_id)
         if force or peer is None:
@@ -100,6 +100,6 @@ class WorkerProcesses:
         return self._reasons.get(worker, ("", ""))[1] == PREEMPTED
 
     def take_reason(self, worker: bytes) -> tuple[str, str] | None:
-        """Return (reason, kind) of an ended worker's end, once; None when it was not asked to end."""
+        """Return (reason, kind) of an ended worker, once; None when it was not asked to end."""
         self._ends_by.pop(worker, None)
         return self._reasons.pop(worker, None)

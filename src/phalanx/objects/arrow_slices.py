@@ -1,9 +1,9 @@
-"""A slice of an Arrow table or array travels as what it shows.
+"""Pickling of slices of Arrow tables and arrays, which travel as only what they show.
 
 pyarrow pickles a slice with all of the buffers that it is cut from (Arrow's issue ARROW-10739): ten
-rows of a table of a gigabyte would be a gigabyte in the store. So a slice is copied first, by
-Arrow's own format, into buffers of its size, and pickled as pyarrow pickles those: whoever reads it
-needs nothing of ours.
+rows of a table of a gigabyte would be a gigabyte in the store. So a slice is first copied, in
+Arrow's own format, into buffers of its size, and then pickled as pyarrow pickles those. Its reader
+needs nothing of Phalanx.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from typing import Any
 
 _WASTE_BYTES = 1 << 16
-"""So much more than it shows may travel with a slice."""
+"""Bytes that may travel with a slice in addition to what it shows."""
 
 
 def know_arrow() -> bool:
-    """Have slices pickled so from now on; False where pyarrow is not imported yet. What a program
-    has registered with `copyreg` for one of the classes stays."""
+    """Pickle slices this way from now on; False where pyarrow is not imported yet.
+
+    A reducer that the program has registered with `copyreg` for one of the classes stays.
+    """
     arrow = sys.modules.get("pyarrow")
     if arrow is None or not hasattr(arrow, "RecordBatchStreamReader"):
         return False
@@ -45,7 +47,7 @@ def _trimmed(value: Any) -> Any:
         if value.get_total_buffer_size() - value.nbytes <= _WASTE_BYTES:
             return value
         copied = _copied(value)
-    except Exception:  # types of others may refuse to be counted, or written
+    except Exception:  # other libraries' types may refuse to be counted, or written
         return value
     return copied if _kind(copied) == _kind(value) else value
 
@@ -70,5 +72,5 @@ def _rewritten(value: Any) -> Any:
 
 
 def _kind(value: Any) -> Any:
-    """What has to be as it was: a type of somebody's own may be read as another."""
+    """Return what must not change in a copy: a type of the user's own may be read as another."""
     return getattr(value, "schema", None) or value.type

@@ -1,8 +1,8 @@
-"""Functions and classes by value: cloudpickle, with the two things that it may leave out.
+"""Functions and classes by value: cloudpickle, with two things that it may leave out.
 
 cloudpickle 3.1.3 calls the file of all code `<dynamic-code>`, so tracebacks and stacks would show
-no line. Every version makes a class that has slots without them: its objects would have a
-`__dict__`, and those of the sender have no room for one.
+no line. Every version makes a class with slots without them: its objects would have a `__dict__`,
+while the sender's objects have no room for one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _SLOTS = "__slots__"
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle's, whose code keeps its file and whose classes keep their slots."""
+    """cloudpickle's pickler; its code keeps its file and its classes keep their slots."""
 
     def reducer_override(self, value: Any) -> Any:
-        """How `value` is pickled; NotImplemented leaves it to the tables of pickle."""
+        """Return how `value` is pickled; NotImplemented leaves it to the tables of pickle."""
         if type(value) is CodeType:
             make, arguments = cloudpickle.Pickler.dispatch_table[CodeType](value)
             return _code_of_file, (value.co_filename, make, arguments)
@@ -34,7 +34,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def dumps(value: Any, buffer_callback: Callable[[PickleBuffer], Any] | None = None) -> bytes:
-    """`value` as pickle bytes of protocol 5; raises what pickle and the user's classes raise."""
+    """Pickle `value` with protocol 5; raises what pickle and the user's classes raise."""
     file = io.BytesIO()
     Pickler(file, protocol=5, buffer_callback=buffer_callback).dump(value)
     return file.getvalue()
@@ -45,7 +45,7 @@ def _code_of_file(file: str, make: Callable[..., CodeType], arguments: Iterable[
 
 
 def _with_slots(cls: type, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`reduced`, with a class that is born with its slots: Python makes none later."""
+    """Return `reduced` with a class that is born with its slots: Python adds none later."""
     make, arguments, (attributes, more), *rest = reduced
     if issubclass(cls, Enum):
         return reduced
@@ -58,7 +58,7 @@ def _is_slot(cls: type, value: Any) -> bool:
 
 
 def _slotted(slots: Any, make: Callable[..., type], arguments: tuple[Any, ...]) -> type:
-    """The class that `make` makes, with these slots unless its metaclass makes its own."""
+    """Return the class that `make` makes, with these slots unless its metaclass makes its own."""
     # The one dict among the arguments is the namespace in which the class is made.
     with_slots = tuple(
         {**argument, _SLOTS: slots} if type(argument) is dict else argument
@@ -66,7 +66,7 @@ def _slotted(slots: Any, make: Callable[..., type], arguments: tuple[Any, ...]) 
     )
     try:
         return make(*with_slots)
-    except (AttributeError, TypeError):  # NamedTuple's and msgspec's take none from outside
+    except (AttributeError, TypeError):  # NamedTuple and msgspec take no slots from outside
         cls = make(*arguments)
         setattr(cls, _SLOTS, slots)
         return cls

@@ -1,7 +1,7 @@
 """Graphs of calls that are bound now and run later: `f.bind(g.bind(1)).execute()`.
 
-Each `execute` makes every call of the graph once, and new actors. Calls that need no other's
-result run side by side, as if the program had made them by `remote`.
+Each `execute` makes every call of the graph once, with new actors. Calls that do not need each
+other's results run side by side, as if the program had made them by `remote`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ class Callee(Protocol):
 
 
 class DAGNode:
-    """A part of a graph: its value is known when the graph is executed."""
+    """A part of a graph; its value is known when the graph is executed."""
 
     def execute(self, *args: Any, **kwargs: Any) -> Any:
-        """Make all calls that this one needs, and this one; what `remote` returns for it. The
-        arguments are the values of the graph's InputNode."""
+        """Make this call and all calls that it needs. Returns what `remote` returns for it.
+
+        The arguments are the values of the graph's InputNode.
+        """
         return _Execution(args, kwargs).value(self)
 
     def experimental_compile(self, *args: Any, **kwargs: Any) -> Any:
-        """Not there: graphs are not compiled."""
+        """Raise NotImplementedError: graphs are not compiled."""
         raise NotImplementedError("Phalanx has no compiled graphs: call execute().")
 
     def _make(self, execution: _Execution) -> Any:
@@ -43,7 +45,8 @@ class _Execution:
         self._values: dict[int, Any] = {}
 
     def value(self, bound: Any) -> Any:
-        """What a bound argument stands for: a node's value, or containers with those of nodes."""
+        """Return the value of a bound argument: a node's value, or a container with nodes' values.
+        """
         if isinstance(bound, DAGNode):
             if id(bound) not in self._values:
                 self._values[id(bound)] = bound._make(self)
@@ -68,8 +71,7 @@ class FunctionNode(DAGNode):
 
 
 class ClassNode(FunctionNode):
-    """An actor to be made: `node.method.bind(...)` are its calls, made in the order in which they
-    were bound."""
+    """An actor to be made. Its calls, `node.method.bind(...)`, are made in the order of binding."""
 
     _last: ClassMethodNode | None = None
 
@@ -88,11 +90,11 @@ class BoundMethod:
         self._options = options
 
     def options(self, **options: Any) -> BoundMethod:
-        """The same method with other options."""
+        """Return the same method with other options."""
         return BoundMethod(self._actor, self._name, {**self._options, **options})
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassMethodNode:
-        """A call of it, after those that were bound before."""
+        """Return a call of the method, after those that were bound before."""
         actor = self._actor
         node = ClassMethodNode(actor, self._name, self._options, args, kwargs, actor._last)
         actor._last = node
@@ -127,8 +129,10 @@ class ClassMethodNode(DAGNode):
 
 
 class InputNode(DAGNode):
-    """What `execute` is given: `with InputNode() as value: f.bind(value)`. Items and attributes of
-    it may be bound, too."""
+    """The argument of `execute`: `with InputNode() as value: f.bind(value)`.
+
+    Its items and attributes may be bound, too.
+    """
 
     def __enter__(self) -> InputNode:
         return self
@@ -154,7 +158,7 @@ class InputNode(DAGNode):
 
 
 class InputAttributeNode(DAGNode):
-    """A part of what `execute` is given: of its one argument, else one of its arguments."""
+    """A part of the argument of `execute`; with several arguments, one of them."""
 
     def __init__(self, whole: InputNode, part_of: Callable[[Any], Any], key: int | str) -> None:
         self._whole = whole
@@ -169,7 +173,7 @@ class InputAttributeNode(DAGNode):
 
 
 class MultiOutputNode(DAGNode):
-    """Several nodes, whose values `execute` gives as a list."""
+    """Several nodes, whose values `execute` returns as a list."""
 
     def __init__(self, args: Any) -> None:
         self._outputs = list(args)

@@ -13,9 +13,9 @@ from phalanx.objects.serialization import dumps_whole
 from phalanx.protocol.messages import FAILED, Value
 
 EXCEPTION_BYTES = 64 << 20
-"""How large a pickled exception may be that travels to its reader."""
+"""The most bytes of a pickled exception that travels to its reader."""
 EXCEPTION_TEXT_CHARS = 1 << 20
-"""How long its text with the traceback may be."""
+"""The most characters of its text with the traceback."""
 
 
 def describe(
@@ -25,9 +25,10 @@ def describe(
     actor_repr: str | None = None,
     skip_frames: int = 1,
 ) -> bytes:
-    """A task's exception for its reader. `skip_frames`: frames of ours at the traceback's top."""
+    """Return a task's exception for its reader. `skip_frames`: our frames at the traceback's top.
+    """
     if isinstance(error, TaskError):
-        # A failed dependency, read inside the task: the first failure is the one to show.
+        # A failed dependency, read inside the task: show the first failure.
         text, cause = error.traceback_str, error.cause
         function_name, pid = error.function_name, error.pid or pid
     else:
@@ -46,7 +47,7 @@ def describe(
 
 
 def _shortened(text: str) -> str:
-    """A text without its middle where it is above the limit."""
+    """Return the text, without its middle where it is longer than the limit."""
     excess = len(text) - EXCEPTION_TEXT_CHARS
     if excess <= 0:
         return text
@@ -56,7 +57,7 @@ def _shortened(text: str) -> str:
 
 
 def remote_traceback(error: BaseException, skip_frames: int) -> str:
-    """The traceback as text, without our own frames."""
+    """Return the traceback as text, without this package's frames."""
     frames = error.__traceback__
     for _ in range(skip_frames):
         if frames is not None and frames.tb_next is not None:
@@ -80,17 +81,17 @@ def _pickle_cause(cause: BaseException | None) -> bytes | None:
 
 
 def pack(error: PhalanxError) -> bytes:
-    """An error of ours: its class is known everywhere."""
+    """Pickle an error of this package, whose class is known everywhere."""
     return pickle.dumps(error, 5)
 
 
 def failed(error: PhalanxError) -> Value:
-    """An error of ours as the value of an object."""
+    """Return an error of this package as the value of an object."""
     return Value(FAILED, pack(error))
 
 
 def cancelled(task_id: str, name: str) -> Value:
-    """The end of work that ran when it was cancelled: as Ray's, a TaskError too."""
+    """Return the failure of work that was cancelled while it ran: a TaskError too, as in Ray."""
     error = TaskCancelledError(task_id, None)
     text = f"TaskCancelledError: {error}"  # programs look for the word
     described = ("task", name, text, pickle.dumps(error, 5), None, None)
@@ -98,10 +99,10 @@ def cancelled(task_id: str, name: str) -> Value:
 
 
 def of_argument(argument: Value, name: str) -> Value:
-    """The failure of work that cannot run because this argument of it failed.
+    """Return the failure of work that cannot run because this argument of it failed.
 
-    What a task raised goes on as it is. A failure of the system becomes a TaskError of `name` as
-    well, as Ray's do: readers can tell a lost argument of a task from a lost result.
+    An error that a task raised is passed on unchanged. A failure of the system becomes a TaskError
+    of `name`, as in Ray: readers can tell a lost argument of a task from a lost result.
     """
     error = load(argument.data)
     if isinstance(error, TaskError):
@@ -111,7 +112,7 @@ def of_argument(argument: Value, name: str) -> Value:
 
 
 def load(data: bytes) -> BaseException:
-    """The exception to raise for these bytes."""
+    """Return the exception to raise for these bytes."""
     loaded: Any = pickle.loads(data)  # noqa: S301  (from a worker or owner of the same user)
     if not isinstance(loaded, tuple):
         assert isinstance(loaded, BaseException)
@@ -131,8 +132,10 @@ def load(data: bytes) -> BaseException:
 
 
 def told(failure: bytes) -> str | None:
-    """The text of a failure, for people, without making the exception of the program's own class;
-    None for a failure that is neither the program's own nor a crash."""
+    """Return the text of a failure for display, without making an exception of the program's class.
+
+    None for a failure that is neither the program's own nor a crash.
+    """
     loaded: Any = pickle.loads(failure)  # noqa: S301  (as in `load`)
     if not isinstance(loaded, tuple):
         return str(loaded) if isinstance(loaded, WorkerCrashedError) else None
@@ -141,7 +144,7 @@ def told(failure: bytes) -> str | None:
 
 
 def is_raised(failure: Value) -> bool:
-    """Whether a task's own code raised; else the system failed it."""
+    """Whether a task's own code raised the failure, not the system."""
     return isinstance(pickle.loads(failure.data), tuple)  # noqa: S301  (as in `load`)
 
 

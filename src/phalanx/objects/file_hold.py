@@ -1,4 +1,4 @@
-"""What keeps the file of a large object: it hangs on the owner's reference."""
+"""Holds on the files of large objects, which hang on the owner's references."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ class FileStore(Protocol):
     """Deletes the files of objects that nobody refers to any more."""
 
     dropped: deque[tuple[str, Any, bool]]
-    """(name, extent, whether somebody may have mapped it to read it) of each hold that went."""
+    """(name, extent, whether somebody may have mapped the file to read it) of each released hold.
+    """
 
     def lend(self, name: str) -> None:
-        """An object now belongs to another process, which may give its file back."""
+        """Note that an object now belongs to another process, which may give its file back."""
         ...
 
 
@@ -24,10 +25,11 @@ class FileHold:
     __slots__ = ("extent", "lineage", "name", "seen", "size", "store")
 
     def __init__(self, store: FileStore, name: str, size: int, extent: Any) -> None:
-        """`extent`: the file as this process wrote and mapped it; None when another one did."""
+        """`extent`: the file as this process wrote and mapped it; None when another process did."""
         self.lineage: Any = None
         """What can make the object again, or why nothing can (see `owner.objects.lineage`); None:
-        it was put."""
+        the object was put.
+        """
         self.store = store
         self.name = name
         self.size = size
@@ -36,16 +38,16 @@ class FileHold:
         """Whether somebody may have mapped the file to read it."""
 
     def hand_over(self) -> None:
-        """The object belongs to another process from now on."""
+        """Give the object to another process."""
         self.store.lend(self.name)
         self.name = ""
 
     def __del__(self) -> None:
-        # May run at any moment, under any lock: only remember it.
+        # May run at any moment, under any lock, so it only notes the release.
         if self.name:
             self.store.dropped.append((self.name, self.extent, self.seen))
 
 
 def living_holds() -> list[FileHold]:
-    """All holds of this process. For listings: it looks at every Python object."""
+    """Return all holds of this process. For listings: it looks at every Python object."""
     return [found for found in gc.get_objects() if type(found) is FileHold and found.name]

@@ -1,30 +1,31 @@
-"""Files of copies that are of no use any more, kept for the next: their pages are there already.
+"""The pool of files of dropped copies, kept for the next copies because their pages exist already.
 
-A fresh page of shared memory costs several times what receiving its bytes does. Bounded, and the
-first to go when memory is needed for anything else. Pure.
+A fresh page of shared memory costs several times what receiving its bytes does. The pool is
+bounded, and the first to go when memory is needed for anything else. Pure.
 """
 
 from __future__ import annotations
 
 MIN_BYTES = 1 << 20
-"""Of a smaller file, its pages cost less than looking after it."""
+"""Bytes of the smallest file worth keeping; the pages of smaller ones cost less than the care."""
 MAX_FILES = 32
 MAX_BYTES = 1 << 30
 _SLACK_BYTES = 64 << 10
 
 
 class FilePool:
-    """Files by name, the oldest first."""
+    """Pooled files by name, the oldest first."""
 
     def __init__(self, capacity_bytes: int) -> None:
-        """`capacity_bytes`: of the whole store; an eighth of it may be spare."""
+        """`capacity_bytes`: of the whole store; the pool may have an eighth of it."""
         self._most_bytes = min(MAX_BYTES, capacity_bytes // 8)
         self._sizes: dict[str, int] = {}
         self.total_bytes = 0
 
     def put(self, name: str, size: int) -> list[str]:
-        """Keep a file. What must go for it; itself, when it is too large or too small."""
-        self._remove(name)  # an earlier copy of the same object: this one takes its place
+        """Keep a file. Returns the files that go for it: itself, when it is too large or too small.
+        """
+        self._remove(name)  # an earlier copy of the same object, which this one replaces
         if not MIN_BYTES <= size <= self._most_bytes:
             return [name]
         gone = []
@@ -37,7 +38,8 @@ class FilePool:
         return gone
 
     def take(self, size: int) -> str:
-        """The smallest file in which so many bytes find room without wasting half of it; or ""."""
+        """Take the smallest file for this many bytes that wastes less than about half; "" if none.
+        """
         fits = [
             (held, name)
             for name, held in self._sizes.items()
@@ -50,7 +52,7 @@ class FilePool:
         return name
 
     def free(self, needed_bytes: int) -> list[str]:
-        """Files that go because memory is needed, oldest first."""
+        """Remove and return files to free this many bytes, the oldest first."""
         gone, freed = [], 0
         for name, held in list(self._sizes.items()):
             if freed >= needed_bytes:

@@ -18,27 +18,24 @@ class ActorMethod(metaclass=ABCMeta):
 
     @abstractmethod
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the method; a reference, a list of them, or a generator of them."""
+        """Call the method. Returns a reference, a list of them, or a generator of them."""
 
     @abstractmethod
     def options(self, **options: Any) -> ActorMethod:
-        """The same method with other options."""
+        """Return the same method with other options."""
 
     def _remote(self, args: Sequence[Any] | None = None, kwargs: Any = None, **options: Any) -> Any:
-        """Ray's older way to call with options; programs use it still."""
+        """Call the method with options; Ray's older way, which programs still use."""
         target = self.options(**options) if options else self
         return target.remote(*(args or ()), **(kwargs or {}))
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """A call in a graph: see `objects.dag`."""
+        """Return a call in a graph; see `objects.dag`."""
         return FunctionNode(self, args, kwargs)
 
 
 class ActorHandle(Generic[T], metaclass=ABCMeta):
-    """A handle of a living actor: `handle.method.remote(...)`. May be passed around.
-
-    Abstract for the same reason as ObjectRef.
-    """
+    """A handle of a living actor: `handle.method.remote(...)`. May be passed around."""
 
     @property
     def _actor_id(self) -> Any:
@@ -46,5 +43,5 @@ class ActorHandle(Generic[T], metaclass=ABCMeta):
         raise AttributeError("_actor_id")
 
     def __getattr__(self, name: str) -> ActorMethod:
-        """A method of the actor's class."""
+        """Return a method of the actor's class."""
         raise AttributeError(name)

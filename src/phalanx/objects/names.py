@@ -6,12 +6,12 @@ from phalanx.model.ids import PREFIX_BYTES
 
 
 def is_name(name: str) -> bool:
-    """Names come from other processes: none may lead out of the session's directories."""
+    """Whether a name, which comes from another process, stays inside the session's directories."""
     return "/" not in name and "\0" not in name and name not in ("", ".", "..")
 
 
 def prefix_of_name(name: str) -> bytes:
-    """The node where an object was written; empty for what is no name."""
+    """Return the prefix of the node where an object was written; empty for an invalid name."""
     try:
         return bytes.fromhex(name[: 2 * PREFIX_BYTES])
     except ValueError:
@@ -19,7 +19,7 @@ def prefix_of_name(name: str) -> bytes:
 
 
 def writer_of_name(name: str) -> bytes:
-    """The process that wrote the object; empty for what is no name."""
+    """Return the process that wrote an object; empty for an invalid name."""
     try:
         return bytes.fromhex(name.partition("-")[0])
     except ValueError:
@@ -27,6 +27,5 @@ def writer_of_name(name: str) -> bytes:
 
 
 def spare_file(name: str) -> str:
-    """What the file of an object that is gone is called while it waits to be written over. No
-    reader looks for it."""
+    """Return the name of a pooled file of an object that is gone. No reader looks for it."""
     return f"{name}.spare"

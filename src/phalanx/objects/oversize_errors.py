@@ -1,4 +1,4 @@
-"""What happens instead of a message that is too large to send: its own task or request fails."""
+"""Errors in place of messages that are too large to send: only their task or request fails."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from phalanx.protocol.wire_errors import code_of, to_wire
 
 
 class OversizeError(NamedTuple):
-    """A message that says that another was too large."""
+    """A message that reports that another one was too large."""
 
     message: Message
     is_for_sender: bool
-    """Whether the sender of the other one takes it, as if its receiver had answered so."""
+    """Whether the sender of the other message takes it, as if its receiver had answered so."""
 
 
 def stand_in(unsendable: Unsendable) -> OversizeError | None:
-    """The message for those who wait for one that cannot be sent, or for its answer; None where
-    nobody would understand it, and the connection has to end."""
+    """Return the message for those who wait for an unsendable message, or for its answer.
+
+    None where nobody would understand it, and the connection has to end.
+    """
     match unsendable.message:
         case Task(number=number, name=name):
             error = MessageTooLargeError(

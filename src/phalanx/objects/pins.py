@@ -1,8 +1,8 @@
-"""Copies that stay in memory until those who asked for them have mapped them. Pure.
+"""Pins of copies, which stay in memory until their askers have mapped them. Pure.
 
-A copy could be dropped for want of room between the news that it is here and its reader's mapping,
-and again when it was fetched again. So it is pinned until the reader says that it has mapped it or
-gives up, ends, or has had the time that anybody gets.
+Without a pin, a copy could be evicted for lack of room between the news that it is here and its
+reader's mapping, and again after it was fetched again. So it is pinned until the reader has mapped
+it, gives it up, ends, or has had the time that every reader gets.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 MAX_PIN_S = 10.0
-"""Who has not mapped a copy by then asks for it again: it may be stopped, and others wait."""
+"""Seconds that a reader has to map a copy; a later one asks again, since others wait."""
 
 
 class _Pin(NamedTuple):
     size: int
     until: float
     askers: list[bytes]
-    """A process once for each time that it asked."""
+    """The processes that asked, each once for every time that it asked."""
 
 
 class Pins:
-    """Which copies are pinned, and for whom."""
+    """The pinned copies, and for whom they are pinned."""
 
     def __init__(self, released: Callable[[], None]) -> None:
-        """`released` is called after some were let go: who waits for memory may go on."""
+        """`released` is called after copies were unpinned: requests for memory may go on."""
         self._pins: dict[str, _Pin] = {}
         self._released = released
         self.total_bytes = 0
@@ -37,14 +37,14 @@ class Pins:
         return len(self._pins)
 
     def add(self, name: str, size: int, asker: bytes, now: float) -> None:
-        """`asker` is told that this copy of `size` bytes is here, and will map it."""
+        """Pin a copy of `size` bytes for `asker`, which is told that it is here and will map it."""
         askers = self._pins[name].askers if name in self._pins else []
         if not askers:
             self.total_bytes += size
         self._pins[name] = _Pin(size, now + MAX_PIN_S, [*askers, asker])
 
     def done(self, name: str, asker: bytes) -> None:
-        """`asker` has mapped it, or does not want it any more."""
+        """Unpin a copy that `asker` has mapped, or does not want any more."""
         pin = self._pins.get(name)
         if pin is None or asker not in pin.askers:
             return
@@ -53,21 +53,21 @@ class Pins:
             self.gone(name)
 
     def gone(self, name: str) -> None:
-        """The copy may go, or has gone."""
+        """Unpin a copy that may go, or has gone."""
         pin = self._pins.pop(name, None)
         if pin is not None:
             self.total_bytes -= pin.size
             self._released()
 
     def process_gone(self, process: bytes) -> None:
-        """A process ended: it maps nothing any more."""
+        """Remove the pins of a process that has ended."""
         for name, pin in list(self._pins.items()):
             pin.askers[:] = [asker for asker in pin.askers if asker != process]
             if not pin.askers:
                 self.gone(name)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Remove the pins that have lasted long enough."""
         for name, pin in list(self._pins.items()):
             if now >= pin.until:
                 self.gone(name)

@@ -9,13 +9,14 @@ from typing import NamedTuple
 from phalanx.objects.pins import Pins
 
 Done = Callable[[str], None]
-"""Called with why it failed, or "" once the object is here."""
+"""Called with why the fetch failed, or "" once the object is here."""
 
 
 AGAIN_S = 0.2
 GIVE_UP_S = 20.0
-"""How long a node is tried again that cannot be reached: a little more than the head
-takes, by its own limits, to find it dead (15 s)."""
+"""Seconds for which an unreachable node is tried again: a little more than the head needs, by its
+own limits, to find it dead (15 s).
+"""
 
 
 class _Wanted(NamedTuple):
@@ -35,11 +36,11 @@ class _Unreached(NamedTuple):
 
 
 class PullQueue:
-    """Objects wanted from other nodes: each once, however many ask for it.
+    """Objects wanted from other nodes, each once, however many processes ask for it.
 
-    Those that a task waits for go before those that are fetched ahead. One is always begun; more
-    only while all that are on their way, and all that are pinned for their readers, together stay
-    under `limit_bytes`.
+    Objects that a task waits for go before those that are fetched ahead. One transfer is always
+    begun; more only while all transfers under way and all pinned copies together stay under
+    `limit_bytes`.
     """
 
     def __init__(self, limit_bytes: int, start: Callable[[str, int], None], pins: Pins) -> None:
@@ -53,11 +54,11 @@ class PullQueue:
         self._moving: dict[str, int] = {}
         self._unreached: dict[str, _Unreached] = {}
         self._since: dict[str, float] = {}
-        """When nodes that have these objects were found out of reach."""
+        """When the nodes that have these objects were first out of reach."""
 
     @property
     def moving_bytes(self) -> int:
-        """Bytes of all transfers under way."""
+        """The bytes of all transfers under way."""
         return sum(self._moving.values())
 
     def want(self, name: str, size: int, asker: bytes, done: Done) -> None:
@@ -76,7 +77,7 @@ class PullQueue:
         self.proceed()
 
     def unwanted(self, name: str, asker: bytes) -> None:
-        """`asker` has given up one wait for this object. It is not begun for nobody."""
+        """Drop one wait of `asker` for this object. A transfer that nobody wants is not begun."""
         waiters = self._waiters.get(name, [])
         for waiter in waiters:
             if waiter.asker == asker:
@@ -85,7 +86,7 @@ class PullQueue:
         self._forget_if_unwanted(name)
 
     def process_gone(self, process: bytes) -> None:
-        """A process ended: it waits for nothing any more."""
+        """Drop the waits of a process that has ended."""
         for name, waiters in list(self._waiters.items()):
             waiters[:] = [waiter for waiter in waiters if waiter.asker != process]
             self._forget_if_unwanted(name)
@@ -99,7 +100,7 @@ class PullQueue:
                 self._since.pop(name, None)
 
     def proceed(self) -> None:
-        """Begin what may begin."""
+        """Begin the transfers that may begin."""
         begun: deque[_Wanted] = deque()
         for queue in (self._urgent, self._ahead):
             while queue:
@@ -114,15 +115,18 @@ class PullQueue:
             self._start(wanted.name, wanted.size)
 
     def ended(self, name: str, failure: str) -> None:
-        """A transfer ended: well when `failure` is empty."""
+        """Take the end of a transfer; `failure` is empty when it succeeded."""
         if self._moving.pop(name, None) is None:
             return
         self._finish(name, failure)
         self.proceed()
 
     def unreached(self, name: str, why: str, now: float) -> None:
-        """A transfer ended because the node that has the object could not be reached: it is tried
-        again while somebody waits, and for so long. Else the object would be taken for lost."""
+        """Take a transfer that failed because the node with the object could not be reached.
+
+        It is tried again while somebody waits, for a limited time. Otherwise the object would be
+        declared lost.
+        """
         size = self._moving.pop(name, None)
         if size is None:
             return
@@ -134,7 +138,7 @@ class PullQueue:
         self.proceed()
 
     def tick(self, now: float) -> None:
-        """Time has passed: try again what could not be reached."""
+        """Try again the transfers whose nodes could not be reached."""
         for name, entry in list(self._unreached.items()):
             if now >= entry.again_at:
                 del self._unreached[name]
@@ -142,7 +146,7 @@ class PullQueue:
         self.proceed()
 
     def gone(self, is_gone: Callable[[str], bool]) -> None:
-        """A node died: what is left to try again and was there does not come."""
+        """Fail the transfers to try again whose node is dead."""
         for name in [n for n in self._unreached if is_gone(n)]:
             self._finish(name, self._unreached.pop(name).why)
 

@@ -230,7 +230,7 @@ class OwnerCore:
         return next(self.numbers) << INDEX_BITS
 
     def name_of(self, ref: ObjectRef[Any]) -> str:
-        """Return a description of an object for display: the result of which task, if known here."""
+        """Return a description of an object for display, with its task if that is known here."""
         number = ref._number >> INDEX_BITS
         if ref._owner == self._me:
             task = self.tasks.machine.pending.get(number)
@@ -242,7 +242,7 @@ class OwnerCore:
         return f"object {ref.hex()}"
 
     def why_absent(self, ref: ObjectRef[Any]) -> str:
-        """Return why an object is not there yet, as a clause for display; empty if not known here."""
+        """Return why an object is not there yet, as a clause for display; empty if unknown."""
         number = ref._number >> INDEX_BITS
         if ref._owner != self._me:
             return ""

@@ -1,6 +1,6 @@
-"""Why the result of a task or call is not there yet, as far as its owner knows, in a clause.
+"""Why the result of a task or call is not there yet, in a clause, as far as its owner knows.
 
-Nobody is asked: `explain` does that, and says more.
+No other process is asked: `explain` does that, and says more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from phalanx.owner.tasks.records import PendingTask, SchedulingClass
 
 
 def why_task(task: PendingTask, scheduling_class: SchedulingClass) -> str:
-    """Of a task that has not ended. `scheduling_class`: its own."""
+    """Return why a task has not ended. `scheduling_class`: its own."""
     if task.state == PENDING_ARGS:
         return "it waits for its arguments"
     worker = task.worker
@@ -26,7 +26,7 @@ def why_task(task: PendingTask, scheduling_class: SchedulingClass) -> str:
 
 
 def why_call(call: PendingCall) -> str:
-    """Of an actor's call that has not ended."""
+    """Return why an actor's call has not ended."""
     actor = call.actor
     if call.number in actor.inflight:
         runs = not actor.concurrency or call.number in actor.begun()
@@ -43,7 +43,7 @@ def why_call(call: PendingCall) -> str:
 
 
 def _tried(actor: ActorClient) -> str:
-    """Which call ends the actor, where one does."""
+    """Return which call ends the actor again and again, if one does."""
     if actor.ends < 2:
         return ""
     return f" (it has ended {actor.ends} times under its call {actor.ended_under})"

@@ -18,8 +18,9 @@ from phalanx.protocol.wire_errors import to_wire
 R = TypeVar("R")
 
 REQUEST_BYTES = 256 << 20
-"""How large a request may be: others pass it on in messages of their own, and the head
-writes it as one row."""
+"""The largest request in bytes: others pass it on in their own messages, and the head writes it as
+one row.
+"""
 
 
 class Requests:
@@ -30,11 +31,13 @@ class Requests:
         self._tokens = itertools.count(1)
         self._replied: dict[int, Callable[[Reply], None]] = {}
         self.user = ""
-        """Who asks, for people to read: see Ask."""
+        """The user who asks, for display; see Ask."""
 
     def call_async(self, request: Request[R], answered: Callable[[Callable[[], R]], None]) -> int:
-        """Ask without waiting; `answered` is called with what gives the answer, or raises the error
-        that it is. The request's token."""
+        """Ask without waiting, and return the request's token.
+
+        `answered` is called with a function that returns the answer or raises the error.
+        """
 
         def replied(reply: Reply) -> None:
             answered(partial(read_result, request, reply.result, reply.error))
@@ -54,17 +57,17 @@ class Requests:
         self._node.post(Ask(0, request.kind, _encoded(request)))
 
     def forget(self, token: int) -> None:
-        """Nobody waits for this answer any more."""
+        """Drop the answer to a request, for which nobody waits any more."""
         self._replied.pop(token, None)
 
     def on_reply(self, reply: Reply) -> None:
-        """The node has answered."""
+        """Take an answer of the node."""
         replied = self._replied.pop(reply.token, None)
         if replied is not None:
             replied(reply)
 
     def node_lost(self) -> None:
-        """The node's process is gone: nothing will be answered."""
+        """Fail all requests: the node's process is gone, and nothing will be answered."""
         waiting, self._replied = self._replied, {}
         error = to_wire(LocalNodeDiedError("the node process of this machine is gone"))
         for token, replied in waiting.items():

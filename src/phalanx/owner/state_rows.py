@@ -1,4 +1,4 @@
-"""What one process tells of its tasks, its calls, and the objects that it refers to."""
+"""Listings of one process's tasks, its calls, and the objects that it refers to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WAITS_AT_ACTOR = "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"
 
 
 class StateRows:
-    """Reads the owner's machines; changes nothing."""
+    """Makes rows from the owner's machines, which it only reads."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class StateRows:
         borrowers: Callable[[int], Sequence[bytes]],
         journal: TaskJournal,
     ) -> None:
-        """`borrowers`: the processes that hold one of our objects."""
+        """`borrowers`: returns the processes that hold an object of this process."""
         self._me = me
         self._type = kind.upper()
         self._tasks = tasks
@@ -48,19 +48,19 @@ class StateRows:
         self._journal = journal
         self.pid = 0
         self.living: Callable[[], Iterable[ObjectRef[Any]]] = objects.in_files.values
-        """The references that this process holds; without a shell those to its files."""
+        """The references that this process holds; without a shell, those to its files."""
         self.living_holds: Callable[[], Iterable[FileHold]] = list
-        """What keeps files because of this process."""
+        """The holds that keep files because of this process."""
         self.stacks: Callable[[], Iterable[tuple[str, str]]] = list
         """The stacks of this process's threads: (thread, stack)."""
         self._begun: dict[int, frozenset[int]] = {}
         """While tasks are listed: the calls that run, by the id of their actor's client."""
         self.call_site: Callable[[ObjectRef[Any]], str] = lambda ref: ""
-        """Where a reference was made; empty where that is not recorded."""
+        """Returns where a reference was made; empty where that is not recorded."""
         self.has_call_sites = False
 
     def part(self, query: StateQuery, ip: str = "") -> StatePart:
-        """What a query selects of this process."""
+        """Return what a query selects in this process."""
         selection = Selection(query)
         if query.kind == "tasks":
             self._select_tasks(selection)
@@ -84,7 +84,7 @@ class StateRows:
             selection.offer_all(self._row_of(work, sites) for work in pending)
             selection.offer_all(self._ended(run, sites) for run in runs)
             return
-        # Only the first rows matter: 100,000 need not be made for them.
+        # Only the first rows matter, so rows for the other 100,000 need not be made.
         first = heapq.nsmallest(selection.limit, pending, key=lambda work: work.number)
         left = selection.limit - len(first)
         ended = heapq.nsmallest(left, runs, key=lambda run: (run.number, -run.attempt))
@@ -104,7 +104,7 @@ class StateRows:
         return {**finished_task_row(self._me, run), "call_site": sites.get(run.number)}
 
     def _sites(self) -> dict[int, str]:
-        """Where tasks were called, by their numbers: as long as there are references to results."""
+        """Return where tasks were called, by their numbers, while results are referenced."""
         if not self.has_call_sites:
             return {}
         own = (ref for ref in self.living() if ref._owner == self._me and ref._number >= 0)
@@ -185,8 +185,10 @@ class StateRows:
             }
 
     def _argument_rows(self, ip: str) -> Iterator[Row]:
-        """The objects whose values went along as arguments of what runs now: their workers have
-        them, too, and need no references for that."""
+        """Yield rows for arguments whose values were sent with work that runs now.
+
+        The workers have these objects too, without a reference to them.
+        """
         self._begun.clear()
         for work in self._pending():
             if not work.inputs:
@@ -215,7 +217,7 @@ class StateRows:
                 }
 
     def _where(self, work: PendingTask | PendingCall) -> tuple[bytes, str]:
-        """The worker that runs something now, and what it is called; no worker where none does."""
+        """Return (worker, name) of work that runs now; the worker is empty if none runs it."""
         if isinstance(work, PendingTask):
             worker = work.worker
             runs = worker is not None and _task_state(work) == RUNNING
@@ -224,7 +226,7 @@ class StateRows:
         return (work.actor.worker if runs else b""), work.actor.listed(work)[0]
 
     def _file_rows(self) -> Iterator[Row]:
-        """The files of objects that stay because of this process."""
+        """Yield rows for the files of objects that stay because of this process."""
         own = {hold.name: hold.size for hold in self.living_holds()}
         read = {name: 0 for ref in self.living() if (name := _file(ref._value)) is not None}
         for name, size in {**read, **own}.items():
@@ -239,8 +241,10 @@ class StateRows:
         }
 
     def _making(self, ref: ObjectRef[Any]) -> tuple[str, int]:
-        """The state and attempt of the task that makes an object of ours. Of an object Ray tells no
-        more than that its task was sent to a worker."""
+        """Return the state and attempt of the task that makes an object of this process.
+
+        For objects, Ray reports no state beyond "its task was sent to a worker".
+        """
         number = ref._number >> INDEX_BITS
         work = self._tasks.machine.pending.get(number) or self._calls.by_number.get(number)
         if work is None:
@@ -249,7 +253,7 @@ class StateRows:
         return (SUBMITTED if state in (RUNNING, _WAITS_AT_ACTOR) else state), work.attempt
 
     def _created(self, ref: ObjectRef[Any]) -> str:
-        """Where an object was made: the place in the program if that is recorded, else how."""
+        """Return where in the program an object was made, or "disabled" if that is not recorded."""
         found = self.call_site(ref)
         if found:
             return found
@@ -261,7 +265,7 @@ def _parent(work: PendingWork) -> bytes:
 
 
 def _task_state(task: PendingTask) -> str:
-    """The first task in a worker's pipeline runs; those behind it were sent ahead."""
+    """Return the state of a task: the first in a worker's pipeline runs, others were sent ahead."""
     if task.state != SUBMITTED:
         return PENDING_NODE if task.state == "INFEASIBLE" else task.state
     worker = task.worker
@@ -271,7 +275,7 @@ def _task_state(task: PendingTask) -> str:
 
 
 def _inside(pins: list[Any] | None) -> list[ObjectRef[Any]]:
-    """The references inside the arguments of a task."""
+    """Return the references inside the arguments of a task."""
     found: list[ObjectRef[Any]] = []
     for pin in pins or ():
         if isinstance(pin, ObjectRef):
@@ -290,7 +294,7 @@ def _reference_type(ref: ObjectRef[Any], used: set[int], inner: set[int]) -> str
 
 
 def _size(value: Payload | None) -> int:
-    """Bytes; -1 for an object that is not there, as in Ray."""
+    """Return the size in bytes; -1 for an object that is not there, as in Ray."""
     if value is None:
         return -1
     if isinstance(value, Value):

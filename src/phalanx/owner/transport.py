@@ -1,4 +1,4 @@
-"""What an owner asks of the process that it lives in: connections to others, and to its node."""
+"""The interface of an owner to its process: connections to others, and to its node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Connection(Protocol):
     peer: bytes
     """The other process's id, once it is known."""
     is_dialling: bool
-    """Whether it is still being made; what is posted waits."""
+    """Whether it is still being made; messages posted until then wait."""
     refusal: str
     """Why it could not be made."""
     refusal_status: int
@@ -29,7 +29,7 @@ class Connection(Protocol):
         ...
 
     def send(self, message: Message) -> None:
-        """Send a message, and all that were posted before it, at once."""
+        """Send a message at once, after all that were posted before it."""
         ...
 
     def flush(self) -> None:
@@ -37,12 +37,12 @@ class Connection(Protocol):
         ...
 
     def unsent(self) -> list[Message]:
-        """What was posted and not flushed."""
+        """Return the messages that were posted and not flushed."""
         ...
 
     @property
     def waiting(self) -> int:
-        """How many messages were posted and not flushed."""
+        """The number of messages that were posted and not flushed."""
         ...
 
 
@@ -50,11 +50,11 @@ class Transport(Protocol):
     """Makes connections and ends them."""
 
     def dial(self, process: bytes) -> Connection | None:
-        """A new connection to a process; None when nobody listens there."""
+        """Return a new connection to a process; None when nobody listens there."""
         ...
 
     def watch(self, connection: Connection) -> None:
-        """Hand on what comes over a dialled connection from now on."""
+        """Pass on the messages of a dialled connection from now on."""
         ...
 
     def close(self, connection: Connection) -> None:
@@ -66,11 +66,11 @@ class Outbox(Protocol):
     """Sends messages, many at once where that is possible."""
 
     def post(self, connection: Connection, message: Message) -> None:
-        """Send with the next flush, which comes soon by itself."""
+        """Send with the next flush, which comes soon without a further call."""
         ...
 
     def flush_later(self, connection: Connection) -> None:
-        """The connection has posted messages: they leave with the next flush."""
+        """Flush this connection, on which messages were posted, with the next flush."""
         ...
 
 
@@ -78,7 +78,7 @@ class NodeLink(Protocol):
     """The way to the node that this process belongs to."""
 
     def post(self, message: Message) -> None:
-        """Send with the next flush, which comes soon by itself."""
+        """Send with the next flush, which comes soon without a further call."""
         ...
 
     def send(self, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""What a task and a call of an actor have in common while they are under way."""
+"""The common parts of tasks and actor calls that are under way."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from phalanx.protocol.messages import Payload
 
 
 class Recipe(Protocol):
-    """How work is run once more: all of it that is neither arguments nor results."""
+    """Makes work again that has run: all of it that is neither arguments nor results."""
 
     name: str
-    """For people: "task f", "call Actor.m"."""
+    """For display: "task f", "call Actor.m"."""
     returns: int
     option: str
     """The option that says how often it may run again."""
     allowed: int
-    """What that option said; -1: without limit."""
+    """The value of that option; -1: any number of times."""
 
     def refusal(self) -> str:
-        """Why it cannot run now, as a clause; empty when it can."""
+        """Return why it cannot run now, as a clause; empty when it can."""
         ...
 
     def renew(self, number: int, args: Payload) -> PendingWork:
-        """The work again, without references, retries and stream."""
+        """Return the work again, without references, retries and stream."""
         ...
 
 
@@ -52,11 +52,11 @@ class PendingWork:
     number: int
     args: Payload
     inputs: list[ObjectRef[Any]] | None
-    """Top-level references among the arguments: their values go along."""
+    """Top-level references among the arguments: their values are sent with the work."""
     pins: list[Any] | None
-    """(hold on the arguments' file, references inside the arguments): alive until it ends."""
+    """(hold on the arguments' file, references inside the arguments), kept until it ends."""
     refs: list[ObjectRef[Any]]
-    """Its results to be, without the items of a stream."""
+    """References of its future results, without the items of a stream."""
     retries: int
     attempt: int
     cancelled: str
@@ -66,12 +66,12 @@ class PendingWork:
     on_ready: Callable[[Any], None] | None
     """Called with this work once no input is missing any more."""
     parent: Parent | None
-    """The work that submitted it; None for what a driver did."""
+    """The work that submitted it; None for what a driver submitted."""
     stream: Any
     """Takes the items of a generator: a Stream, or a RemadeStream."""
 
     def notify(self, failed: bool = False) -> None:
-        """One of the inputs is there (this stands among the input's waiters)."""
+        """Count one input that is there now; called because this is one of its waiters."""
         self.missing -= 1
         if self.missing == 0 and self.on_ready is not None:
             self.on_ready(self)
@@ -82,7 +82,7 @@ class PendingWork:
         raise NotImplementedError
 
     def recipe(self) -> Recipe:
-        """What it takes to run it once more."""
+        """Return the recipe that runs it once more."""
         raise NotImplementedError
 
 

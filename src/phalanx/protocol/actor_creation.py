@@ -1,4 +1,4 @@
-"""What a worker needs to make an actor: from its owner, opaque to node and head."""
+"""The description with which a worker makes an actor: from its owner, opaque to node and head."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ class Creation(msgspec.Struct, array_like=True):
     is_async: bool
     out_of_order: bool
     sources: list[tuple[bytes, int]] = []
-    """(owner, number) of the objects that the inputs are values of: a lost one is asked for."""
+    """(owner, number) of the objects whose values are the inputs, for fetching lost ones again."""

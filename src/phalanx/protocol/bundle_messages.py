@@ -1,4 +1,4 @@
-"""What the head and nodes say of bundles, and of the members of jobs that run in them."""
+"""Messages between the head and nodes about bundles, and about members of jobs in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.model.attempts import Used
 
 
 class BundleInventory(msgspec.Struct, array_like=True):
-    """All that a node knows of bundles, for a head that restarted or that it joins again.
+    """All that a node knows of bundles, for a head that restarted or that the node joins again.
 
     `held`: (group, bundle index, attempt, whether it is committed). `ended`: the last attempt of
     each group that ended here.
@@ -21,19 +21,19 @@ class BundleInventory(msgspec.Struct, array_like=True):
 
 
 class PrepareBundles(msgspec.Struct, array_like=True, tag=86):
-    """Control to node: set these bundles of a group aside, all or none."""
+    """Head to node: set aside these bundles of a group, all or none."""
 
     group: bytes
     attempt: int
     bundles: dict[int, dict[str, float]]
     ports: list[int] = []
-    """To be free on the node."""
+    """Ports that must be free on the node."""
 
 
 class Prepared(msgspec.Struct, array_like=True, tag=87):
-    """Node to head: whether they are, and which devices are set aside for each.
+    """Node to head: whether the bundles are set aside, and which devices for each.
 
-    `busy`: those of the ports that somebody uses.
+    `busy`: the requested ports that are in use.
     """
 
     group: bytes
@@ -44,8 +44,10 @@ class Prepared(msgspec.Struct, array_like=True, tag=87):
 
 
 class CommitBundles(msgspec.Struct, array_like=True, tag=88):
-    """Control to node: what was prepared may be used. `gangs`: what each bundle's member knows
-    of its gang (`model.jobs.gang_view`)."""
+    """Head to node: what was prepared may be used.
+
+    `gangs`: what each bundle's member knows of its gang (`model.jobs.gang_view`).
+    """
 
     group: bytes
     attempt: int
@@ -53,7 +55,7 @@ class CommitBundles(msgspec.Struct, array_like=True, tag=88):
 
 
 class Committed(msgspec.Struct, array_like=True, tag=97):
-    """Node to head: whether what was prepared was still there to be kept."""
+    """Node to head: whether the prepared bundles were still there to be kept."""
 
     group: bytes
     attempt: int
@@ -61,8 +63,10 @@ class Committed(msgspec.Struct, array_like=True, tag=97):
 
 
 class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
-    """Control to node: these bundles of the group go, and what runs in them ends: after `grace_s`,
-    with SIGTERM at once if `warn`."""
+    """Head to node: give these bundles of the group back, and end what runs in them.
+
+    Work in them ends after `grace_s`; with `warn`, it gets SIGTERM at once.
+    """
 
     group: bytes
     attempt: int
@@ -72,13 +76,13 @@ class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
 
 
 class GroupKnown(msgspec.Struct, array_like=True, tag=90):
-    """Control to nodes that asked about a group: its state and where its bundles are."""
+    """Head to nodes that asked about a group: its state, and where its bundles are."""
 
     group: bytes
     state: str
     bundles: list[dict[str, float]]
     nodes: list[str]
-    """The id of each bundle's node; empty where there is none."""
+    """The node id of each bundle's node; empty where it has none."""
     waits_for: str = ""
 
 
@@ -90,42 +94,46 @@ class BundlesGone(msgspec.Struct, array_like=True, tag=94):
 
 
 FILES = "\0files"
-"""In a command, stands for the directory of its job's files, which only the node knows."""
+"""Stands in a command for the directory of its job's files, which only the node knows."""
 ERROR_FILE = "\0error"
-"""In a command, stands for the file in which its member may say why it failed."""
+"""Stands in a command for the file in which its member may say why it failed."""
 
 
 class Streams(msgspec.Struct, array_like=True, frozen=True):
-    """That a program's input and output go over a connection: to the process `process`, which
-    stands on its node for it. With `is_terminal` it has a terminal."""
+    """A program's input and output go over a connection to `process`, its stand-in on its node.
+
+    With `is_terminal` the program has a terminal.
+    """
 
     process: bytes
     is_terminal: bool = False
     port: int = 0
-    """Where it is no program, but a connection to this port of the node itself."""
+    """If not 0, the streams belong to a connection to this port of the node, not to a program."""
 
 
 class Command(msgspec.Struct, array_like=True):
-    """One program of a member: its words, its variables, where it runs ("": the member's own
-    directory), and the bytes of memory above which it is ended (0: none)."""
+    """One program of a member: its words, its variables, its directory, its memory limit.
+
+    `directory` "": the member's own. `memory_limit`: bytes above which it is ended; 0: none.
+    """
 
     argv: list[str]
     variables: dict[str, str]
     directory: str = ""
     memory_limit: int = 0
     streams: Streams | None = None
-    """Where somebody types and reads; None: it reads nothing, and prints into the log."""
+    """Its streams; None: it reads nothing, and prints into the log."""
     umask: int = -1
-    """Under which its files are made; -1: that of whoever started the node."""
+    """The umask for its files; -1: that of the process that started the node."""
 
 
 class StartMember(msgspec.Struct, array_like=True, tag=101):
-    """Control to node: run a member's commands in its bundle: those of `before` one after another,
-    then the others side by side. Answered by MemberNews.
+    """Head to node: run a member's commands in its bundle. Answered by MemberNews.
 
-    `files` (by name) go into the job's directory of files. `time_limit_s` 0: none. `signal` (see
-    WarnMember), if not 0, comes instead of SIGTERM when its place is taken away, and SIGTERM at
-    half of its grace.
+    The commands of `before` run one after another, then the others side by side. `files` (by name)
+    go into the job's directory of files. `time_limit_s` 0: none. `signal` (see WarnMember), if not
+    0, is sent instead of SIGTERM when its place is taken away; SIGTERM follows at half of its
+    grace.
     """
 
     group: bytes
@@ -143,7 +151,7 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
 
 
 class EndMember(msgspec.Struct, array_like=True, tag=102):
-    """Control to node: end a member: SIGTERM, and SIGKILL after its grace."""
+    """Head to node: end a member: SIGTERM, and SIGKILL after its grace."""
 
     group: bytes
     index: int
@@ -151,8 +159,11 @@ class EndMember(msgspec.Struct, array_like=True, tag=102):
 
 
 class WarnMember(msgspec.Struct, array_like=True, tag=115):
-    """Control to node: the time of a member is nearly over: send its commands this signal, each
-    start once. Of a shell only what it has started gets it; with `only_shell` only the shell."""
+    """Head to node: the time of a member is nearly over, so send its commands this signal.
+
+    Each attempt gets it once. With a shell, only what the shell has started gets the signal; with
+    `only_shell`, only the shell.
+    """
 
     group: bytes
     index: int
@@ -162,15 +173,20 @@ class WarnMember(msgspec.Struct, array_like=True, tag=115):
 
 
 Receivers = Literal["started", "command", "all"]
-"""Who gets a signal. Of a command `started`: it and all that it has started, but for a shell, which
-is spared; `command`: it alone; `all`: it and all that it has started. Of a member `started`: all of
-its steps, and where there are none, its commands so; else its commands, with `all` its steps, too.
+"""The receivers of a signal.
+
+For a command, `started`: the command and all that it has started, except a shell, which is spared;
+`command`: the command alone; `all`: the command and all that it has started. For a member,
+`started`: all its steps, or its commands (in the sense above) if it has no steps; otherwise its
+commands, and with `all` its steps, too.
 """
 
 
 class SignalMember(msgspec.Struct, array_like=True, tag=127):
-    """Control to node: send these of a member that runs a signal, which is not its end. It is lost
-    with the connection, and never sent again."""
+    """Head to node: send these processes of a running member a signal, which does not end it.
+
+    It is lost with the connection, and never sent again.
+    """
 
     group: bytes
     index: int
@@ -180,10 +196,12 @@ class SignalMember(msgspec.Struct, array_like=True, tag=127):
 
 
 class MemberNews(msgspec.Struct, array_like=True, tag=103):
-    """Node to head: a member's commands run (`code` None), for `ran_s` seconds by now, or have
-    ended. `log`: the file that its output is in. `used`: what they used, once they have.
-    `is_nodes_fault`: they have not begun, as their node is not well; the member waits again.
-    `signal`: by which they were ended; 0 by none."""
+    """Node to head: a member's commands run (`code` None), or have ended.
+
+    `ran_s`: seconds for which they have run. `log`: the file of their output. `used`: what they
+    used, once they have ended. `is_nodes_fault`: they have not begun because the node is not well;
+    the member waits again. `signal`: the signal that ended them; 0: none.
+    """
 
     group: bytes
     index: int
@@ -198,8 +216,10 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
 
 
 class MemberUsed(msgspec.Struct, array_like=True, tag=126):
-    """Node to head: what a member used whose place was taken: there is no other news of its
-    end."""
+    """Node to head: the usage of a member whose place was taken away.
+
+    There is no other news of its end.
+    """
 
     group: bytes
     index: int
@@ -208,9 +228,11 @@ class MemberUsed(msgspec.Struct, array_like=True, tag=126):
 
 
 class StartStep(msgspec.Struct, array_like=True, tag=116):
-    """Control to node: run one more program beside those of a member that runs. It ends with the
-    member, and how it ends changes nothing for the member. Answered by StepStarted; the question is
-    lost with the connection."""
+    """Head to node: run one more program inside a running member. Answered by StepStarted.
+
+    It ends with the member; how it ends changes nothing for the member. The order is lost with the
+    connection.
+    """
 
     token: int
     group: bytes
@@ -218,14 +240,17 @@ class StartStep(msgspec.Struct, array_like=True, tag=116):
     attempt: int
     command: Command
     step: int = -1
-    """The number of the step that it is a task of; -1: of none, and its end is not told."""
+    """The number of the step whose task it is; -1: of none, and its end is not reported."""
     task: int = 0
-    """Its own number there."""
+    """The number of the task within the step."""
 
 
 class StepEnded(msgspec.Struct, array_like=True, tag=125):
-    """Node to head: a task of a step has ended, with what it used. `is_cut`: it was ended with
-    its member. It comes before the news of its member's end; said twice it counts once."""
+    """Node to head: a task of a step has ended, with what it used.
+
+    `is_cut`: it was ended with its member. It comes before the news of the member's end; repeated,
+    it counts once.
+    """
 
     group: bytes
     index: int
@@ -236,24 +261,24 @@ class StepEnded(msgspec.Struct, array_like=True, tag=125):
     is_cut: bool
     used: Used
     signal: int = 0
-    """By which it was ended; 0: by none."""
+    """The signal that ended it; 0: none."""
 
 
 class StepStarted(msgspec.Struct, array_like=True, tag=117):
-    """Node to head: whether a step begins; else why not."""
+    """Node to head: whether a step begins; if not, why."""
 
     token: int
     refusal: str = ""
 
 
 class ForgetJob(msgspec.Struct, array_like=True, tag=104):
-    """Control to nodes: the job is gone; what its members left behind may go."""
+    """Head to nodes: the job is gone; the files of its members may go."""
 
     job: str
 
 
 class ReadLog(msgspec.Struct, array_like=True, tag=105):
-    """Control to node: what stands in a member's log from `offset` on; answered by LogRead."""
+    """Head to node: read a member's log from `offset` on; answered by LogRead."""
 
     token: int
     path: str
@@ -262,8 +287,10 @@ class ReadLog(msgspec.Struct, array_like=True, tag=105):
 
 
 class LogRead(msgspec.Struct, array_like=True, tag=106):
-    """Node to head: a part of a log, and how long the whole is; -1: there is no such file.
-    `skipped`: so many bytes from the offset on are gone, and `data` stood behind them."""
+    """Node to head: a part of a log, and the bytes of the whole; -1: there is no such file.
+
+    `skipped`: bytes missing from the offset on, after which `data` begins.
+    """
 
     token: int
     data: bytes
@@ -272,8 +299,11 @@ class LogRead(msgspec.Struct, array_like=True, tag=106):
 
 
 class ClaimRoom(msgspec.Struct, array_like=True, tag=108):
-    """Control to node: keep so much free for a gang that waits, for `seconds`, as far as it comes
-    before the tasks that want it; nothing: no longer."""
+    """Head to node: keep this much free for a waiting gang, for `seconds`.
+
+    It only holds back tasks that come after the gang in the node's order. Without needs: keep
+    nothing any more.
+    """
 
     group: bytes
     needs: dict[str, float]

@@ -1,8 +1,8 @@
-"""What nodes say to each other and to the head, beside what processes say.
+"""Messages between nodes, and between nodes and the head, in addition to those of processes.
 
-On a single machine the head lives in the node's process: the same messages then pass
-through a queue and are never encoded. Nodes are named by the first 6 bytes of the ids of their
-processes, the *prefix*, and by their node id in hex where people see them.
+On a single machine the head lives in the node's process: the same messages then pass through a
+queue and are never encoded. Nodes are named by the first 6 bytes of the ids of their processes, the
+*prefix*, and by their node id in hex where people see them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Via(msgspec.Struct, array_like=True, tag=70):
-    """A message from, or for, a process of another node, which its node passes on.
-
-    `body` is the msgpack list of messages that a frame carries.
-    """
+    """A message from, or for, a process of another node, which its node passes on."""
 
     process: bytes
     body: bytes
 
 
 class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
-    """Node to head: a request of process `origin` (empty: of a visitor), as it came; answered
-    by ForwardedReply."""
+    """Node to head: a request of process `origin` (empty: a visitor), as it came.
+
+    Answered by ForwardedReply.
+    """
 
     token: int
     origin: bytes
@@ -42,13 +41,14 @@ class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
     body: msgspec.Raw
     is_again: bool = False
     """Whether it was sent before, over a connection that ended without an answer: the head may have
-    carried it out."""
+    carried it out.
+    """
     user: str = ""
     """See Ask."""
 
 
 class ForwardedReply(msgspec.Struct, array_like=True, tag=72):
-    """Control to node: what Reply is to a process."""
+    """Head to node: the reply to a forwarded request, as in Reply."""
 
     token: int
     result: msgspec.Raw
@@ -56,16 +56,16 @@ class ForwardedReply(msgspec.Struct, array_like=True, tag=72):
 
 
 REPORT_EVERY_S = 1.0
-"""How often a node reports that has no news. The head counts on it."""
+"""Seconds between the reports of a node that has no news; the head relies on them."""
 
 
 class NodeReport(msgspec.Struct, array_like=True, tag=73):
     """Node to head, its heartbeat: what is free, what waits, how long tasks run.
 
-    Amounts by resource, `devices` the units of 1/10000 left on each numbered device; `queued`:
+    Amounts are by resource. `devices`: the units of 1/10000 left on each numbered device. `queued`:
     (resources, workers wanted) for each class that waits. `run_s` is the mean run time in seconds
-    and `bandwidth` bytes a second, exponential averages both. `total` only when it changed.
-    `yields`: what ordinary tasks hold, whose workers give way to others after the task that runs.
+    and `bandwidth` is in bytes a second; both are exponential averages. `total`: only when it
+    changed. `yields`: what ordinary tasks hold whose workers go to others after the running task.
     `unwell`: the GPUs that are suspect or bad. `trouble`: why nothing is known of them now.
     `checks`: those that are not ok.
     """
@@ -86,25 +86,31 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
-    """Node to head: its GPUs as they were read last, which the next one replaces. It may be
-    lost. `holders`: who was given each device, in words."""
+    """Node to head: the latest samples of its GPUs, which replace earlier ones; may be lost.
+
+    `holders`: the names of those who were given each device.
+    """
 
     samples: list[DeviceSample]
     holders: dict[int, list[str]] = {}
 
 
 class CloseDevices(msgspec.Struct, array_like=True, tag=123):
-    """Control to node: these GPUs, and no others, are cordoned: nothing new is to get them. Of
-    `excused` somebody says that they are well: only what comes new counts against them."""
+    """Head to node: exactly these GPUs are cordoned, so nothing new gets them.
+
+    `excused`: GPUs that somebody has declared well; only later errors count against them.
+    """
 
     cordoned: list[int]
     excused: list[int] = []
 
 
 class EndWork(msgspec.Struct, array_like=True, tag=124):
-    """Control to node: its time to be empty has come: workers of tasks and actors are to end, which
-    get SIGTERM, or are killed `by_force`. It may come twice: what has ended stays so. Members of
-    jobs and gangs are ended by those who keep their places."""
+    """Head to node: end the workers of tasks and actors, since the node must be empty now.
+
+    They get SIGTERM, or are killed `by_force`. The order may come twice. Members of jobs and gangs
+    are ended by the parts that hold their places.
+    """
 
     reason: str
     by_force: bool = False
@@ -126,20 +132,20 @@ class ViewRow(msgspec.Struct, array_like=True):
     run_s: float = 0.0
     bandwidth: float = 0.0
     ports: str = ""
-    """Those that gangs may use there, where its configuration says so."""
+    """The ports that gangs may use there, if its configuration says so."""
     limits: dict[str, int] = {}
-    """So many numbered devices it can have at most, where its environment shows it some alone."""
+    """The most numbered devices it can have, by resource, if its environment shows it only some."""
 
 
 class View(msgspec.Struct, array_like=True, tag=74):
-    """Control to nodes: the rows that changed; or all there are, and other nodes are forgotten."""
+    """Head to nodes: the rows that changed, or all rows, so that other nodes are forgotten."""
 
     rows: list[ViewRow]
     is_whole: bool = False
 
 
 class NodeDied(msgspec.Struct, array_like=True, tag=75):
-    """Control to nodes, and they to their processes: nothing more comes from that node."""
+    """Head to nodes, and nodes to their processes: nothing more comes from that node."""
 
     prefix: bytes
     node_id: str
@@ -149,7 +155,7 @@ class NodeDied(msgspec.Struct, array_like=True, tag=75):
 
 
 class PlaceActor(msgspec.Struct, array_like=True, tag=76):
-    """Control to node: find a worker for this actor and have it made there."""
+    """Head to node: find a worker for this actor and make the actor there."""
 
     actor: bytes
     incarnation: int
@@ -165,17 +171,17 @@ class PlaceActor(msgspec.Struct, array_like=True, tag=76):
     restarts: bool = False
     """Whether it is made again when its worker ends."""
     lived_before: bool = False
-    """Whether it is made again now, as its former worker has ended."""
+    """Whether it is made again now, because its former worker has ended."""
 
 
 class WithdrawActor(msgspec.Struct, array_like=True, tag=77):
-    """Control to node: the actor needs no worker there."""
+    """Head to node: the actor needs no worker there."""
 
     actor: bytes
 
 
 class EndActor(msgspec.Struct, array_like=True, tag=78):
-    """Control to node: end the actor's worker, after its calls unless `force`."""
+    """Head to node: end the actor's worker, after its calls unless `force`."""
 
     worker: bytes
     reason: str
@@ -199,12 +205,13 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
     reason: str
     preempted: bool = False
     code: str = ""
-    """Of the error that its calls fail with, where that is no ActorDiedError alone."""
+    """The code of the error with which its calls fail, if that is not just ActorDiedError."""
 
 
 class ActorRefused(msgspec.Struct, array_like=True, tag=81):
-    """Node to head: no worker for it: for ever, when there is the code of an error, else for
-    now."""
+    """Node to head: it has no worker for the actor: for ever if there is the code of an error, else
+    for now.
+    """
 
     actor: bytes
     reason: str
@@ -219,8 +226,10 @@ class ProcessEnded(msgspec.Struct, array_like=True, tag=82):
 
 
 class JobEnded(msgspec.Struct, array_like=True, tag=83):
-    """Control to nodes: end the job's workers but those of the detached actors `keep`, and its
-    driver's objects but the files from which those actors are made again."""
+    """Head to nodes: end a job's workers and drop its driver's objects.
+
+    The workers of the detached actors `keep` stay, and the `files` from which these are made again.
+    """
 
     job: bytes
     keep: list[bytes]
@@ -229,9 +238,9 @@ class JobEnded(msgspec.Struct, array_like=True, tag=83):
 
 
 class JobKnown(msgspec.Struct, array_like=True, tag=84):
-    """What workers of a job need, sent to a node before its first work for it.
+    """What workers of a job need, sent to a node before its first work for the job.
 
-    `driver` is the process that its output goes to.
+    `driver` is the process that gets their output.
     """
 
     job: bytes
@@ -245,60 +254,62 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
     priority: int = 0
     pid: int = 0
     entrypoint: str = ""
-    """The driver's program and its arguments, for people."""
+    """The driver's program and its arguments, for display."""
     authkey: bytes = b""
     umask: int = -1
 
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
-    """What an environment's key stands for, sent to a node before its first use there."""
+    """The variables of an environment's key, sent to a node before the first use there."""
 
     key: bytes
     variables: dict[str, str]
 
 
 class Reported(msgspec.Struct, array_like=True, tag=95):
-    """Node to head: `body`, a frame's body, which is confirmed with Acked."""
+    """Node to head: `body`, the body of a frame, which is confirmed with Acked."""
 
     token: int
     body: bytes
 
 
 class Acked(msgspec.Struct, array_like=True, tag=96):
-    """Control to node: what it reported is written down."""
+    """Head to node: its report was written down."""
 
     token: int
 
 
 class SetTotals(msgspec.Struct, array_like=True, tag=91):
-    """Control to node: from now on it has so much of these resources."""
+    """Head to node: the node has these totals from now on."""
 
     totals: dict[str, float]
 
 
 class CopyMade(msgspec.Struct, array_like=True, tag=92):
-    """Node to node: the sender has a copy of this object, and is to be notified when it goes."""
+    """Node to node: the sender has a copy of this object, and must be told when the object goes."""
 
     name: str
 
 
 class WantSource(msgspec.Struct, array_like=True, tag=134):
-    """Node to node: the sender wants a copy of this large object, which the receiver has written,
-    and to be told from which node to take it."""
+    """Node to node: the sender wants a copy of this large object, which the receiver has written.
+
+    It asks from which node to take it.
+    """
 
     name: str
     size: int
 
 
 class SourceFor(msgspec.Struct, array_like=True, tag=135):
-    """Node to node: take this object from the node whose prefix is `source`; empty: wait."""
+    """Node to node: take this object from the node with the prefix `source`; empty: wait."""
 
     name: str
     source: bytes
 
 
 class SourceFree(msgspec.Struct, array_like=True, tag=136):
-    """Node to node: the sender takes this object from nobody any more, and does not have it."""
+    """Node to node: the sender has stopped taking this object, and does not have it."""
 
     name: str
 
@@ -310,13 +321,13 @@ class Prefetch(msgspec.Struct, array_like=True, tag=93):
 
 
 class Happened(msgspec.Struct, array_like=True, tag=98):
-    """Process to its node: cluster events that it recorded."""
+    """Process to its node: cluster events that the process recorded."""
 
     rows: list[dict[str, Any]]
 
 
 class GatherEvents(msgspec.Struct, array_like=True, tag=99):
-    """Control to nodes: what has happened? Answered by EventsReported under this number."""
+    """Head to nodes: report what has happened. Answered by EventsReported with this number."""
 
     number: int
 
@@ -329,28 +340,26 @@ class EventsReported(msgspec.Struct, array_like=True, tag=100):
 
 
 class QueueWeights(msgspec.Struct, array_like=True, tag=107):
-    """Control to nodes: the queues that there are, and what ordinary tasks of each weigh."""
+    """Head to nodes: the queues that exist, and the weight of each for ordinary tasks."""
 
     weights: dict[str, float]
 
 
 class ActorHere(NamedTuple):
-    """An actor that a node has: its worker, empty while it waits for one, and for which of its
-    lives that is."""
+    """An actor on a node: its worker, empty while it waits for one, and its incarnation."""
 
     worker: bytes
     incarnation: int
 
 
 class Join(msgspec.Struct, array_like=True, tag=109):
-    """Node to head, its first message: it is there, for the first time or again. Answered by
-    Joined or Expelled.
+    """Node to head, its first message: it joins, for the first time or again.
 
-    `epoch`: of its last stay, 0 for none. `actors`: those that are there. `cluster`: the name of
-    the one that it belongs to; empty where it has not joined, or where its head keeps nothing.
-    `given_up`: the prefixes of nodes that a head has told it are dead: a head that restarted may
-    not have kept that. `hostname`: of its machine, or what people call the node, which is then
-    `name`, too.
+    Answered by Joined or Expelled. `epoch`: that of its last stay, 0 for none. `actors`: the actors
+    on the node. `cluster`: the name of the cluster that it belongs to; empty if it has not joined,
+    or if its head keeps nothing. `given_up`: the prefixes of nodes that a head has declared dead,
+    which a restarted head may not know. `hostname`: the name of its machine, or the node's own name
+    for display, which is then also in `name`.
     """
 
     row: ViewRow
@@ -364,8 +373,10 @@ class Join(msgspec.Struct, array_like=True, tag=109):
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):
-    """Control to node: it is of the cluster, which places work by this policy and has
-    these settings; the whole View follows."""
+    """Head to node: the node belongs to the cluster, with this policy and these settings.
+
+    The whole View follows.
+    """
 
     epoch: int
     placement: PlacementPolicy
@@ -374,9 +385,11 @@ class Joined(msgspec.Struct, array_like=True, tag=110):
 
 
 class Expelled(msgspec.Struct, array_like=True, tag=111):
-    """Control to node: it is none of the cluster's nodes. `is_stale`: it was given up, and may
-    come back as another one. `is_foreign`: it belongs to another cluster, whose head may come back
-    at this address."""
+    """Head to node: the node does not belong to the cluster.
+
+    `is_stale`: it was given up, and may come back as a new node. `is_foreign`: it belongs to
+    another cluster, whose head may come back at this address.
+    """
 
     reason: str
     is_stale: bool
@@ -384,16 +397,18 @@ class Expelled(msgspec.Struct, array_like=True, tag=111):
 
 
 class Leave(msgspec.Struct, array_like=True, tag=112):
-    """Node to head: it ends by its own will."""
+    """Node to head: the node ends by its own will."""
 
     reason: str
     is_failure: bool = False
-    """Whether it has to, as a process of its own was killed."""
+    """Whether it has to end, because one of its own processes was killed."""
 
 
 class GatherState(msgspec.Struct, array_like=True, tag=113):
-    """Control to node: what it and its processes have for a listing; answered by StateReported
-    `within_s` seconds. `ip`: where the cluster knows the node."""
+    """Head to node: report what the node and its processes have for a listing.
+
+    Answered by StateReported within `within_s` seconds. `ip`: the node's address in the cluster.
+    """
 
     number: int
     query: StateQuery
@@ -402,22 +417,24 @@ class GatherState(msgspec.Struct, array_like=True, tag=113):
 
 
 class StateReported(msgspec.Struct, array_like=True, tag=114):
-    """Node to head. `silent`: its processes that did not answer in time, in words."""
+    """Node to head: its part of a listing. `silent`: processes that did not answer in time."""
 
     number: int
     part: StatePart
     silent: list[str] = []
     pids: dict[str, int] = {}
-    """Of a listing of tasks: the living workers here, by the hex of their ids."""
+    """In a listing of tasks: the pids of the living workers here, by the hex of their ids."""
 
 
 class ReadNodeLog(msgspec.Struct, array_like=True, tag=118):
-    """Control to node: what stands in its log, or in a worker's, behind `offset` in `file` (see
-    LogPiece); answered by NodeLogRead."""
+    """Head to node: read its log, or a worker's, after `offset` in `file` (see LogPiece).
+
+    Answered by NodeLogRead.
+    """
 
     number: int
     worker: str
-    """The worker's id as listings have it; empty: the node's own log."""
+    """The worker's id as in listings; empty: the node's own log."""
     file: int
     offset: int
     limit: int
@@ -431,8 +448,10 @@ class NodeLogRead(msgspec.Struct, array_like=True, tag=119):
 
 
 class NodeNumbers(msgspec.Struct, array_like=True, tag=120):
-    """Node to head: what it counts (a list of `observe.metrics.definitions.Numbers`, as
-    msgpack, whose labels lack `node`). The next one replaces it."""
+    """Node to head: its metrics; the next ones replace them.
+
+    A list of `observe.metrics.definitions.Numbers`, as msgpack, whose labels lack `node`.
+    """
 
     numbers: bytes
 

@@ -1,4 +1,4 @@
-"""What a node and its fork server say to each other.
+"""Messages between a node and its fork server.
 
 The frames are those of `protocol.frames`, over a socket pair that nobody else holds; the messages
 are a set of their own.
@@ -16,16 +16,18 @@ from phalanx.protocol.node_messages import LogLine
 
 
 class Fork(msgspec.Struct, array_like=True, tag=0):
-    """Start a worker with these variables beside the fork server's own."""
+    """Start a worker with these variables, in addition to the fork server's own."""
 
     worker: bytes
     variables: dict[str, str]
 
 
 class RunCommand(msgspec.Struct, array_like=True, tag=1):
-    """Start a command in a process group of its own, with these variables beside the fork server's
-    own. What it prints is appended to the file `log`. `memory_bytes`: how
-    much it may use, with all that it starts; 0 for any amount. Answered with Began."""
+    """Start a command in its own process group. Answered with Began.
+
+    It gets these variables in addition to the fork server's own. Its output is appended to the file
+    `log`. `memory_bytes`: the most memory it may use, with all that it starts; 0: any amount.
+    """
 
     process: bytes
     argv: list[str]
@@ -34,22 +36,22 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     log: str
     memory_bytes: int
     streams: Streams | None = None
-    """Where its input comes from, and its output goes to beside the log."""
+    """Where its input comes from, and where its output goes in addition to the log."""
     umask: int = -1
     """See Command."""
     grace_s: float = 0.0
-    """Of what has streams: so long it may take to end once nobody is connected any more."""
+    """With streams: seconds to end after the last connection to them has ended."""
 
 
 class SendSignal(msgspec.Struct, array_like=True, tag=2):
-    """Send a worker, or a command's whole process group, this signal."""
+    """Send this signal to a worker, or to a command's whole process group."""
 
     process: bytes
     signal: int
 
 
 class SignalCommand(msgspec.Struct, array_like=True, tag=4):
-    """Send these of a command this signal."""
+    """Send this signal to the given processes of a command."""
 
     process: bytes
     signal: int
@@ -71,10 +73,12 @@ class Began(msgspec.Struct, array_like=True, tag=10):
 
 
 class Exited(msgspec.Struct, array_like=True, tag=11):
-    """A process has ended: `code` is negative for a signal. `reason`: why it could not even be
-    started (`pid` is 0 then), or why the kernel ended it, as far as that is known. `cpu_s`: its CPU
-    seconds, with the children that it waited for; `memory`: bytes of the largest of these,
-    0 where that is not known."""
+    """A process has ended: `code` is negative for a signal.
+
+    `reason`: why it could not even be started (`pid` is 0 then), or why the kernel ended it, as far
+    as known. `cpu_s`: its CPU seconds, including the children that it waited for. `memory`: bytes
+    of the largest of these processes; 0 if unknown.
+    """
 
     process: bytes
     pid: int
@@ -85,7 +89,7 @@ class Exited(msgspec.Struct, array_like=True, tag=11):
 
 
 class OutputRead(msgspec.Struct, array_like=True, tag=12):
-    """All that had been printed was passed on."""
+    """All output printed so far was passed on."""
 
 
 ForkMessage = (
@@ -104,7 +108,7 @@ _decoder = msgspec.msgpack.Decoder(list[ForkMessage])
 
 
 def decode_body(body: bytes | bytearray | memoryview) -> list[ForkMessage]:
-    """The messages of one frame's body. Raises ProtocolError on anything that is not one."""
+    """Return the messages of one frame's body. Raises ProtocolError for any other bytes."""
     try:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

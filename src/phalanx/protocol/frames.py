@@ -1,7 +1,4 @@
-"""The one module that knows wire bytes: frames of messages, bounded before they are allocated.
-
-A frame is a 4-byte big-endian length and a msgpack list of messages.
-"""
+"""The one module that knows wire bytes: frames of messages, bounded before they are allocated."""
 
 from __future__ import annotations
 
@@ -19,17 +16,17 @@ from phalanx.protocol.messages import Message
 HEADER_BYTES = 4
 LIST_HEADER = struct.Struct(">BI")
 _LIST32 = 0xDD
-"""How msgpack begins a list whose length takes four bytes."""
+"""The byte with which msgpack begins a list whose length takes four bytes."""
 MAX_FRAME_BYTES = 1 << 30
 STRANGERS_FRAME_BYTES = 4 << 20
-"""How long the frame may be in which a peer introduces itself."""
+"""The most bytes of the frame in which a peer introduces itself."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Message])
 
 
 def encode_frame(messages: list[msgspec.Struct]) -> bytes:
-    """The bytes of one frame. Raises ProtocolError when they are too many, see `split_frames`."""
+    """Return the bytes of one frame. Raises ProtocolError for too many; see `split_frames`."""
     buffer = bytearray(HEADER_BYTES)
     try:
         try:
@@ -46,7 +43,7 @@ def encode_frame(messages: list[msgspec.Struct]) -> bytes:
 
 
 class Unsendable(NamedTuple):
-    """A message that no frame can hold."""
+    """A message that fits into no frame."""
 
     message: Any
     reason: str
@@ -54,8 +51,7 @@ class Unsendable(NamedTuple):
 
 
 def split_frames(messages: list[msgspec.Struct]) -> tuple[list[bytes], list[Unsendable]]:
-    """The frames for messages that are too many bytes for one, and the messages for which there
-    is none."""
+    """Return frames for messages with too many bytes for one, and the messages that fit in none."""
     frames: list[bytes] = []
     unsendable: list[Unsendable] = []
     batch: list[bytes] = []
@@ -86,12 +82,12 @@ def _joined(encoded: list[bytes], length: int) -> bytes:
 
 
 def encode_body(messages: list[msgspec.Struct]) -> bytes:
-    """The bytes of a frame's body, for a message that travels inside another."""
+    """Return the bytes of a frame's body, for a message that travels inside another."""
     return encoded_text(_encoder.encode, messages)
 
 
 def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:
-    """The messages of one frame's body. Raises ProtocolError on anything that is not one."""
+    """Return the messages of one frame's body. Raises ProtocolError for any other bytes."""
     try:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -99,7 +95,7 @@ def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into messages; keeps what is left of an unfinished frame."""
+    """Cuts a stream of bytes into messages; keeps the rest of an unfinished frame."""
 
     __slots__ = ("_buffer", "_decode", "_limit", "_limit_now")
 
@@ -109,15 +105,16 @@ class FrameReader:
         first_limit: int | None = None,
         decode: Callable[[Any], list[Any]] = decode_body,
     ) -> None:
-        """`limit`: of each frame's bytes; `first_limit`: of the first one's, where it differs;
-        `decode`: of a body, for sockets that carry another set of messages."""
+        """`limit`: the most bytes of a frame. `first_limit`: the same for the first frame, if it
+        differs. `decode`: decodes a body, for sockets that carry another set of messages.
+        """
         self._decode = decode
         self._buffer = bytearray()
         self._limit = limit
         self._limit_now = limit if first_limit is None else first_limit
 
     def feed(self, data: bytes) -> list[Message]:
-        """All messages that are complete with `data`. Raises ProtocolError on garbage."""
+        """Return all messages that are complete with `data`. Raises ProtocolError on garbage."""
         if not self._buffer:
             # The common case: the data is one whole frame.
             size = len(data)

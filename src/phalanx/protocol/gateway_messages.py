@@ -1,4 +1,4 @@
-"""What a node (or the head process) and its gateway say to each other.
+"""Messages between a node (or the head process) and its gateway.
 
 The frames are those of `protocol.frames`, over a socket pair that nobody else holds; the messages
 are a set of their own. Nodes are named by the hex of the first 6 bytes of their processes' ids.
@@ -26,8 +26,8 @@ class AddressBook(msgspec.Struct, array_like=True, tag=0):
 class Pull(msgspec.Struct, array_like=True, tag=1):
     """Fetch an object's file of `size` bytes from the first of these nodes that gives it.
 
-    `on_disk`: not into shared memory, but to where spilled objects lie. `spare`: an object that is
-    gone, whose file `spare_file` names; it may be written over, and is deleted otherwise.
+    `on_disk`: write it where spilled objects lie, not into shared memory. `spare`: an object that
+    is gone; its file, named by `spare_file`, may be overwritten, and is deleted otherwise.
     """
 
     name: str
@@ -38,13 +38,13 @@ class Pull(msgspec.Struct, array_like=True, tag=1):
 
 
 class CancelPull(msgspec.Struct, array_like=True, tag=2):
-    """Nobody waits for this object any more. Answered by `Pulled`, which says that it ended."""
+    """Stop fetching this object, for which nobody waits. Answered by `Pulled`."""
 
     name: str
 
 
 class LetGo(msgspec.Struct, array_like=True, tag=3):
-    """A copy that was pulled is gone from this node."""
+    """Forget a fetched copy, which is gone from this node."""
 
     name: str
 
@@ -53,12 +53,12 @@ class LetGo(msgspec.Struct, array_like=True, tag=3):
 
 
 class Listening(msgspec.Struct, array_like=True, tag=10):
-    """The gateway is ready: its gate is there, and it listens on this address."""
+    """The gateway is ready: its gate exists, and it listens on this address."""
 
     host: str
     port: int
     fingerprint: str = ""
-    """SHA-256 of its certificate in hex; empty when it has none."""
+    """The SHA-256 of its certificate in hex; empty when it has none."""
 
 
 class Unable(msgspec.Struct, array_like=True, tag=11):
@@ -71,8 +71,8 @@ class Unable(msgspec.Struct, array_like=True, tag=11):
 class Pulled(msgspec.Struct, array_like=True, tag=12):
     """A transfer has ended: the file lies where it was to go, or `reason` says why not.
 
-    `size`: bytes that came; `seconds`: from the command to its end; `may_pass`: whether the nodes
-    that were asked could only not be reached.
+    `size`: bytes that came. `seconds`: from the command to the end. `may_pass`: it failed only
+    because the nodes could not be reached.
     """
 
     name: str
@@ -91,8 +91,8 @@ class AuthFailed(msgspec.Struct, array_like=True, tag=13):
 
 
 class Knocked(msgspec.Struct, array_like=True, tag=14):
-    """The node of this prefix lives and speaks another version of the protocol; said again and
-    again."""
+    """The node with this prefix lives and speaks another version of the protocol; sent repeatedly.
+    """
 
     prefix: bytes
     version: int
@@ -100,8 +100,10 @@ class Knocked(msgspec.Struct, array_like=True, tag=14):
 
 
 class GivenUp(msgspec.Struct, array_like=True, tag=15):
-    """The head takes this node, which speaks another version of the protocol, for dead. To be said
-    to it when it knocks again; harmless when repeated."""
+    """The head has declared this node dead, which speaks another version of the protocol.
+
+    The gateway tells the node when it knocks again. Harmless when repeated.
+    """
 
     prefix: bytes
 
@@ -114,7 +116,7 @@ _decoder = msgspec.msgpack.Decoder(list[GatewayMessage])
 
 
 def decode_body(body: bytes | bytearray | memoryview) -> list[GatewayMessage]:
-    """The messages of one frame's body. Raises ProtocolError on anything that is not one."""
+    """Return the messages of one frame's body. Raises ProtocolError for any other bytes."""
     try:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -1,25 +1,4 @@
-"""How two gateways prove to each other that they hold the cluster's token, before anything else.
-
-Four messages of fixed size; the token itself never travels:
-
-    dialler                                         gateway
-    hello      magic, version, role, nonce, target  →
-                         ←  magic, version, status, nonce   challenge
-    proof      HMAC(token, "dialler", transcript)   →
-                         ←  status, HMAC(token, "gateway", transcript, status)   verdict
-
-The transcript is hello and challenge as sent, and the channel binding: under TLS the SHA-256 of
-the server's certificate as each side sees it (RFC 5929, tls-server-end-point), so whoever stands
-between with a certificate of his own makes both proofs fail, and no authority is needed. Both
-nonces are fresh, so a recorded handshake proves nothing. The dialler proves first: a stranger gets
-no HMAC.
-
-A gateway lets in its own version of the protocol alone. But every version answers a knock: the same
-four messages, by which a node of another version proves that it lives and hears what becomes of
-its work.
-
-Nothing here reads a clock, a socket or a random source; nonces are handed in.
-"""
+"""The handshake in which two gateways prove that they hold the cluster's token."""
 
 from __future__ import annotations
 
@@ -50,19 +29,21 @@ _NOTHING = b"\x00" * PROOF_BYTES
 
 
 class Role(enum.IntEnum):
-    """What the dialler wants of the gateway."""
+    """The purpose of a dial."""
 
     DIAL = 1
-    """To be passed on to the target, a process of the gateway's node."""
+    """To be connected to the target, a process of the gateway's node."""
     TRANSFER = 2
-    """Bytes of objects that lie on the node."""
+    """To transfer bytes of objects that lie on the node."""
     KNOCK = 3
-    """To say that the dialler, whose own id is the target, lives and speaks another version."""
+    """To report that the dialler, whose own id is the target, lives and speaks another version."""
 
 
 class Status(enum.IntEnum):
-    """How a dial ended. Gateways send the first five and the last to each other, the gate all to
-    processes."""
+    """The outcome of a dial.
+
+    Gateways send each other the first five and the last; the gate sends all of them to processes.
+    """
 
     OK = 0
     WRONG_TOKEN = 1
@@ -73,7 +54,7 @@ class Status(enum.IntEnum):
     UNREACHABLE = 6
     BUSY = 7
     GIVEN_UP = 8
-    """The head takes the node for dead: what runs there runs elsewhere, too, or will."""
+    """The head has declared the node dead: its work also runs elsewhere, or will."""
 
 
 class OtherVersionError(ProtocolError):
@@ -81,7 +62,7 @@ class OtherVersionError(ProtocolError):
 
 
 class ClientHello(msgspec.Struct, frozen=True):
-    """What a dialler says first."""
+    """The first message of a dialler."""
 
     version: int
     role: Role
@@ -91,10 +72,10 @@ class ClientHello(msgspec.Struct, frozen=True):
 
 
 def read_hello(raw: bytes) -> ClientHello:
-    """A dialler's first message. Raises ProtocolError on anything else.
+    """Return a dialler's first message. Raises ProtocolError for any other bytes.
 
-    All versions keep its size, and the places of magic and version: a gateway can tell a newer
-    dialler what it speaks itself.
+    All versions keep its size, and the places of magic and version, so that a gateway can tell a
+    newer dialler which version it speaks itself.
     """
     if len(raw) != HELLO_BYTES:
         raise ProtocolError(f"a hello has {HELLO_BYTES} bytes, not {len(raw)}")
@@ -108,12 +89,12 @@ def read_hello(raw: bytes) -> ClientHello:
 
 
 def challenge(nonce: bytes, status: Status = Status.OK, version: int = PROTOCOL_VERSION) -> bytes:
-    """The gateway's answer to a hello; a `status` other than OK is a refusal."""
+    """Return the gateway's answer to a hello; a `status` other than OK is a refusal."""
     return _CHALLENGE.pack(MAGIC, version, status, nonce)
 
 
 class DiallersHandshake:
-    """The side that dials: `hello`, `proof` of the challenge, `finish` with the verdict."""
+    """The dialling side: `hello`, `proof` for the challenge, `finish` with the verdict."""
 
     def __init__(
         self,
@@ -130,13 +111,13 @@ class DiallersHandshake:
         self._role = role
         self._transcript = b""
         self.their_version = version
-        """The version that the gateway speaks, from `proof` on."""
+        """The version that the gateway speaks; known from `proof` on."""
         self.hello = _HELLO.pack(MAGIC, version, role, nonce, target)
 
     def proof(self, raw_challenge: bytes, binding: bytes = NO_BINDING) -> bytes:
-        """The answer to the gateway's challenge.
+        """Return the answer to the gateway's challenge.
 
-        Raises ProtocolError when the peer is no gateway or wants TLS, OtherVersionError when it
+        Raises ProtocolError when the peer is no gateway or wants TLS, and OtherVersionError when it
         speaks another version and this is no knock.
         """
         if len(raw_challenge) != CHALLENGE_BYTES or not raw_challenge.startswith(MAGIC):
@@ -155,7 +136,7 @@ class DiallersHandshake:
         return _prove(self._token, b"dialler", self._transcript)
 
     def finish(self, verdict: bytes) -> Status:
-        """What the gateway decided.
+        """Return the gateway's decision.
 
         Raises AuthenticationError when it refused the proof, or did not give one itself.
         """
@@ -174,7 +155,7 @@ class DiallersHandshake:
 
 
 class GatewaysHandshake:
-    """The side that is dialled, from a knock or a hello of its own version on."""
+    """The dialled side, after a knock or a hello of its own version."""
 
     def __init__(
         self, token: bytes, hello: ClientHello, *, nonce: bytes, binding: bytes = NO_BINDING
@@ -191,13 +172,13 @@ class GatewaysHandshake:
             raise AuthenticationError("the dialler's token is not this cluster's")
 
     def verdict(self, status: Status) -> bytes:
-        """The last message, to a dialler whose proof was right."""
+        """Return the last message to a dialler whose proof was right."""
         proof = _prove(self._token, b"gateway", self._transcript + bytes([status]))
         return _VERDICT.pack(status, proof)
 
 
 def refused_verdict() -> bytes:
-    """The last message to a dialler whose proof was wrong. It proves nothing to him."""
+    """Return the last message to a dialler whose proof was wrong. It proves nothing."""
     return _VERDICT.pack(Status.WRONG_TOKEN, _NOTHING)
 
 

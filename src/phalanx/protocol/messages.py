@@ -1,8 +1,8 @@
-"""What drivers and workers say to each other, and all messages there are, as msgspec structs.
+"""Messages between drivers and workers, and the union of all messages, as msgspec structs.
 
-Beside these: what a process and its node say (`node_messages`), and what nodes and the control
-store say (`cluster_messages`, `bundle_messages`). A frame carries a list of messages. Users' values
-travel as opaque bytes: only owners and workers unpickle them, never the node or the head.
+Other modules have the messages between a process and its node (`node_messages`), and those of nodes
+and the head (`cluster_messages`, `bundle_messages`). A frame carries a list of messages. Users'
+values travel as opaque bytes: only owners and workers unpickle them, never the node or the head.
 Objects are named by (owner, number), see `phalanx.model.ids`. Times are seconds since the epoch.
 """
 
@@ -19,11 +19,11 @@ INLINE, SHARED, FAILED = 0, 1, 2
 
 
 class Value(msgspec.Struct, array_like=True, gc=False):
-    """A value that is more than one pickle: buffers beside it, references in it, or an error.
+    """A value that is more than one pickle: it has buffers, contains references, or is an error.
 
-    kind INLINE: `data` is the pickle, `buffers` its out-of-band buffers. kind SHARED: `data` is
-    the ASCII name of the object's file in shared memory, `size` its bytes. kind FAILED: `data`
-    is a pickled exception. `refs` are the objects that the value refers to, in order.
+    kind INLINE: `data` is the pickle, `buffers` its out-of-band buffers. kind SHARED: `data` is the
+    ASCII name of the object's file in shared memory, `size` its bytes. kind FAILED: `data` is a
+    pickled exception. `refs` are the objects that the value refers to, in order.
     """
 
     kind: int
@@ -34,25 +34,25 @@ class Value(msgspec.Struct, array_like=True, gc=False):
 
 
 Payload = bytes | Value
-"""Plain bytes are a pickle with nothing beside it, by far the commonest case."""
+"""Plain bytes are a single pickle, by far the most frequent case."""
 
 
 class Hello(msgspec.Struct, array_like=True, tag=0):
-    """First message in each direction: who is there."""
+    """The first message in each direction: it introduces the sender."""
 
     version: int
     process: bytes
     kind: str  # driver, worker, node
     pid: int
     again: bool = False
-    """Whether a connection between these two ended that had been there."""
+    """Whether an earlier connection between these two processes has ended."""
 
 
 # ---- owner to worker -------------------------------------------------------------------------
 
 
 class Lease(msgspec.Struct, array_like=True, tag=1):
-    """This worker now works for the sender, with these resources and device numbers."""
+    """Work for the sender from now on, with these resources and device numbers."""
 
     lease: int
     job: bytes
@@ -61,7 +61,7 @@ class Lease(msgspec.Struct, array_like=True, tag=1):
     placement_group: bytes | None = None
     capture: bool = False
     gang: bytes = b""
-    """What the member of a gang knows of it (`model.jobs.gang_view`)."""
+    """The view of its gang that a member has (`model.jobs.gang_view`)."""
 
 
 class Function(msgspec.Struct, array_like=True, tag=2):
@@ -81,14 +81,14 @@ class Task(msgspec.Struct, array_like=True, tag=3, gc=False):
     args: Payload = b""
     inputs: list[Payload] = []
     returns: int = 1
-    """-1: a stream, -2: a dynamic generator."""
+    """Number of results; -1: a stream, -2: a dynamic generator."""
     name: str = ""
     attempt: int = 0
     backpressure: int = -1
 
 
 class Call(msgspec.Struct, array_like=True, tag=4, gc=False):
-    """Run an actor's method; fields as in Task. `name`: what its caller calls it, if anything."""
+    """Run an actor's method; fields as in Task. `name`: its caller's name for it, if any."""
 
     number: int
     method: str
@@ -118,7 +118,7 @@ class Consumed(msgspec.Struct, array_like=True, tag=6):
 
 
 class Recall(msgspec.Struct, array_like=True, tag=7):
-    """Give back what has not been started."""
+    """Give back the tasks that were not started."""
 
 
 class Unlease(msgspec.Struct, array_like=True, tag=8):
@@ -139,9 +139,12 @@ class Done(msgspec.Struct, array_like=True, tag=10, gc=False):
 
 
 class Failed(msgspec.Struct, array_like=True, tag=11):
-    """Task `number` raised. `error` is pickled; `cancelled` when it was asked to stop; `lost` when
-    values of its arguments were not there: then `error` names their files, and it did not run.
-    `values`: the first results of a generator that was to give a fixed number of them."""
+    """Task `number` raised, or did not run.
+
+    `error` is pickled. `kind` is `cancelled` when the task was asked to stop, and `lost` when
+    values of its arguments were not there: then `error` names their files, and the task did not
+    run. `values`: the first results of a generator with a fixed number of results.
+    """
 
     number: int
     error: bytes
@@ -161,26 +164,26 @@ class Item(msgspec.Struct, array_like=True, tag=12, gc=False):
 
 
 class Returned(msgspec.Struct, array_like=True, tag=13):
-    """These tasks were not started and are the owner's again."""
+    """These tasks were not started, and belong to the owner again."""
 
     numbers: list[int]
 
 
 class Leaving(msgspec.Struct, array_like=True, tag=14):
-    """The worker ends by plan (max_calls reached): no more work, please."""
+    """The worker ends by plan (max_calls reached): send no more work."""
 
 
 # ---- objects, between any two processes ------------------------------------------------------
 
 
 class Fetch(msgspec.Struct, array_like=True, tag=20):
-    """Tell me the value of your object `number` when it is there."""
+    """Send the value of your object `number` when it is there."""
 
     number: int
 
 
 class Fetched(msgspec.Struct, array_like=True, tag=21):
-    """The value of object `number` of the sender."""
+    """The value of the sender's object `number`."""
 
     number: int
     value: bytes | Value
@@ -193,26 +196,28 @@ class Borrow(msgspec.Struct, array_like=True, tag=22):
 
 
 class Unborrow(msgspec.Struct, array_like=True, tag=23):
-    """The sender holds them no longer: (object, how many registrations that undoes)."""
+    """The sender holds them no longer: (object, number of registrations to undo)."""
 
     counts: list[tuple[int, int]]
 
 
 class Holds(msgspec.Struct, array_like=True, tag=28):
-    """First on a connection after another had ended: all objects of yours that the sender holds,
-    and how many registrations each of them has."""
+    """All objects of yours that the sender holds, and the number of registrations of each.
+
+    The first message on a connection after an earlier one had ended.
+    """
 
     counts: list[tuple[int, int]]
 
 
 class Sync(msgspec.Struct, array_like=True, tag=24):
-    """Answer with Synced once all before this is handled."""
+    """Answer with Synced once all earlier messages are handled."""
 
     token: int
 
 
 class Synced(msgspec.Struct, array_like=True, tag=25):
-    """All before Sync `token` is handled."""
+    """All messages before Sync `token` are handled."""
 
     token: int
 
@@ -232,8 +237,10 @@ class CancelOwned(msgspec.Struct, array_like=True, tag=27):
 
 
 class Recover(msgspec.Struct, array_like=True, tag=61):
-    """A reader did not find file `name`, the value of your object `number`: have it made again,
-    unless that was done, and answer with Fetched."""
+    """A reader did not find file `name`, the value of your object `number`.
+
+    Make it again, unless that was done, and answer with Fetched.
+    """
 
     number: int
     name: str

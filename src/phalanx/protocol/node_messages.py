@@ -1,7 +1,7 @@
-"""What a process and its node say to each other: leases, actors, files of objects, ends.
+"""Messages between a process and its node: leases, actors, files of objects, ends.
 
-A driver asks its node for workers and for whatever the head knows; a worker gets its
-work, and reports what became of it.
+A driver asks its node for workers and for whatever the head knows. A worker gets its work from its
+node, and reports the outcome.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.wire_errors import WireError
 
 PREEMPTED = "preempted"
-"""The kind of a worker's end that others wanted: it costs its task or actor nothing."""
+"""The kind of a worker's end that was caused for others: it costs its task or actor no retry."""
 
 
 class Ask(msgspec.Struct, array_like=True, tag=30):
-    """Process to node: a request of `protocol.requests`, by its kind; answered by a Reply with the
-    same token, unless that is 0."""
+    """Process to node: a request of `protocol.requests`, by its kind.
+
+    Answered by a Reply with the same token, unless that is 0.
+    """
 
     token: int
     kind: int
     body: msgspec.Raw
     user: str = ""
-    """Who asks, as the asking process says; for people to read, and no right rests on it."""
+    """The user who asks, as the asking process says; for display only, as it grants no rights."""
 
 
 class Reply(msgspec.Struct, array_like=True, tag=31):
@@ -38,13 +40,13 @@ class Reply(msgspec.Struct, array_like=True, tag=31):
 
 
 OVER = -1
-"""Instead of a count of workers: this class will not want any more, ever; it may be forgotten."""
+"""In place of a number of workers: the class will never want any again, and can be forgotten."""
 
 
 class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
     """The sender would use `count` more workers of this class (0 withdraws, OVER ends it).
 
-    `seen` is how many were granted to it so far when it said so: later ones count against `count`.
+    `seen`: the grants that the sender knew of; later ones count against `count`.
     """
 
     scheduling_class: int
@@ -56,7 +58,7 @@ class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
     queue: str = ""
     seen: int = 0
     retriable: bool = True
-    """Whether its tasks run again when their worker is ended for want of memory."""
+    """Whether its tasks run again when their worker is ended for lack of memory."""
 
 
 class Granted(msgspec.Struct, array_like=True, tag=33):
@@ -71,8 +73,10 @@ class Granted(msgspec.Struct, array_like=True, tag=33):
 
 
 class Refused(msgspec.Struct, array_like=True, tag=34):
-    """No worker for this class: only a warning (its tasks wait), or `fatal`: they fail, with the
-    error of this code (`protocol.wire_errors`)."""
+    """No worker for this class: a warning (its tasks wait), or `fatal` (its tasks fail).
+
+    `code`: the error with which they fail (`protocol.wire_errors`).
+    """
 
     scheduling_class: int
     reason: str
@@ -81,20 +85,20 @@ class Refused(msgspec.Struct, array_like=True, tag=34):
 
 
 class LeaseReturned(msgspec.Struct, array_like=True, tag=35):
-    """The sender needs lease `lease` no longer; `reusable` when its worker may serve again."""
+    """The sender does not need lease `lease` any more; `reusable`: its worker may serve again."""
 
     lease: int
     reusable: bool = True
 
 
 class LeaseDue(msgspec.Struct, array_like=True, tag=36):
-    """Somebody else waits: give lease `lease` back when its running task is done."""
+    """Others wait: give lease `lease` back when its running task is done."""
 
     lease: int
 
 
 class Blocked(msgspec.Struct, array_like=True, tag=37):
-    """The sender's task waits in get: its CPUs may be lent."""
+    """The sender's task waits in `get`: its CPUs may be lent."""
 
 
 class Unblocked(msgspec.Struct, array_like=True, tag=38):
@@ -102,8 +106,9 @@ class Unblocked(msgspec.Struct, array_like=True, tag=38):
 
 
 class WorkerDied(msgspec.Struct, array_like=True, tag=39):
-    """A worker is gone. `reason` is for people; `kind` is crashed, oom, exited, killed
-    or preempted."""
+    """A worker is gone. `reason` is for display; `kind` is crashed, oom, exited, killed or
+    preempted.
+    """
 
     worker: bytes
     reason: str
@@ -131,12 +136,14 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
     capture: bool = False
     gang: bytes = b""
     lived_before: bool = False
-    """Whether it was made before, and restarts: its program may ask."""
+    """Whether it was made before and restarts now, which its program may ask."""
 
 
 class ActorReady(msgspec.Struct, array_like=True, tag=42):
-    """Worker to node: the constructor returned. `repr_name`: what the actor calls itself, where its
-    class has a `__repr__`."""
+    """Worker to node: the constructor returned.
+
+    `repr_name`: the actor's name for itself, if its class has a `__repr__`.
+    """
 
     actor: bytes
     repr_name: str = ""
@@ -163,14 +170,17 @@ class WorkerLeaving(msgspec.Struct, array_like=True, tag=133):
 
 
 class WorkerEnding(msgspec.Struct, array_like=True, tag=141):
-    """Worker to node: its work is done and its results have left; its process runs the handlers of
-    its exit, and ends."""
+    """Worker to node: its work is done and its results were sent; the process runs its exit
+    handlers, then ends.
+    """
 
 
 class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
-    """Node to watchers: where the actor is, or why it is not: `error` is what its constructor
-    raised (pickled), `code` that of the error for which it could not be placed. `repr_name`: what
-    it calls itself."""
+    """Node to watchers: where the actor is, or why it is not there.
+
+    `error`: what its constructor raised (pickled). `code`: the error for which it could not be
+    placed. `repr_name`: the actor's name for itself.
+    """
 
     actor: bytes
     state: str
@@ -183,13 +193,13 @@ class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
 
 
 class ActorUnreferenced(msgspec.Struct, array_like=True, tag=46):
-    """Owner to node: the last handle is gone."""
+    """Owner to node: the last handle of the actor is gone."""
 
     actor: bytes
 
 
 class Terminate(msgspec.Struct, array_like=True, tag=47):
-    """Node to worker: finish what you have and end."""
+    """Node to worker: finish your work and end."""
 
     reason: str
 
@@ -202,26 +212,26 @@ class Sealed(msgspec.Struct, array_like=True, tag=48):
 
 
 class Dropped(msgspec.Struct, array_like=True, tag=49):
-    """An object's file is gone, or may go; `bytes` return to the store."""
+    """An object's file is gone, or may go; its `size` in bytes returns to the store."""
 
     name: str
     size: int
 
 
 class Spilled(msgspec.Struct, array_like=True, tag=50):
-    """Node to the writer: these objects are on disk now, or gone; let go of their memory."""
+    """Node to the writer: these objects are on disk now, or gone; unmap their memory."""
 
     names: list[str]
 
 
 class Used(msgspec.Struct, array_like=True, tag=57):
-    """The sender has mapped an object: it is not the least recently used one."""
+    """The sender has mapped an object, which is thus not the least recently used one."""
 
     name: str
 
 
 class Unwanted(msgspec.Struct, array_like=True, tag=128):
-    """The sender neither waits for a copy of this object any more nor maps it: it gave up."""
+    """The sender has given up a copy of this object: it neither waits for the copy nor maps it."""
 
     name: str
 
@@ -233,7 +243,7 @@ class GivenBack(msgspec.Struct, array_like=True, tag=129):
 
 
 class LogLine(msgspec.Struct, array_like=True, tag=51):
-    """Node to driver: a worker printed something."""
+    """Node to driver: a worker printed a line."""
 
     pid: int
     name: str
@@ -248,9 +258,11 @@ class Stop(msgspec.Struct, array_like=True, tag=52):
 
 
 class JobSetup(msgspec.Struct, array_like=True, tag=53):
-    """Node to worker: the job's import path, working directory and environment, and the cluster's
-    settings. With the driver's `authkey` the worker speaks with what that started by
-    multiprocessing, as its children do."""
+    """Node to worker: a job's import path, working directory and environment, and the settings.
+
+    With the driver's `authkey` the worker can speak with processes that the driver started by
+    multiprocessing, as its children can.
+    """
 
     job: bytes
     path: list[str]
@@ -263,38 +275,41 @@ class JobSetup(msgspec.Struct, array_like=True, tag=53):
     authkey: bytes = b""
     settings: SystemSettings = SystemSettings()
     umask: int = -1
-    """The driver's, for files that its work makes; -1: nobody says."""
+    """The driver's umask, for files that its work makes; -1: unknown."""
 
 
 class Events(msgspec.Struct, array_like=True, tag=54):
-    """Process to node: so many attempts that have finished (`observe.task_journal.encode_runs`),
-    for timelines and listings."""
+    """Process to node: `count` finished attempts (`observe.task_journal.encode_runs`).
+
+    They are for timelines and listings.
+    """
 
     count: int
     runs: bytes
 
 
 class Claimed(msgspec.Struct, array_like=True, tag=55):
-    """Owner to node: this shared object, which another process wrote, is the sender's."""
+    """Owner to node: this shared object, which another process wrote, belongs to the sender."""
 
     name: str
 
 
 class Settled(msgspec.Struct, array_like=True, tag=56):
-    """Process to node: what a worker that died had sent to the sender is claimed by now."""
+    """Process to node: the sender has claimed all that a dead worker had sent to it."""
 
     worker: bytes
 
 
 class ReadersReported(msgspec.Struct, array_like=True, tag=58):
-    """Process to node, after the death of another: what it may still read of that node's objects
-    it has named by Used."""
+    """Process to node, after another node's death: it has named by Used all that it may still read
+    of that node's objects.
+    """
 
     prefix: bytes
 
 
 class GatherRows(msgspec.Struct, array_like=True, tag=59):
-    """Node to process: what it has for a listing; answered by RowsReported. `ip`: of the node."""
+    """Node to process: report rows for a listing; answered by RowsReported. `ip`: the node's."""
 
     number: int
     query: StateQuery
@@ -302,22 +317,26 @@ class GatherRows(msgspec.Struct, array_like=True, tag=59):
 
 
 class RowsReported(msgspec.Struct, array_like=True, tag=62):
-    """Process to node."""
+    """Process to node: its rows for a listing."""
 
     number: int
     part: StatePart
 
 
 class ProcessNumbers(msgspec.Struct, array_like=True, tag=121):
-    """Process to node: what it has counted since the last of these, and gauges that were set (a
-    list of `observe.metrics.definitions.Numbers`, as msgpack)."""
+    """Process to node: its counts since the last of these messages, and gauges that were set.
+
+    A list of `observe.metrics.definitions.Numbers`, as msgpack.
+    """
 
     numbers: bytes
 
 
 class Kept(msgspec.Struct, array_like=True, tag=132):
-    """Process to node: an object that the sender wrote is gone. It keeps the file for its next one,
-    until the memory is needed."""
+    """Process to node: an object that the sender wrote is gone.
+
+    The sender keeps the file for its next object, until the memory is needed.
+    """
 
     name: str
 

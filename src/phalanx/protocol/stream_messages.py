@@ -1,5 +1,4 @@
-"""What is said between a program that has its input and output over a connection, and whoever types
-and reads there.
+"""Messages between a program whose input and output go over a connection, and its user there.
 
 The frames are those of `protocol.frames`; the messages are a set of their own, of bytes and
 numbers: nothing in them is ever unpickled.
@@ -15,7 +14,7 @@ from phalanx.errors import ProtocolError
 
 
 class Begin(msgspec.Struct, array_like=True, tag=0):
-    """Start it. Of a terminal: how large it is, and of which kind (TERM)."""
+    """Start the program. With a terminal: its size and kind (TERM)."""
 
     rows: int = 0
     columns: int = 0
@@ -23,7 +22,7 @@ class Begin(msgspec.Struct, array_like=True, tag=0):
 
 
 class Typed(msgspec.Struct, array_like=True, tag=1):
-    """Bytes of its input; none: its input has ended."""
+    """Bytes of the program's input; none: the input has ended."""
 
     data: bytes
 
@@ -36,7 +35,7 @@ class Resized(msgspec.Struct, array_like=True, tag=2):
 
 
 class Signalled(msgspec.Struct, array_like=True, tag=3):
-    """Send it, and what it has started, this signal."""
+    """Send this signal to the program and to what it has started."""
 
     number: int
 
@@ -45,14 +44,14 @@ class Signalled(msgspec.Struct, array_like=True, tag=3):
 
 
 class Printed(msgspec.Struct, array_like=True, tag=10):
-    """Bytes that it has printed."""
+    """Bytes that the program has printed."""
 
     data: bytes
     is_error: bool = False
 
 
 class Ended(msgspec.Struct, array_like=True, tag=11):
-    """It has ended, with this exit code as shells give it."""
+    """The program has ended, with this exit code as shells give it."""
 
     code: int
 
@@ -63,7 +62,7 @@ _decoder = msgspec.msgpack.Decoder(list[StreamMessage])
 
 
 def decode_body(body: bytes | bytearray | memoryview) -> list[StreamMessage]:
-    """The messages of one frame's body. Raises ProtocolError on anything that is not one."""
+    """Return the messages of one frame's body. Raises ProtocolError for any other bytes."""
     try:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

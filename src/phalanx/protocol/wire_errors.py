@@ -1,4 +1,4 @@
-"""How exceptions travel: as a code, a message and the fields that their class has beside it."""
+"""Exceptions on the wire: a code, a message, and the additional fields of their class."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ Field = str | int | None
 
 
 class WireError(msgspec.Struct, array_like=True, frozen=True):
-    """An exception as it travels. `details`: the fields that its class is made from, by name;
-    empty where it is made from its message alone."""
+    """An exception as it travels.
+
+    `details`: the fields from which its class is made, by name; empty where it is made from its
+    message alone.
+    """
 
     code: str
     message: str
@@ -78,7 +81,7 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "invalid_value": ValueError,
     "invalid_type": TypeError,
 }
-"""The class that each code stands for. Codes are on the wire: they are never given to another."""
+"""The class that each code stands for. Codes are on the wire: they are never used again."""
 
 _FIELDS: dict[type[Exception], tuple[str, ...]] = {
     errors.TaskCancelledError: ("task_id", "error_message"),
@@ -88,21 +91,21 @@ _FIELDS: dict[type[Exception], tuple[str, ...]] = {
     errors.RuntimeEnvSetupError: ("error_message",),
     errors.BatchFileError: ("reason", "file", "line"),
 }
-"""What exceptions are made from whose constructors take more than a message."""
+"""The fields of exceptions whose constructors take more than a message."""
 
 _CODES = {made: code for code, made in ERROR_CLASSES.items()}
 
 
 def code_of(kind: type[Exception]) -> str:
-    """The code of a class of the table. Raises KeyError for another."""
+    """Return the code of a class in the table. Raises KeyError for another class."""
     return _CODES[kind]
 
 
 def to_wire(error: BaseException) -> WireError:
-    """An exception made ready to travel: as the nearest class of the table that it is one of.
+    """Return an exception ready to travel, as its nearest class in the table.
 
-    What is in no way one of them, such as a KeyError, travels as a SystemFailureError that names
-    its class.
+    An exception with no class in the table, such as a KeyError, travels as a SystemFailureError
+    that names its class.
     """
     for kind in type(error).__mro__:
         if kind is errors.PhalanxError and type(error) is not kind:
@@ -115,19 +118,19 @@ def to_wire(error: BaseException) -> WireError:
 
 
 def is_defect(error: BaseException) -> bool:
-    """Whether an error is of no class that is meant for who asked, such as a KeyError."""
+    """Whether an error is internal, not meant for the asker, such as a KeyError."""
     is_known = isinstance(error, errors.SystemFailureError)
     return not is_known and to_wire(error).code == code_of(errors.SystemFailureError)
 
 
 def from_wire(error: WireError) -> Exception:
-    """The exception again; a PhalanxError that names the code where that is unknown here."""
+    """Return the exception; a PhalanxError that names the code where that is unknown here."""
     made = ERROR_CLASSES.get(error.code)
     if made is None:
         return errors.PhalanxError(f"{error.message} (an error of the unknown code {error.code!r})")
     try:
         return made(**error.details) if error.details else made(error.message)
-    except TypeError:  # the sender's class has other fields than ours
+    except TypeError:  # the sender's class has other fields than this one
         return errors.PhalanxError(f"{error.code}: {error.message}")
 
 

@@ -1,7 +1,7 @@
 """The calls of the one actor that a worker is: which run, which wait, which are cancelled.
 
-A call belongs to a concurrency group, and so many calls of each group run at once. Calls that have
-to wait begin in the order in which they came.
+A call belongs to a concurrency group, and a limited number of calls of each group run at once.
+Calls that have to wait begin in the order in which they came.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ class ActorCalls:
     def __init__(
         self, max_concurrency: int, groups: Mapping[str, int], wall: Callable[[], float]
     ) -> None:
-        """`max_concurrency`: the limit of calls that name no group, `groups`: of the others.
-        `wall`: seconds since the epoch."""
+        """`max_concurrency`: the limit for calls that name no group. `groups`: the limits of the
+        groups. `wall`: seconds since the epoch.
+        """
         self._wall = wall
         self._groups = {"": _Group(max_concurrency)}
         self._groups |= {name: _Group(limit) for name, limit in groups.items()}
         self.method_groups: dict[str, str] = {}
         """The groups of methods that declare one."""
         self.received = AssignedWork()
-        """Calls that have not been looked at: of an actor whose calls run one after another, all
-        that wait."""
+        """Calls that have not been looked at. An actor that runs one call after another keeps all
+        waiting calls here.
+        """
         self.contexts: dict[Key, TaskContext] = {}
         """Calls that run."""
 
@@ -55,7 +57,7 @@ class ActorCalls:
         return any(group.running for group in self._groups.values())
 
     def drop_waiting(self) -> None:
-        """Calls that have not begun never will."""
+        """Drop all calls that have not begun."""
         for work in self.waiting():
             work.clear()
 
@@ -65,17 +67,19 @@ class ActorCalls:
         return list(self._groups)
 
     def running(self, group: str) -> int:
-        """How many calls of a group were admitted and have not finished."""
+        """Return how many calls of a group were admitted and have not finished."""
         return self._groups[group].running
 
     def waiting(self) -> list[AssignedWork]:
-        """All calls that have not begun."""
+        """Return all calls that have not begun."""
         return [self.received, *(group.waiting for group in self._groups.values())]
 
     # ---- concurrency groups ------------------------------------------------------------------
 
     def admit(self, entry: Entry) -> bool:
-        """Whether a call may begin now; else it waits in its group until `finished` names it."""
+        """Admit a call, if it may begin now; else it waits in its group until `finished` returns
+        it.
+        """
         group = self._groups[self.group_of(entry)]
         if group.running >= group.limit:
             group.waiting.append(entry)
@@ -84,7 +88,7 @@ class ActorCalls:
         return True
 
     def finished(self, entry: Entry) -> Entry | None:
-        """An admitted call has ended; the one that may begin in its place."""
+        """Take the end of an admitted call. Returns the call that may begin in its place."""
         group = self._groups[self.group_of(entry)]
         following = group.waiting.take()
         if following is None:
@@ -92,7 +96,7 @@ class ActorCalls:
         return following
 
     def group_of(self, entry: Entry) -> str:
-        """The group that a call belongs to."""
+        """Return the group that a call belongs to."""
         call = entry[1]
         assert isinstance(call, Call)
         name = call.group or self.method_groups.get(call.method, "")
@@ -109,8 +113,7 @@ class ActorCalls:
     # ---- cancelling --------------------------------------------------------------------------
 
     def cancel(self, key: Key) -> TaskContext | None:
-        """A caller does not want this call any more. The context of the call if it runs: it is to
-        be interrupted where that can be done."""
+        """Cancel a call. Returns its context if it runs: it is to be interrupted where possible."""
         if any(work.cancel(key, self._wall()) for work in self.waiting()):
             return None
         context = self.contexts.get(key)

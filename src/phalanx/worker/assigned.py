@@ -36,22 +36,21 @@ Entry = tuple[Connection, Task | Call]
 
 
 class AssignedWork(deque[Entry]):
-    """Tasks or calls with the connections they came by, first in, first out.
+    """Tasks or calls with the connections by which they came, first in, first out.
 
     One thread may add, cancel and return entries while another takes them: each step is a single
-    operation of the deque, and an entry that is gone meanwhile has been taken.
+    operation of the deque, and an entry that has disappeared was taken.
     """
 
     def take(self) -> Entry | None:
-        """The next entry."""
+        """Take the next entry; None when there is none."""
         try:
             return self.popleft()
         except IndexError:
             return None
 
     def cancel(self, key: Key, now: float) -> bool:
-        """Work is not wanted any more: it is answered, if it is here. `now`: seconds since the
-        epoch."""
+        """Cancel and answer work, if it is still here. `now`: seconds since the epoch."""
         for entry in list(self):
             if (entry[0].peer, entry[1].number) == key:
                 try:
@@ -71,7 +70,7 @@ class AssignedWork(deque[Entry]):
             connection.send(Returned(numbers))
 
     def drop(self, connection: Connection) -> None:
-        """A connection has ended: nobody wants the work that came by it."""
+        """Drop the work that came by a connection which has ended."""
         for entry in [entry for entry in list(self) if entry[0] is connection]:
             try:
                 self.remove(entry)
@@ -79,7 +78,7 @@ class AssignedWork(deque[Entry]):
                 continue
 
     def files_from(self, prefix: bytes) -> Iterator[str]:
-        """Files that a node's processes wrote and that this work will read."""
+        """Yield files that a node's processes wrote and that this work will read."""
         for _, work in list(self):
             for value in (work.args, *work.inputs):
                 if type(value) is Value and value.kind == SHARED:

@@ -1,4 +1,4 @@
-"""Which task or actor call this thread (or coroutine) runs."""
+"""The task or actor call that the current thread (or coroutine) runs."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class TaskContext:
         self.number = number
         self.name = name
         self.function: Callable[..., Any] | None = None
-        """What runs, of a task."""
+        """The function, if this is a task."""
         self.method = ""
-        """What runs, of an actor."""
+        """The name of the method, if this is an actor's call."""
         self.attempt = attempt
         self.lease = lease
         self.is_actor = is_actor
@@ -49,15 +49,17 @@ class TaskContext:
         self.leaves = False
         """Whether it asked for the end of its actor."""
         self.adopted: list[tuple[bytes, int]] | None = None
-        """References that came with the arguments: kept by the caller while this runs."""
+        """References that came with the arguments; the caller keeps them while this runs."""
         self.consumed = 0
-        """How many items of its stream the reader has taken."""
+        """Items of its stream that the reader has taken."""
         self.progress: Any = None
-        """Whoever waits until the reader has taken more."""
+        """The waiter until the reader has taken more."""
 
     def is_ahead(self, index: int, backpressure: int) -> bool:
-        """Whether item `index` of its stream is as far ahead of the reader as is allowed; negative
-        `backpressure`: any number of items is."""
+        """Whether item `index` of its stream is as far ahead of the reader as is allowed.
+
+        A negative `backpressure` allows any number of items.
+        """
         return 0 <= backpressure <= index - self.consumed
 
 
@@ -81,11 +83,11 @@ class LeaseInfo:
         self.group = group
         self.capture = capture
         self.gang = msgspec.msgpack.decode(gang, type=GangView) if gang else None
-        """What the member of a gang knows of its gang, if this work is one."""
+        """The view of its gang, if this work is a member of one."""
 
 
 def lease_info(order: Lease | CreateActor) -> LeaseInfo:
-    """What an order to work says of the resources that the work holds."""
+    """Return the lease information in an order to work."""
     return LeaseInfo(
         order.job,
         order.resources,
@@ -100,37 +102,43 @@ current: ContextVar[TaskContext | None] = ContextVar("phalanx_task", default=Non
 
 
 class OfProcess:
-    """What threads see that no call runs in."""
+    """The work of this process, for threads in which no call runs."""
 
     __slots__ = ("actor", "lease", "task")
 
     def __init__(self) -> None:
         self.task: TaskContext | None = None
-        """What has begun last here; None in a driver."""
+        """The task or call that began last here; None in a driver."""
         self.lease: LeaseInfo | None = None
-        """Of what this process runs, or has run last; None in a driver."""
+        """The lease of the work that this process runs, or ran last; None in a driver."""
         self.actor: LeaseInfo | None = None
-        """The same of an actor alone."""
+        """The lease of an actor, if this process is one."""
 
 
 of_process = OfProcess()
 
 
 def current_task() -> TaskContext | None:
-    """What the calling thread runs; in a thread that the work has started, what has begun last in
-    its process. None in drivers."""
+    """Return the task or call that the calling thread runs.
+
+    In a thread that the work has started, this is what began last in its process. None in drivers.
+    """
     return current.get() or of_process.task
 
 
 def current_lease() -> LeaseInfo | None:
-    """What the calling work holds; in a thread that no call runs in, which the work has started,
-    what its process's work holds. None in drivers."""
+    """Return the lease of the calling work.
+
+    In a thread that the work has started, this is the lease of its process's work. None in drivers.
+    """
     task = current.get()
     return of_process.lease if task is None else task.lease
 
 
 def placing_lease() -> LeaseInfo | None:
-    """The lease whose placement group the calling work is in, and hands on: as `current_lease`, but
-    none in the threads of a task, as on Ray."""
+    """Return the lease whose placement group the calling work is in and hands on.
+
+    As `current_lease`, but None in threads that a task has started, as in Ray.
+    """
     task = current.get()
     return of_process.actor if task is None else task.lease

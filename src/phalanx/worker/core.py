@@ -1,7 +1,7 @@
-"""A worker: runs tasks of owners one after another, or is one actor.
+"""A worker: it runs tasks of owners one after another, or is one actor.
 
-This knows what was sent here, what runs, under which lease, and what of it is cancelled. Whoever
-runs user code asks for the next task and says when it has ended.
+This module knows what was sent here, what runs, under which lease, and what of it is cancelled. The
+executor of user code asks for the next task and says when it has ended.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class HostedActor(Protocol):
     """The actor that this worker has become."""
 
     def receive(self, connection: Connection, call: Call) -> None:
-        """A call has come."""
+        """Take a call."""
         ...
 
     def cancel(self, key: Key) -> None:
-        """A caller does not want a call any more."""
+        """Cancel a call of a caller."""
         ...
 
     def drain(self) -> None:
@@ -71,23 +71,23 @@ class HostedActor(Protocol):
         ...
 
     def waiting(self) -> list[AssignedWork]:
-        """Calls that have not begun."""
+        """Return the calls that have not begun."""
         ...
 
 
 class Effects(Protocol):
-    """What a worker asks of its process."""
+    """Carries out the decisions of a worker, in its process."""
 
     def wake(self) -> None:
-        """There is something to do for whoever runs user code."""
+        """Wake the executor of user code: there is something to do."""
         ...
 
     def interrupt(self, context: TaskContext) -> None:
-        """The running task is to stop, if it can be stopped."""
+        """Stop the running task, if it can be stopped."""
         ...
 
     def progress(self, context: TaskContext) -> None:
-        """The reader of a stream has taken more of it: its producer may go on."""
+        """Let the producer of a stream go on, since its reader has taken more."""
         ...
 
     def cancel_children(self, parent: Key) -> None:
@@ -112,21 +112,21 @@ class Definition:
         self.name = name
         self.pickle = data
         self.max_calls = max_calls
-        """After so many calls the worker ends; 0: never."""
+        """Calls after which the worker ends; 0: never."""
         self.function: Any = None
         self.calls = 0
         self.mean_s = 1.0
-        """Of its run times; a guess before the first."""
+        """Mean of its run times; a guess before the first."""
 
 
 SPENT = "max_calls reached"
-"""Why a process ends that has made as many calls of a function as it may."""
+"""The reason of the end of a process that has called a function as often as it may."""
 
 _NO_LEASE = LeaseInfo(b"", {}, {})
 
 
 class WorkerCore:
-    """What one worker process has to do."""
+    """The work of one worker process."""
 
     def __init__(
         self,
@@ -152,18 +152,18 @@ class WorkerCore:
         """Whether the process is ready for its job's work."""
         self.actor: HostedActor | None = None
         self.running: TaskContext | None = None
-        """The task that runs; calls of an actor are the actor's to know."""
+        """The task that runs; an actor keeps track of its calls itself."""
         self.running_for: Connection | None = None
-        """The connection by which the latest task came that has begun."""
+        """The connection of the task that began last."""
         self.streams = OpenStreams()
         self.stopping = ""
-        """Why the process is to end, once what runs has ended."""
+        """Why the process is to end, once the running work has ended."""
         self._blocked = 0
 
     # ---- messages ----------------------------------------------------------------------------
 
     def handle(self, connection: Connection, message: Message) -> bool:
-        """Take a message that brings work or is about it; False when it is not for a worker."""
+        """Handle a message about work. False when it is not for a worker."""
         kind = type(message)
         if kind is Call:
             if message.inputs:  # type: ignore[union-attr]
@@ -213,7 +213,7 @@ class WorkerCore:
         return True
 
     def _prefetch(self, inputs: list[Payload]) -> None:
-        """Have the large arguments of other nodes on their way here before they are read."""
+        """Request large arguments from other nodes before they are read."""
         wanted = [
             (value.data.decode(), value.size)
             for value in inputs
@@ -229,7 +229,7 @@ class WorkerCore:
             self._effects.progress(context)
 
     def stop(self, reason: str) -> None:
-        """End the process: now, or after the calls that it has if it is an actor."""
+        """End the process: now, or after its received calls if it is an actor."""
         self.stopping = reason or "stopped"
         if self.actor is not None:
             self.actor.drain()
@@ -242,7 +242,7 @@ class WorkerCore:
             return
         running = self.running
         is_running = running is not None and (running.owner, running.number) == key
-        # The work itself before its children: it is to see its own end, not theirs.
+        # The work is cancelled before its children: it must see its own end, not theirs.
         if running is not None and is_running:
             running.is_cancelled = True
             self._effects.interrupt(running)
@@ -254,11 +254,11 @@ class WorkerCore:
     # ---- tasks run ---------------------------------------------------------------------------
 
     def lease_of(self, connection: Connection) -> LeaseInfo:
-        """What the owner behind a connection has lent this process for."""
+        """Return the lease under which the owner behind a connection uses this process."""
         return self._leases.get(connection, _NO_LEASE)
 
     def ended(self, connection: Connection, definition: Definition, seconds: float) -> bool:
-        """A task ran for so long. Whether it was the last one: then the process is to end."""
+        """Count a task that ran this long. Whether it was the last: then the process ends."""
         definition.calls += 1
         weight = 1.0 if definition.calls == 1 else 0.2
         definition.mean_s += weight * (seconds - definition.mean_s)
@@ -271,21 +271,23 @@ class WorkerCore:
         return True
 
     def refuse_tasks(self) -> None:
-        """Give back what came though the process is about to end. Its owners hear that it is: it
-        may have been lent to them before the last of them heard so."""
+        """Give back tasks that came although the process is about to end, and tell their owners.
+
+        It may have been lent to an owner before the last one heard of the end.
+        """
         for connection in {entry[0] for entry in list(self.tasks)}:
             connection.post(Leaving())
         self.tasks.return_all()
 
     def block(self) -> None:
-        """A task waits, and is going to wait long: give back what it keeps from others."""
+        """Give back what the worker keeps from others, since its task is going to wait for long."""
         self.tasks.return_all()
         self._blocked += 1
         if self._blocked == 1:
             self._node.send(Blocked())
 
     def unblock(self) -> None:
-        """It goes on."""
+        """Note that the task goes on."""
         self._blocked -= 1
         if self._blocked == 0:
             self._node.send(Unblocked())
@@ -293,11 +295,12 @@ class WorkerCore:
     # ---- owners and nodes end ----------------------------------------------------------------
 
     def connection_lost(self, connection: Connection) -> None:
-        """A connection has ended: tasks that came by it are of no use any more. Their owner may
-        have made another one before that was noticed here: tasks that came by that one go on.
+        """Drop the tasks that came by a connection which has ended.
 
-        Calls of an actor run to their ends. Those that wait until their reader has taken more would
-        wait for ever, and all other calls behind them: they end.
+        Their owner may have made another connection before the end was noticed here: tasks that
+        came by that one go on. Calls of an actor run to their ends. Calls that wait until their
+        reader has taken more would wait for ever, and all other calls behind them, so they are
+        cancelled.
         """
         self.tasks.drop(connection)
         for context in self.streams.lost(connection):
@@ -309,14 +312,14 @@ class WorkerCore:
             self._effects.interrupt(running)
 
     def peer_lost(self, process: bytes, is_gone: bool) -> None:
-        """There is no connection to a process any more. `is_gone`: nor is there the process."""
+        """Handle the loss of a process's last connection. `is_gone`: the process has ended, too."""
         self._references.reader_lost(process, is_gone, self._clock())
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Files that a node's processes wrote and that work which has not begun will read."""
+        """Return a node's files that work which has not begun will read."""
         waiting = [self.tasks, *(() if self.actor is None else self.actor.waiting())]
         return [name for work in waiting for name in work.files_from(prefix)]
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Drop references that were kept long enough for lost readers."""
         self._references.tick(now)

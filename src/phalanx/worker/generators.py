@@ -1,4 +1,4 @@
-"""Generators of tasks: what their `yield` gives back."""
+"""Generators of tasks: what their `yield` returns."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StreamingGeneratorStats:  # Ray's name
-    """What a streamed generator gets from `yield`, of the item that it gave."""
+    """The result of `yield` in a streamed generator, about the item that it gave."""
 
     object_creation_dur_s: float
-    """How long it took to pickle and store the item."""
+    """Seconds that it took to pickle and store the item."""
 
 
 def next_item(items: Iterator[Any], stats: StreamingGeneratorStats | None) -> Any:
-    """The next item; a generator that stands at a `yield` of its own gets the stats there.
+    """Return the next item; a generator that is at a `yield` of its own gets the stats there.
 
-    One that stands in `yield from` of what is no generator gets None: sending there would raise.
-    Raises StopIteration after the last item.
+    A generator in a `yield from` of something that is no generator gets None, since sending there
+    would raise. Raises StopIteration after the last item.
     """
     if stats is None or not _takes(items):
         return next(items)

@@ -1,5 +1,7 @@
-"""Who wants to hear of a task or an actor before it goes into a placement group: Ray's Tune, which
-refuses what the group of a trial has no room for."""
+"""Hooks that see a task or an actor before it goes into a placement group.
+
+Ray's Tune uses them to refuse what a trial's group has no room for.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Hook = Callable[[Any, Mapping[str, float], str], None]
-"""Called with the function or the class, what it asks for, and the group's id in hex. What it
-raises goes to who starts it."""
+"""Called with the function or class, the resources that it asks for, and the group's id in hex.
+
+Its errors are raised to the caller that starts the work.
+"""
 
 of_tasks: list[Hook] = []
-"""Heard once for each function with its options, not at every call."""
+"""Hooks called once for each function with its options, not at every call."""
 of_actors: list[Hook] = []
 
 
 def launches(
     hooks: list[Hook], what: Any, resources: Mapping[str, float], strategy: Mapping[str, Any]
 ) -> None:
-    """This is to be started by this strategy."""
+    """Call the hooks for a function or class that is about to be started with this strategy."""
     group = strategy.get("group")
     if group:
         for hook in hooks:

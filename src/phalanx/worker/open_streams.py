@@ -1,4 +1,4 @@
-"""Tasks and calls of this worker whose items are on their way to a reader."""
+"""Tasks and calls of this worker that are sending items to a reader."""
 
 from __future__ import annotations
 
@@ -7,31 +7,34 @@ from phalanx.worker.context import TaskContext
 
 
 class OpenStreams:
-    """By the connection that each came by, and its number.
+    """The open streams, by the connection that each came by and its number.
 
-    One thread may begin and end streams while another says that connections have ended.
+    One thread may begin and end streams while another reports that connections have ended.
     """
 
     def __init__(self) -> None:
         self._contexts: dict[tuple[Connection, int], TaskContext] = {}
 
     def begin(self, connection: Connection, number: int, context: TaskContext) -> None:
-        """Items of a task or call come from now on. Where its connection has ended since it was
-        sent, nobody takes them: it ends as soon as it would wait for its reader."""
+        """Add a task or call that sends items from now on.
+
+        If its connection has ended since it was sent, nobody takes the items: it ends as soon as it
+        would wait for its reader.
+        """
         self._contexts[connection, number] = context
         if connection.closed:  # `lost` looks at the entries after it was closed
             context.is_cancelled = True
 
     def end(self, connection: Connection, number: int) -> None:
-        """There are no more."""
+        """Remove a task or call that sends no more items."""
         self._contexts.pop((connection, number), None)
 
     def get(self, connection: Connection, number: int) -> TaskContext | None:
-        """The task or call of that number, if it gives items now."""
+        """Return the task or call of that number, if it sends items now."""
         return self._contexts.get((connection, number))
 
     def lost(self, connection: Connection) -> list[TaskContext]:
-        """What gives items to the reader behind a connection that has ended: it is cancelled."""
+        """Cancel and return the work that sends items over a connection which has ended."""
         contexts = [one for key, one in list(self._contexts.items()) if key[0] is connection]
         for context in contexts:
             context.is_cancelled = True

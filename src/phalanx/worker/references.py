@@ -1,4 +1,4 @@
-"""References that cross the border of a task: those in its arguments, and those in its results."""
+"""References that cross the border of a task: those in its arguments and in its results."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from phalanx.worker.context import TaskContext
 
 
 class References(Protocol):
-    """The references of this process, which is an owner and borrower, too."""
+    """The references of this process, which is also an owner and a borrower."""
 
     def adopt_for_task(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """This process's reference to an object that somebody else keeps alive for now."""
+        """Return the reference to an object that somebody else keeps alive for now."""
         ...
 
     def still_borrowed(self, owner: bytes, number: int) -> ObjectRef[Any] | None:
-        """The reference to a borrowed object, if anything here still holds it."""
+        """Return the reference to a borrowed object, if anything here still holds it."""
         ...
 
     def keep(self, ref: ObjectRef[Any]) -> None:
@@ -27,25 +27,29 @@ class References(Protocol):
         ...
 
     def lend_to(self, refs: Sequence[ObjectRef[Any]], borrower: bytes) -> None:
-        """A value with these references goes to `borrower` for good: register it at once."""
+        """Register `borrower` at once for references in a value that it gets for good."""
         ...
 
 
 class TaskReferences:
-    """Registers borrowers at the right moment: before whoever keeps the object alive lets go."""
+    """Registers borrowers in time: before the process that keeps the object alive lets go."""
 
     def __init__(self, me: bytes, references: References, patience_s: float) -> None:
-        """`patience_s`: for so long what a reader may still have to register for is kept when the
-        connection to it has ended."""
+        """`patience_s`: seconds for which references are kept for a reader whose connection has
+        ended and who may still register for them.
+        """
         self._me = me
         self._references = references
         self._patience_s = patience_s
         self._kept: dict[Key, tuple[int, list[Sequence[ObjectRef[Any]]]]] = {}
         """By (reader, number of the task): how many results were not taken yet, and the references
-        in them."""
+        in them.
+        """
         self._cut_off: deque[tuple[float, Key]] = deque()
-        """What is kept for readers to which the connection ended, and until when: they may live,
-        and be about to register with the owners of the references in it."""
+        """References kept for readers whose connection ended, and until when.
+
+        Such a reader may live, and be about to register with the owners of the references.
+        """
 
     def __bool__(self) -> bool:
         """Whether anything is kept until a reader of results has taken it."""
@@ -56,16 +60,18 @@ class TaskReferences:
     def adopt(
         self, refs: Sequence[tuple[bytes, int]], context: TaskContext
     ) -> list[ObjectRef[Any]]:
-        """The references in an argument. The caller keeps their objects alive until the task has
-        ended."""
+        """Return the references in an argument; the caller keeps them until the task ends."""
         if context.adopted is None:
             context.adopted = []
         context.adopted.extend(refs)
         return [self._references.adopt_for_task(owner, number) for owner, number in refs]
 
     def settle(self, context: TaskContext, caller: bytes) -> set[bytes]:
-        """The task has ended: register for references of its arguments that are still held here.
-        The owners, other than the caller, who must have handled that before the caller lets go."""
+        """Register, at the end of a task, for references of its arguments that are still held here.
+
+        Returns the owners, other than the caller, who must have handled that before the caller lets
+        go.
+        """
         third: set[bytes] = set()
         for owner, number in context.adopted or ():
             ref = self._references.still_borrowed(owner, number)
@@ -79,15 +85,18 @@ class TaskReferences:
     # ---- results -----------------------------------------------------------------------------
 
     def hand_over(self, refs: Sequence[ObjectRef[Any]], reader: bytes, number: int) -> None:
-        """A result of task `number` with these references goes to its reader. References to objects
-        of third processes are kept until the reader has registered with their owners."""
+        """Keep the references in a result of task `number` until its reader has registered for
+        them.
+
+        This concerns references to objects of third processes.
+        """
         self._references.lend_to(refs, reader)
         if any(ref._owner not in (self._me, reader) for ref in refs):
             count, kept = self._kept.get((reader, number), (0, []))
             self._kept[reader, number] = (count + 1, [*kept, refs])
 
     def taken(self, reader: bytes, number: int) -> None:
-        """The reader of a result has registered with the owners of the references in it."""
+        """Let go of the references in a result whose reader has registered with their owners."""
         # A task may give many results, and their readers' registrations end in any order: all
         # references are kept until each result has been taken.
         found = self._kept.get((reader, number))
@@ -100,7 +109,7 @@ class TaskReferences:
             del self._kept[reader, number]
 
     def reader_lost(self, reader: bytes, is_gone: bool, now: float) -> None:
-        """The connection to a reader has ended. `is_gone`: so has the reader."""
+        """Handle the end of the connection to a reader. `is_gone`: the reader has ended, too."""
         for key in [key for key in self._kept if key[0] == reader]:
             if is_gone:
                 del self._kept[key]
@@ -108,6 +117,6 @@ class TaskReferences:
                 self._cut_off.append((now + self._patience_s, key))
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Let go of what was kept long enough."""
         while self._cut_off and now >= self._cut_off[0][0]:
             self._kept.pop(self._cut_off.popleft()[1], None)

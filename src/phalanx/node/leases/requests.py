@@ -92,7 +92,7 @@ class OwnerLeases:
         lease = self._leases.leases.get(message.lease)
         if lease is not None and lease.demand.owner == peer.peer:
             lease.worker.is_leaving = (
-                True  # the lease may come back first: the worker must not be reused
+                True  # if the lease comes back first, nobody else is served
             )
             self._kill_worker(lease.worker.worker_id)
 

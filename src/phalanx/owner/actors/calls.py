@@ -68,7 +68,7 @@ class Calls:
         wall: Callable[[], float],
         warn: Callable[[str], None],
     ) -> None:
-        """`numbers`: yields the numbers of tasks, calls and objects. `warn`: shows the user a text."""
+        """`numbers` yields numbers of tasks, calls and objects. `warn` shows the user a text."""
         self._me = me
         self._numbers = numbers
         self._outbox = outbox
@@ -333,7 +333,7 @@ class Calls:
         return True
 
     def _inputs_lost(self, call: PendingCall, message: Failed) -> None:
-        """Wait again for arguments that the actor did not find, ahead of calls that were not sent."""
+        """Wait again for arguments that the actor did not find, ahead of unsent calls."""
         error = self._inputs.lost(call, message.error.decode().split())
         if error is not None:
             self._end(call, error)

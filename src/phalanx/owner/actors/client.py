@@ -293,7 +293,7 @@ class ActorClient:
         for call in queued:
             if call.retries == 0 and not call.missing and not call.attempt and self.worker:
                 self.effects.fail_call(call, self)
-            else:  # it cannot have been sent, may be sent twice, or was queued again by `interrupted`
+            else:  # it was not sent, may be sent twice, or comes from `interrupted`
                 self.queue.append(call)
         doubtful = [call for call in self.queue if call.ends >= ENDS_TO_GO_ALONE]
         if doubtful:

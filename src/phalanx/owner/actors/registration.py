@@ -74,7 +74,7 @@ class Registration:
         return client
 
     def reference(self, actor: bytes) -> ObjectRef[Any]:
-        """Return the reference that keeps an actor alive, unless it is detached, while it is held."""
+        """Return the reference that keeps an actor alive while it is held, unless detached."""
         ref = make_ref(self._me, next(self._numbers) << INDEX_BITS)
         ref._value = failures.NONE
         ref._hold = ActorHold(actor, self._calls.released)

@@ -174,7 +174,7 @@ class Reconstruction:
         """Run the task of this object again if it is lost: somebody waits for it."""
         self._needed.append(ref)
         if self._is_busy:
-            return  # needed by work that is being run again: no recursion, since lineages may be long
+            return  # needed by work being run again: no recursion, lineages may be long
         self._is_busy = True
         try:
             while self._needed:

@@ -76,7 +76,7 @@ class References:
         return ref
 
     def adopt_for_task(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return a reference, as `adopt` does, that somebody else keeps alive for now; see `keep`."""
+        """Return a reference like `adopt`, which somebody else keeps alive for now; see `keep`."""
         if owner == self._me:
             mine = self.lending.exported.get(number)
             if mine is not None:
@@ -185,7 +185,7 @@ class References:
         return [ref for ref in borrowed if ref._owner == owner and ref._hold is not None]
 
     def process_gone(self, process: bytes) -> None:
-        """Forget a process that died or is given up: it holds no object of this process any more."""
+        """Forget a process that died or is given up: it holds nothing of this process now."""
         self.lending.process_gone(process)
         self.syncs.process_gone(process)
 

@@ -1,4 +1,4 @@
-"""The values of objects as one process knows them: completed, waited for, asked for, answered."""
+"""The values of objects as one process knows them: completed, awaited, fetched, answered."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from phalanx.protocol.messages import FAILED, SHARED, Fetch, Fetched, Payload, R
 from phalanx.protocol.node_messages import Claimed
 
 NoteMade = Callable[[Sequence[ObjectRef[Any]], str], None]
-"""Takes new objects, and by which kind of call the program makes them."""
+"""Takes new objects, and the kind of call with which the program makes them."""
 
 
 class Files(Protocol):
     """The files of large objects, as this process sees them."""
 
     def hold(self, name: str, size: int) -> FileHold:
-        """A hold on a file that another process wrote: when it goes, the file may go."""
+        """Return a hold on a file that another process wrote: when it goes, the file may go."""
         ...
 
     def is_here(self, name: str) -> bool:
@@ -39,11 +39,11 @@ class Recovery(Protocol):
     """Makes lost objects of this process again."""
 
     def need(self, ref: ObjectRef[Any]) -> None:
-        """Somebody waits for this object, which is lost."""
+        """Make this lost object again, since somebody waits for it."""
         ...
 
     def lost(self, ref: ObjectRef[Any], name: str) -> None:
-        """The file `name` of this object is gone."""
+        """Note that the file `name` of this object is gone."""
         ...
 
 
@@ -56,15 +56,15 @@ class Callback:
         self._function = function
 
     def notify(self, failed: bool = False) -> None:
-        """The object is there."""
+        """Call the function: the object is there."""
         self._function()
 
 
 class ObjectTable:
-    """This process's objects, and those that it knows of others."""
+    """This process's objects, and those of others that it knows."""
 
     recovery: Recovery
-    """Set by whoever puts an owner together: recovery runs tasks, which complete objects."""
+    """Set after construction: recovery runs tasks, which complete objects."""
 
     def __init__(
         self,
@@ -76,8 +76,9 @@ class ObjectTable:
         references: References,
         on_stored: Callable[[ObjectRef[Any], Value, bytes], None],
     ) -> None:
-        """`on_stored(ref, value, writer)` is called for each object of ours that another process
-        wrote into a file."""
+        """`on_stored(ref, value, writer)` is called for each object of this process that another
+        process wrote into a file.
+        """
         self._me = me
         self._peers = peers
         self._outbox = outbox
@@ -86,22 +87,22 @@ class ObjectTable:
         self._references = references
         self._on_stored = on_stored
         self.note_made: NoteMade | None = None
-        """None: nobody wants to know where objects are made."""
+        """Called with new objects; None: nobody needs to know where they are made."""
         self._fetching: dict[bytes, dict[int, ObjectRef[Any]]] = {}
         """Objects that were asked for and have not come, by owner and number."""
         self._stale: weakref.WeakKeyDictionary[ObjectRef[Any], Value] = weakref.WeakKeyDictionary()
-        """What the references of lost objects held before."""
+        """The values that the references of lost objects had before."""
         self.in_files: weakref.WeakValueDictionary[str, ObjectRef[Any]] = (
             weakref.WeakValueDictionary()
         )
-        """Our objects in shared memory, by the names of their files."""
+        """This process's objects in shared memory, by the names of their files."""
 
     # ---- values come -------------------------------------------------------------------------
 
     def put(
         self, number: int, payload: Payload, hold: FileHold | None, inner: Any
     ) -> ObjectRef[Any]:
-        """A new object of this process, which has its value. `inner`: references in the value."""
+        """Return a new object of this process with this value. `inner`: references in the value."""
         ref = make_ref(self._me, number)
         ref._value = payload
         ref._hold = hold
@@ -119,8 +120,11 @@ class ObjectTable:
         source: bytes = b"",
         maker: Maker | None = None,
     ) -> None:
-        """The value is there. `source` is the process that made it, which has registered us as a
-        borrower of its own objects in it. `maker` can make it again. Wakes whoever waits."""
+        """Set the value of an object, and wake its waiters.
+
+        `source` is the process that made the value; it has registered this process as a borrower of
+        its own objects in it. `maker` can make the value again.
+        """
         if ref._value is not None:
             if source and type(payload) is not bytes:  # it came twice: the first one stays
                 self.discard(payload, source, ref._number >> INDEX_BITS)
@@ -151,12 +155,15 @@ class ObjectTable:
             self._on_stored(ref, payload, source)
 
     def discard(self, payload: Payload, source: bytes, task: int) -> None:
-        """Nobody wants this value of `task`, which `source` made: free what it holds."""
+        """Free what a value holds that nobody wants; `source` made it for `task`."""
         self.complete(make_ref(self._me, task << INDEX_BITS), payload, source)
 
     def for_sending(self, ref: ObjectRef[Any]) -> Payload:
-        """A ready object's payload, about to leave this process. The payload of one that got lost
-        meanwhile leaves as it was: its reader finds that out, and waits for it again."""
+        """Return the payload of a ready object that is about to leave this process.
+
+        If the object was lost in the meantime, its old payload leaves: the reader notices the loss,
+        and waits for the object again.
+        """
         payload = ref._value
         if payload is None:
             return self._stale[ref]
@@ -169,7 +176,7 @@ class ObjectTable:
         return payload
 
     def add_waiter(self, ref: ObjectRef[Any], waiter: Any) -> None:
-        """`waiter.notify(failed)` is called once the object is there."""
+        """Call `waiter.notify(failed)` once the object is there."""
         if ref._waiters is None:
             ref._waiters = [waiter]
         else:
@@ -178,8 +185,9 @@ class ObjectTable:
     # ---- values are asked for ----------------------------------------------------------------
 
     def fetch(self, ref: ObjectRef[Any]) -> None:
-        """Have the value come: ask the owner of a borrowed object, once; have a lost object of
-        ours made again."""
+        """Request the value: from the owner of a borrowed object, once, or from recovery if it is
+        lost.
+        """
         owner = ref._owner
         if ref._value is not None:
             return
@@ -202,14 +210,16 @@ class ObjectTable:
         return Fetch(ref._number) if stale is None else Recover(ref._number, stale.data.decode())
 
     def fetched(self, connection: Connection, message: Fetched) -> None:
-        """An owner's answer."""
+        """Take an owner's answer."""
         ref = self._fetching.get(connection.peer, {}).pop(message.number, None)
         if ref is not None:
             self.complete(ref, message.value)
 
     def recover(self, ref: ObjectRef[Any], name: str) -> None:
-        """The file `name`, this object's value, was not found: ask for the value again. Nothing
-        happens when somebody has found that out before."""
+        """Fetch the value again, since the object's file `name` was not found.
+
+        Does nothing when the loss was noticed before.
+        """
         if ref._owner == self._me:
             self.recovery.lost(ref, name)
         elif is_in_file(ref, name):
@@ -217,7 +227,7 @@ class ObjectTable:
         self.fetch(ref)
 
     def forget_value(self, ref: ObjectRef[Any]) -> None:
-        """The object's file is lost, and with it the value."""
+        """Forget the value of an object whose file is lost."""
         stale = ref._value
         assert isinstance(stale, Value)
         self._stale[ref] = stale
@@ -234,7 +244,7 @@ class ObjectTable:
     # ---- others ask --------------------------------------------------------------------------
 
     def answer_fetch(self, connection: Connection, number: int) -> None:
-        """Another process wants the value of an object of ours."""
+        """Send another process the value of an object of this process, now or once it is there."""
         ref = self._references.lending.exported.get(number)
         if ref is None:
             name = object_id_bytes(self._me, number).hex()
@@ -253,7 +263,7 @@ class ObjectTable:
         self.fetch(ref)
 
     def answer_recover(self, connection: Connection, message: Recover) -> None:
-        """Another process did not find the file of an object of ours."""
+        """Recover an object of this process whose file another process did not find."""
         ref = self._references.lending.exported.get(message.number)
         if ref is not None:
             self.recover(ref, message.name)
@@ -262,7 +272,7 @@ class ObjectTable:
     # ---- other processes end, or are out of reach --------------------------------------------
 
     def wants_of(self, process: bytes) -> bool:
-        """Whether objects of a process are waited for here."""
+        """Whether objects of a process are awaited here."""
         return bool(self._fetching.get(process))
 
     def ask_again(self, connection: Connection) -> None:
@@ -271,14 +281,16 @@ class ObjectTable:
             connection.post(self._question(ref))
 
     def process_gone(self, process: bytes, unreached: str = "") -> None:
-        """A process died, or is given up because it was `unreached` for too long: its objects are
-        lost."""
+        """Fail the objects of a process that died, or was `unreached` for too long."""
         for ref in self._fetching.pop(process, {}).values():
             self._owner_died(ref, unreached)
 
     def node_lost(self, prefix: bytes) -> None:
-        """A node is gone whose processes' ids begin with `prefix`: objects of ours that its
-        processes wrote are lost. They are made again when somebody needs them."""
+        """Mark objects as lost that processes of a dead node wrote. They are made again when
+        needed.
+
+        `prefix`: the first bytes of the ids of the node's processes.
+        """
         start = prefix.hex()
         for name, ref in list(self.in_files.items()):
             if name.startswith(start):

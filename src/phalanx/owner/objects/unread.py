@@ -1,4 +1,4 @@
-"""Failures that nobody reads: told once, for what is silent is taken for what went well."""
+"""Failures that nobody reads: they are reported once, since silence looks like success."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from phalanx.objects.reference import ObjectRef
 from phalanx.protocol.messages import Value
 
 _TELL_EVERY_S = 1.0
-"""So often at most, however much fails: alike failures are one text."""
+"""Seconds between reports, however much fails; failures of the same kind are one text."""
 
 
 class UnreadFailure:
-    """Hangs on the references of work that failed, on all of them as one: when they have gone and
-    none was read, the failure is told."""
+    """Hangs on all references of work that failed, and reports the failure when they are gone.
+
+    The failure is not reported when any of them was read.
+    """
 
     __slots__ = ("dropped", "failure", "is_read")
 
@@ -25,30 +27,30 @@ class UnreadFailure:
         self.is_read = False
 
     def __del__(self) -> None:
-        # May run at any moment, under any lock: only remember it.
+        # May run at any moment, under any lock, so it only notes the failure.
         if not self.is_read:
             self.dropped.append(self.failure)
 
 
 def was_read(ref: ObjectRef[object]) -> None:
-    """The program, or another process, has seen what this reference stands for."""
+    """Note that the program, or another process, has seen the failure behind this reference."""
     hold = ref._hold
     if type(hold) is UnreadFailure:
         hold.is_read = True
 
 
 class UnreadFailures:
-    """Of one process's work: what failed and was not read, and attempts that are tried again."""
+    """The unread failures of one process's work, and attempts that are tried again."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
-        """`tell` shows a text to the user."""
+        """`tell` shows the user a text."""
         self._tell = tell
         self._dropped: deque[Value] = deque()
         self._retried: list[tuple[str, bytes]] = []
         self._quiet_until = 0.0
 
     def watch(self, refs: Iterable[ObjectRef[object]], failure: Value) -> None:
-        """These references are all that stands for work that failed so."""
+        """Watch these references, which are all that stands for work that failed."""
         free = [ref for ref in refs if ref._hold is None]
         if free:
             hold = UnreadFailure(failure, self._dropped)
@@ -56,14 +58,16 @@ class UnreadFailures:
                 ref._hold = hold
 
     def retried(self, name: str, error: bytes, retries: int) -> None:
-        """An attempt of `name` failed, and so many more may follow (-1: any number)."""
+        """Note that an attempt of `name` failed, with this many retries left (-1: any number)."""
         left = "any number of" if retries < 0 else str(retries)
         said = f"{name} raised and is tried again ({left} retries are left): "
         self._retried.append((said, error))
 
     def tell(self, now: float | None = None) -> None:
-        """Tell of what has come together. `now`: seconds by a clock that only goes forward; None:
-        this process leaves, and there is no later."""
+        """Report what has come together.
+
+        `now`: seconds of a monotonic clock; None: the process leaves, so this is the last report.
+        """
         if not (self._dropped or self._retried) or (now is not None and now < self._quiet_until):
             return
         if now is not None:

@@ -1,1 +1,1 @@
-"""The processes that an owner speaks with, and connections that end while both sides live."""
+"""The connections of an owner, including those that end while both sides live."""

@@ -1,4 +1,4 @@
-"""The connections of one process to others, and the processes to which none can be made."""
+"""The connections of one process to others, and the processes that cannot be reached."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Peers:
         self._on_dialled = on_dialled
         self._connections: dict[bytes, Connection] = {}
         self._adopted: set[bytes] = set()
-        """Processes whose connection was made by them."""
+        """Processes that made the connection themselves."""
         self._dead: set[bytes] = set()
         """Processes of this node that have ended."""
         self._dead_nodes: set[bytes] = set()
         self.is_closed = False
 
     def peer(self, process: bytes) -> Connection | None:
-        """The connection to a process, made when there is none; None when it is gone."""
+        """Return the connection to a process, made if there is none; None when it is gone."""
         found = self._connections.get(process)
         if found is not None:
             return found
@@ -43,11 +43,11 @@ class Peers:
         return connection
 
     def known(self, process: bytes) -> Connection | None:
-        """The connection to a process if there is one."""
+        """Return the connection to a process, if there is one."""
         return self._connections.get(process)
 
     def all(self) -> list[Connection]:
-        """Every connection to another process."""
+        """Return every connection to another process."""
         return list(self._connections.values())
 
     def adopt(self, connection: Connection) -> bool:
@@ -58,7 +58,7 @@ class Peers:
         return True
 
     def was_made_by(self, process: bytes) -> bool:
-        """Whether the connection in use to a process was made by that process, and not here."""
+        """Whether the connection in use to a process was made by that process."""
         return process in self._adopted
 
     def is_here(self, process: bytes) -> bool:
@@ -72,7 +72,7 @@ class Peers:
     # ---- ends --------------------------------------------------------------------------------
 
     def ended(self, connection: Connection) -> bool:
-        """A connection has ended. False when it was not the one in use to its process."""
+        """Forget a connection that has ended. False when it was not in use for its process."""
         peer = connection.peer
         if not peer or self._connections.get(peer) is not connection:
             return False
@@ -83,15 +83,14 @@ class Peers:
         return True
 
     def close(self, connection: Connection) -> None:
-        """End a connection; the event that it has ended is the caller's to raise."""
+        """End a connection; the caller raises the event of its end."""
         self._transport.close(connection)
 
     def node_died(self, prefix: bytes) -> list[Connection]:
-        """Another node is dead: no connection to its processes is made any more. Those that are
-        still open."""
+        """Make no more connections to the processes of a dead node. Returns those still open."""
         self._dead_nodes.add(prefix)
         return [c for peer, c in self._connections.items() if peer[:PREFIX_BYTES] == prefix]
 
     def shut_down(self) -> None:
-        """No connection is made any more."""
+        """Make no more connections."""
         self.is_closed = True

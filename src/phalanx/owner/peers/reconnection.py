@@ -1,8 +1,8 @@
-"""Connections to processes of other nodes that end while both sides live.
+"""Reconnection to processes of other nodes when a connection ends while both sides live.
 
-Messages of an owner and its borrowers may be lost with the connection. So each side keeps what it
-knew of the other, one of them dials again, and the first thing on the new connection is what it
-holds of the other's objects and which of them it still waits for.
+Messages between an owner and its borrowers may be lost with the connection. So each side keeps what
+it knew of the other. One of them dials again; the first message on the new connection says which of
+the other's objects it holds, and which of them it still waits for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import PROTOCOL_VERSION, CancelOwned, Hello
 
 _MAY_PASS = (Status.NO_NODE, Status.UNREACHABLE, Status.BUSY)
-"""Reasons why a process was not reached that say nothing of whether it lives."""
+"""Statuses of failed connections that do not tell whether the process lives."""
 
 
 class Reconnection:
@@ -49,14 +49,15 @@ class Reconnection:
         self._request_tick = request_tick
         self._redialling = Redialling(peers.peer, self._is_reached, self._give_up)
         self._ended: set[bytes] = set()
-        """Processes to which a connection ended, and that may hold something of ours or we of
-        theirs: the next connection begins with what we hold."""
+        """Processes whose connection ended, while either side may hold something of the other: the
+        next connection to them begins with a declaration of holds.
+        """
         self._unsure: frozenset[bytes] = frozenset()
-        """Borrowers that had not said what they hold when it was last looked at."""
+        """Borrowers that had not declared their holds at the last look."""
         self._look_at = 0.0
 
     def __len__(self) -> int:
-        """How many processes are to be dialled again."""
+        """Return how many processes are to be dialled again."""
         return len(self._redialling)
 
     def _is_reached(self, process: bytes) -> bool:
@@ -66,18 +67,18 @@ class Reconnection:
     # ---- a connection begins -----------------------------------------------------------------
 
     def dialled(self, connection: Connection) -> None:
-        """This process makes a connection: it introduces itself."""
+        """Introduce this process over a connection that it makes."""
         connection.send(self._hello(connection.peer in self._ended))
         self._begin(connection)
 
     def introduced(self, connection: Connection, message: Hello) -> None:
-        """Another process has dialled; or it asks over an old connection what we hold."""
+        """Take the introduction of a process that dialled, or asks for this one's holds."""
         process = connection.peer = message.process
         before = self._peers.known(process)
         if message.again:
             self._ended.add(process)
         # A process dials when it has no connection: it has seen the end of the one that it made,
-        # which is still to be noticed here.
+        # which this process has not noticed yet.
         has_ended = message.again or self._peers.was_made_by(process)
         is_other = before is not None and before is not connection and not before.is_dialling
         if before is not None and is_other and has_ended:
@@ -105,7 +106,7 @@ class Reconnection:
     # ---- a connection ends -------------------------------------------------------------------
 
     def ended(self, connection: Connection) -> None:
-        """The connection to another process has ended, or could not be made."""
+        """Handle a connection to another process that has ended or could not be made."""
         if self._may_live(connection):
             self._dial_again(connection)
         else:
@@ -118,8 +119,9 @@ class Reconnection:
         return not (is_gone or is_refused)
 
     def _dial_again(self, connection: Connection) -> None:
-        """Only where one side holds objects of the other. Tasks and calls are tried again by
-        themselves."""
+        """Dial again, if one side holds objects of the other. Tasks and calls are retried
+        elsewhere.
+        """
         process, now = connection.peer, self._clock()
         may_hold = self._references.lending.connection_lost(process)
         wants = self._references.holds_of(process) or self._objects.wants_of(process)
@@ -130,7 +132,7 @@ class Reconnection:
         if connection.is_dialling:
             self._redialling.refused(process, unsent, connection.refusal, now)
         elif wants:
-            # Each may hold objects of the other: they should not dial at the same time.
+            # Each side may hold objects of the other: they should not dial at the same time.
             is_first = self._me < process
             self._redialling.ended(process, now + (DIAL_AGAIN_S if is_first else 3 * DIAL_AGAIN_S))
         else:
@@ -138,7 +140,7 @@ class Reconnection:
         self._request_tick()
 
     def gone(self, process: bytes) -> None:
-        """The process is dead: its objects are lost, and it holds none of ours."""
+        """Handle the death of a process: its objects are lost, and it holds nothing any more."""
         self._redialling.gone(process)
         self._ended.discard(process)
         self._give_up(process)
@@ -148,22 +150,24 @@ class Reconnection:
         self._objects.process_gone(process, unreached)
 
     def node_died(self, prefix: bytes) -> None:
-        """Another node is dead; all connections to its processes have been dropped."""
+        """Handle the death of a node; all connections to its processes have been dropped."""
         self._redialling.node_died(prefix)
         self._ended = {p for p in self._ended if not p.startswith(prefix)}
 
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Dial again what is due, and ask borrowers that have not declared their holds."""
         self._redialling.tick(now)
         if now >= self._look_at:
             self._look_at = now + BORROWER_DIALS_S
             self._ask_unsure_borrowers(now)
 
     def _ask_unsure_borrowers(self, now: float) -> None:
-        """Where both sides dialled and one of the two connections ended at once, a borrower may
-        never have said what it holds."""
+        """Ask borrowers for their holds that may never have declared them.
+
+        That happens when both sides dial and one of the two connections ends at once.
+        """
         unsure = frozenset(self._references.lending.unsure())
         for process in sorted(unsure & self._unsure):
             connection = self._peers.known(process)

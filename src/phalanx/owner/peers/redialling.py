@@ -1,9 +1,9 @@
 """Processes that cannot be reached for now: when each is dialled again, and for how long.
 
-That a connection to a process ended, or could not be made, does not say that the process is dead.
-An owner that is taken for dead takes its objects along. So readers of its objects wait and dial
-again, until the head says that its node is dead, or for as long as that may take. So does
-an owner that has lent objects to borrowers which it cannot hear any more.
+A connection that ended, or could not be made, does not mean that the process is dead. When an owner
+is declared dead, its objects are lost. So readers of its objects wait and dial again until the head
+says that its node is dead, or for as long as that may take. An owner does the same for borrowers of
+its objects that it cannot hear any more.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from phalanx.protocol.messages import Message
 
 DIAL_AGAIN_S = 0.2
 GIVE_UP_S = 20.0
-"""A little more than the head takes, by its own limits, to find a node dead (15 s)."""
+"""Seconds, a little more than the head needs by its own limits to find a node dead (15 s)."""
 BORROWER_DIALS_S = 2.0
-"""An owner leaves it to its borrowers to dial again; after so long it looks whether they live."""
+"""Seconds for which an owner leaves dialling to its borrowers before it checks on them.
+"""
 
 
 class _Unreached(msgspec.Struct):
@@ -39,8 +40,9 @@ class Redialling:
         is_reached: Callable[[bytes], bool],
         give_up: Callable[[bytes, str], None],
     ) -> None:
-        """`dial` makes a connection; `is_reached` says whether there is one; `give_up(process,
-        reason)` is called for each process that is taken for dead."""
+        """`dial` makes a connection. `is_reached`: whether there is one. `give_up(process, reason)`
+        is called for each process that is declared dead.
+        """
         self._dial = dial
         self._is_reached = is_reached
         self._give_up = give_up
@@ -50,20 +52,22 @@ class Redialling:
         return len(self._unreached)
 
     def refused(self, process: bytes, unsent: Iterable[Message], reason: str, now: float) -> None:
-        """A connection could not be made; `unsent` waits for the next."""
+        """Note that a connection could not be made; `unsent` waits for the next one."""
         entry = self._unreached.setdefault(process, _Unreached(now + GIVE_UP_S))
         entry.unsent.extend(unsent)
         entry.reason = reason
         entry.dial_at = now + DIAL_AGAIN_S
 
     def ended(self, process: bytes, dial_at: float) -> None:
-        """An established connection has ended: it is dialled at `dial_at`, unless the process has
-        dialled before that."""
+        """Note that an established connection has ended.
+
+        The process is dialled at `dial_at`, unless it dials before that.
+        """
         entry = self._unreached.setdefault(process, _Unreached(dial_at + GIVE_UP_S))
         entry.dial_at = dial_at
 
     def unsent(self, process: bytes) -> list[Message]:
-        """The messages for a new connection, which may still be in the making, to send first."""
+        """Return the messages to send first on a new connection, which may still be dialling."""
         entry = self._unreached.get(process)
         if entry is None:
             return []
@@ -71,17 +75,17 @@ class Redialling:
         return unsent
 
     def gone(self, process: bytes) -> None:
-        """The process is dead, and everybody knows."""
+        """Forget a process that is known to be dead."""
         self._unreached.pop(process, None)
 
     def node_died(self, prefix: bytes) -> None:
-        """All processes of a node are dead."""
+        """Give up all processes of a dead node."""
         for process in [p for p in self._unreached if p.startswith(prefix)]:
             del self._unreached[process]
             self._give_up(process, "")
 
     def tick(self, now: float) -> None:
-        """Time has passed: dial again, or give up."""
+        """Dial again what is due, or give it up."""
         for process, entry in list(self._unreached.items()):
             if entry.dial_at is None:
                 if self._is_reached(process):

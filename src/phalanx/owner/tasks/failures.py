@@ -1,4 +1,4 @@
-"""Why a task failed without having raised: the error that its reader sees."""
+"""Errors of tasks that failed without having raised, as their readers see them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REFUSALS: dict[str, type[PhalanxError]] = {
 
 
 def error_kind(message: Done | Failed) -> str:
-    """Ray's name for how an attempt failed that ran."""
+    """Return Ray's name for the failure of an attempt that ran."""
     was_cancelled = isinstance(message, Failed) and message.kind == "cancelled"
     return "TASK_CANCELLED" if was_cancelled else "TASK_EXECUTION_EXCEPTION"
 
@@ -34,8 +34,11 @@ def error_kind(message: Done | Failed) -> str:
 def error_of(
     task: PendingTask, owner: bytes, kind: str, reason: str, refusal: str = ""
 ) -> PhalanxError:
-    """The error of a task of `owner` that is over. `kind` as in the task machine's Effects;
-    `refusal`: the code of the error that the node gave with its refusal."""
+    """Return the error of a task of `owner` that is over.
+
+    `kind`: as in the task machine's Effects. `refusal`: the code of the error with which the node
+    refused the task.
+    """
     name = task.template.name
     if kind == "cancelled":
         return _cancelled(task, owner)

@@ -1,6 +1,6 @@
-"""Gangs of tasks: held back until the gang is placed, and ended as one.
+"""Gangs of tasks: held back until the gang is placed, and ended together.
 
-A member's task joins its queue only when the gang has its places. So thousands of gangs that wait
+A member's task joins its queue only when the gang has its places. So thousands of waiting gangs
 cost the node nothing.
 """
 
@@ -23,7 +23,7 @@ from phalanx.protocol.requests.gangs import EndMembers
 from phalanx.protocol.requests.groups import WaitGroup
 
 REPORT_AFTER_S = 0.1
-"""A member's end is reported together with those that end so soon after it."""
+"""Seconds for which the end of a member waits for others, to be reported with them."""
 
 
 class OwnedGang:
@@ -57,7 +57,7 @@ class _Member:
         return self._gang.group
 
     def notify(self, failed: bool = False) -> None:
-        """The member has its value."""
+        """Note the member's end: its result is there."""
         self._gangs.ended(self._gang, self._index, failed)
 
 
@@ -86,8 +86,10 @@ class OwnedGangs:
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
     ) -> list[PendingTask]:
-        """Have a gang's tasks run once it is placed; the tasks by member. Each has at least one
-        result."""
+        """Run a gang's tasks once it is placed. Returns the tasks by member.
+
+        Each has at least one result.
+        """
         tasks = [self._tasks.new(one, args, inputs, pins) for one in templates]
         for task in tasks:
             self._tasks.hold_back(task)
@@ -98,12 +100,12 @@ class OwnedGangs:
         return tasks
 
     def group_of(self, ref: ObjectRef[Any]) -> bytes | None:
-        """The group of the gang that a reference's task is a member of; None once it has ended."""
+        """Return the group of the gang of a reference's task; None once the task has ended."""
         found = [m for m in ref._waiters or () if isinstance(m, _Member)]
         return found[0].group if found else None
 
     def _placed(self, gang: OwnedGang, answer: Callable[[], bool]) -> None:
-        """The gang has its places, or is gone."""
+        """Start the tasks of a gang that has its places, or fail them if the gang is gone."""
         pending = self._tasks.machine.pending
         waiting = [task for task in gang.tasks if task.number in pending]
         why = "its gang was removed"
@@ -121,7 +123,7 @@ class OwnedGangs:
             self._tasks.end(task, removed)
 
     def ended(self, gang: OwnedGang, index: int, failed: bool) -> None:
-        """A member has its value. With too many failed, the others end with the same error."""
+        """Note the end of a member. When too many failed, end the others with the same error."""
         gang.left -= 1
         gang.failed += failed
         if not gang.unreported:
@@ -140,7 +142,7 @@ class OwnedGangs:
             self._tasks.machine.forget(task.key)
 
     def _fail_others(self, gang: OwnedGang, value: Any) -> None:
-        """Members that still run end with the gang's places."""
+        """Fail the members that still run; they end with the gang's places."""
         assert type(value) is Value
         assert value.kind == FAILED
         machine = self._tasks.machine
@@ -153,7 +155,7 @@ class OwnedGangs:
             self._tasks.end(task, value)
 
     def tick(self, now: float) -> None:
-        """Time has passed: report members that ended a while before the others."""
+        """Report members that ended a while before the others."""
         for gang in list(self._partly_ended.values()):
             if gang.unreported and now - gang.unreported_since > REPORT_AFTER_S:
                 self._report(gang)

@@ -1,7 +1,7 @@
-"""The workers that an owner has on lease, by the connection that leads to each.
+"""The workers that an owner has on lease, by the connection to each.
 
-Says which worker a message is about, and when one is gone for good: once the node has said that its
-process ended, and the connection has ended over which a result might still have come.
+This tells which worker a message is about, and when a worker is gone for good: once the node has
+said that its process ended, and the connection has ended over which results might still have come.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from phalanx.protocol.node_messages import (
 
 
 class LeasedWorkers:
-    """What the owner's task machine knows by leases, found by connections."""
+    """The leased workers of the task machine, found by their connections."""
 
     def __init__(self, machine: TaskMachine, peers: Peers, outbox: Outbox, node: NodeLink) -> None:
         self._machine = machine
@@ -40,13 +40,13 @@ class LeasedWorkers:
         return bool(self._by_connection)
 
     def functions_sent(self, connection: Connection) -> set[bytes]:
-        """Keys of the functions that were sent over this connection; the sender adds to them."""
+        """Return keys of the functions sent over this connection; the sender adds to them."""
         return self._functions[connection]
 
     # ---- leases begin and end ----------------------------------------------------------------
 
     def want(self, scheduling_class: SchedulingClass, count: int) -> None:
-        """The class would use `count` more workers. See TaskMachine's Effects."""
+        """Tell the node that the class would use `count` more workers."""
         key = scheduling_class.key
         self._node.send(
             LeaseWanted(
@@ -63,8 +63,10 @@ class LeasedWorkers:
         )
 
     def granted(self, message: Granted, now: float) -> LeasedWorker | None:
-        """The node lends a worker: the caller sends it its lease, then pumps its class. None when
-        there is nothing for it to do any more, or it is gone: then it went back."""
+        """Take a granted worker. The caller then sends it its lease, and pumps its class.
+
+        None when the worker went back, because it is gone or has nothing to do any more.
+        """
         machine, scheduling_class = self._machine, message.scheduling_class
         if not machine.known(scheduling_class):
             self._node.send(LeaseReturned(message.lease))
@@ -83,7 +85,7 @@ class LeasedWorkers:
         return worker
 
     def give_back(self, worker: LeasedWorker, reusable: bool) -> None:
-        """The owner needs the worker no longer."""
+        """Give back a worker that the owner does not need any more."""
         if worker.connection is not None:
             self._forget(worker)
             self._outbox.post(worker.connection, Unlease())
@@ -102,7 +104,7 @@ class LeasedWorkers:
     # ---- what comes over a connection --------------------------------------------------------
 
     def running(self, connection: Connection, number: int) -> PendingTask | None:
-        """Task `number`, if it is on its way at the worker there."""
+        """Return task `number`, if the worker behind this connection has it."""
         for worker in self._by_connection.get(connection, ()):
             task = worker.inflight.get(number)
             if task is not None:
@@ -110,14 +112,14 @@ class LeasedWorkers:
         return None
 
     def finished(self, connection: Connection, number: int, now: float) -> PendingTask | None:
-        """Task `number`, which has ended there; None when it was not there."""
+        """Take task `number`, which has ended, off its worker; None when no worker there had it."""
         for worker in self._by_connection.get(connection, ()):
             if number in worker.inflight:
                 return self._machine.finished(worker, number, now)
         return None
 
     def returned(self, connection: Connection, numbers: list[int]) -> list[int]:
-        """Tasks that were not started come back; those that had been sent there."""
+        """Take back tasks that were not started. Returns those that had been sent there."""
         back = []
         for worker in list(self._by_connection.get(connection, ())):
             mine = [n for n in numbers if n in worker.inflight]
@@ -127,14 +129,14 @@ class LeasedWorkers:
         return back
 
     def leaving(self, connection: Connection) -> None:
-        """The worker there ends by plan."""
+        """Note that the worker behind this connection ends by plan."""
         for worker in list(self._by_connection.get(connection, ())):
             self._machine.leaving(worker)
 
     # ---- ends of workers ---------------------------------------------------------------------
 
     def worker_died(self, message: WorkerDied) -> None:
-        """The node says that a process is gone; its results may still be on their way."""
+        """Note that a worker's process is gone; its results may still be on their way."""
         for workers in list(self._by_connection.values()):
             for worker in list(workers):
                 if worker.worker == message.worker:
@@ -142,13 +144,14 @@ class LeasedWorkers:
                     self._bury(worker)
 
     def connection_ended(self, connection: Connection, is_node_gone: bool = False) -> None:
-        """All results of the worker there are in. `is_node_gone`: nobody is left to say why."""
+        """Note that all results of a worker are in. `is_node_gone`: nobody is left to say why."""
         for worker in list(self._by_connection.get(connection, ())):
             worker.ended = True
             if is_node_gone:
                 worker.died = worker.died or ("the node is gone", "crashed")
             elif worker.died is None and not self._peers.is_here(connection.peer):
-                # Perhaps only the way to it has ended: it must, too, before others do its work.
+                # Perhaps only the connection has ended: the worker must end before others do its
+                # work.
                 self._node.send(KillWorker(worker.lease))
             self._bury(worker)
         self._functions.pop(connection, None)
@@ -162,5 +165,5 @@ class LeasedWorkers:
 
 
 def read_strategy(strategy: bytes) -> dict[str, Any]:
-    """A class's strategy as the node reads it."""
+    """Return a class's strategy as the node reads it."""
     return msgspec.json.decode(strategy) if strategy else {}

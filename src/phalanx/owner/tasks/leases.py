@@ -1,7 +1,7 @@
 """The submitting side's machine: queues of equal tasks, leased workers, pipelines, retries.
 
-A worker gets as many tasks ahead as take about `AHEAD_S` by their function's mean run time; a task
-of a function that has not run before travels alone. Tasks that were sent ahead and not started come
+A worker gets as many tasks ahead as take about `AHEAD_S` by their function's mean run time. A task
+of a function that has not run before is sent alone. Tasks that were sent ahead and not started come
 back when their worker is busy for long (Recall), so no task waits behind a slow one while another
 worker is free.
 """
@@ -18,36 +18,40 @@ from phalanx.owner.work import CANCELLED, TIMED_OUT
 from phalanx.protocol.node_messages import OVER
 
 NODE = "node"
-"""The kind of a worker's end that went with the connection to its node."""
+"""The kind of a worker's end that came with the loss of its node's connection."""
 NODE_DEATHS = "node deaths"
 FIRST_REST_S = 0.05
 LONGEST_REST_S = 1.0
 LONGEST_REST_OF_CRASHES_S = 5.0
-"""A task that ends its worker costs a process each time."""
+"""Seconds; longer than after errors, since each crash of a task costs a process."""
 _MOST_DOUBLINGS = 16
 AHEAD_S = 0.005
 AHEAD_TASKS = 400
 IDLE_RETURN_S = 0.3
 IDLE_WANTED_S = 0.02
-"""An idle worker goes back sooner while other tasks wait, which might have its resources: its node
-is asked for none of those while it seems full, and so never says that the lease is due. One that
-holds a resource of the user's own always does, so that who looks finds it free, as on Ray."""
+"""Seconds after which an idle worker goes back while other tasks wait that could use its resources.
+
+The node is not asked for workers for those tasks while it seems full, so it would never make this
+lease due. A worker with a resource of the user's own always goes back this soon, so that a reader
+of the free resources sees it free, as in Ray.
+"""
 SLOW_HEAD_S = 0.02
 WORTH_A_WORKER_S = 0.001
 FEWER_MATTER_FROM = 16
-"""From so many wanted workers on, the node hears when half of them are wanted no more: it tells
-other nodes how much waits here."""
+"""Number of wanted workers from which the node is told when only half of them are still wanted,
+because it tells other nodes how much waits here.
+"""
 
 
 class Effects(Protocol):
-    """What the machine asks of the owner."""
+    """Carries out the task machine's decisions, in the owner."""
 
     def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
-        """Send these, in order; at once when `urgent`, else with the next flush."""
+        """Send these tasks, in order: at once when `urgent`, else with the next flush."""
         ...
 
     def recall(self, worker: LeasedWorker) -> None:
-        """Ask for what it has not started."""
+        """Ask the worker for the tasks that it has not started."""
         ...
 
     def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
@@ -59,45 +63,47 @@ class Effects(Protocol):
         ...
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
-        """The task will not run (again). `kind` is cancelled, refused, NODE_DEATHS, or how its
-        worker ended."""
+        """Fail a task that will not run (again). `kind`: cancelled, refused, NODE_DEATHS, or how
+        its worker ended.
+        """
         ...
 
     def attempt_lost(self, task: PendingTask) -> None:
-        """The worker died under the task, which is about to be tried again."""
+        """Note an attempt under which the worker died; the task is about to be tried again."""
         ...
 
     def requeued(self, task: PendingTask, reason: str) -> None:
-        """The task is queued once more: tried again, or not started where it was sent."""
+        """Note that the task is queued again: for a retry, or because it was not started."""
         ...
 
 
 class TaskMachine:
-    """All of one process's tasks that are not finished."""
+    """All unfinished tasks of one process."""
 
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
         self.classes: dict[ClassKey, SchedulingClass] = {}
         self._numbered: dict[int, SchedulingClass] = {}
         self._count = 0
-        """Of classes so far. No two have the same number: a worker that another node was about to
-        lend for one that is over must not come to a class with other resources."""
+        """Classes made so far; their number is never used again. So a worker that another node
+        lends for a class that is over cannot go to a class with other resources.
+        """
         self.by_lease: dict[int, LeasedWorker] = {}
         self.pending: dict[int, PendingTask] = {}
         self.dirty: set[int] = set()
         """Numbers of classes with queued tasks that `pump_dirty` has to look at."""
         self.resting: list[tuple[float, PendingTask]] = []
-        """Tasks that raised or ended their workers, and from when on they may be tried again."""
+        """Tasks that raised or ended their workers, each with the time of its next try."""
         self.node_deaths = NodeDeaths(self._decided)
         self._now = 0.0
-        """The time as it was last told."""
+        """The time at the last tick or grant."""
         self.idle_return_s: float | None = None
-        """How long a worker is kept idle, where the cluster's settings say so."""
+        """Seconds for which a worker is kept idle, if the cluster's settings say so."""
 
     # ---- tasks -------------------------------------------------------------------------------
 
     def class_of(self, key: ClassKey) -> SchedulingClass:
-        """The scheduling class with this key."""
+        """Return the scheduling class with this key."""
         found = self.classes.get(key)
         if found is None:
             self._count += 1
@@ -106,8 +112,9 @@ class TaskMachine:
         return found
 
     def forget(self, key: ClassKey) -> None:
-        """No task of this class will come any more: it goes, and the node forgets it, once its
-        last worker is given back."""
+        """Expect no more tasks of this class: it is forgotten, here and by the node, with its last
+        worker.
+        """
         found = self.classes.get(key)
         if found is None or found.queue:
             return
@@ -119,7 +126,7 @@ class TaskMachine:
             self._effects.want_workers(found, OVER)
 
     def enqueue(self, task: PendingTask, scheduling_class: SchedulingClass) -> None:
-        """The task's inputs are there: it may run. Sent at once only if a worker is idle."""
+        """Queue a task whose inputs are there. It is sent at once only if a worker is idle."""
         queue = scheduling_class.queue
         queue.append(task)
         nobody_asked = not scheduling_class.workers and not scheduling_class.announced
@@ -159,7 +166,7 @@ class TaskMachine:
             if not queue:
                 return
             if worker.recalled:
-                continue  # busy with something slow: nothing more until it moves on
+                continue  # busy with something slow: it gets nothing more until it moves on
             room = self._room(queue[0], worker)
             if room > 0:
                 self._give(worker, min(room, share), urgent=len(worker.inflight) < 8)
@@ -181,7 +188,7 @@ class TaskMachine:
             task = queue[0]
             alone = task.template.function is not function or task.retries == 0
             if inflight and alone:
-                break  # another function's mean does not hold for it; no retries: travels alone
+                break  # the mean of another function does not hold; without retries, a task goes alone
             queue.popleft()
             task.worker = worker
             inflight[task.number] = task
@@ -196,7 +203,7 @@ class TaskMachine:
             mean = queue[0].template.function.mean_s
             moving = [w for w in scheduling_class.workers if not (w.recalled or _stopping(w))]
             if mean is not None and moving and not scheduling_class.key.each:
-                # Workers that move on will come to most of them by themselves.
+                # Workers that keep moving will get to most of the tasks anyway.
                 count = min(count, int(count * mean / WORTH_A_WORKER_S))
         announced = scheduling_class.announced
         is_fewer = announced >= FEWER_MATTER_FROM and count <= announced // 2
@@ -206,7 +213,7 @@ class TaskMachine:
         self._effects.want_workers(scheduling_class, count)
 
     def finished(self, worker: LeasedWorker, number: int, now: float) -> PendingTask | None:
-        """A result of task `number` came: it leaves its worker's pipeline."""
+        """Take task `number`, whose result has come, out of its worker's pipeline."""
         task = worker.inflight.pop(number, None)
         if task is None:
             return None
@@ -231,15 +238,17 @@ class TaskMachine:
             self.dirty.add(scheduling_class.number)
 
     def retry(self, task: PendingTask, reason: str) -> None:
-        """Queue the task once more."""
+        """Queue the task again, as another attempt."""
         task.attempt += 1
         self._requeue([task], reason)
 
     def retry_later(
         self, task: PendingTask, reason: str, now: float, longest_s: float = LONGEST_REST_S
     ) -> None:
-        """Try a task again that raised: at once the first time, then after rests that grow, so that
-        what it needs has time to come back."""
+        """Try a task again that raised: at once the first time, then after growing rests.
+
+        The rests give what the task needs time to come back.
+        """
         doublings = min(task.attempt - 1, _MOST_DOUBLINGS)
         rest_s = min(FIRST_REST_S * 2.0**doublings, longest_s) if task.attempt else 0
         if not rest_s:
@@ -255,8 +264,8 @@ class TaskMachine:
         self.resting.append((until, task))
 
     def _decided(self, task: PendingTask, why_over: str) -> None:
-        """What has become of the nodes that it ran on is known: it is over, or runs again."""
-        if self.withdraw(task):  # else it was cancelled meanwhile
+        """End or run a task, now that it is known what became of the nodes on which it ran."""
+        if self.withdraw(task):  # else it was cancelled in the meantime
             if why_over:
                 self._effects.fail(task, NODE_DEATHS, why_over)
             else:
@@ -296,8 +305,10 @@ class TaskMachine:
     def granted(
         self, class_number: int, lease: int, worker_id: bytes, now: float
     ) -> LeasedWorker | None:
-        """The node lends a worker to a class that is `known`. None when that has nothing for it:
-        it went back."""
+        """Take a worker that the node lends to a class that is `known`.
+
+        None when the class has nothing for it: then it went back.
+        """
         self._now = now
         scheduling_class = self._count_grant(class_number)
         scheduling_class.refusal = ""
@@ -312,11 +323,11 @@ class TaskMachine:
         return worker
 
     def known(self, class_number: int) -> bool:
-        """Whether this class is not over: else what is granted to it is to go back."""
+        """Whether this class is not over: grants to a class that is over go back."""
         return class_number in self._numbered
 
     def unreachable(self, class_number: int) -> None:
-        """A granted worker was gone before it could be reached: others are asked for."""
+        """Ask for another worker: a granted one was gone before it could be reached."""
         self.dirty.add(self._count_grant(class_number).number)
 
     def _count_grant(self, class_number: int) -> SchedulingClass:
@@ -326,13 +337,14 @@ class TaskMachine:
         return scheduling_class
 
     def refused(self, class_number: int, reason: str, fatal: bool) -> list[PendingTask]:
-        """The node cannot ever serve this class (its tasks fail) or cannot for now (they wait).
+        """Handle the node's refusal of this class: for ever (its tasks fail), or for now (they
+        wait).
 
-        Those that have begun to wait are returned.
+        Returns the tasks that have begun to wait.
         """
         scheduling_class = self._numbered.get(class_number)
         if scheduling_class is None:
-            return []  # it is over
+            return []  # the class is over
         scheduling_class.refusal = reason
         if not fatal:
             return [task for task in scheduling_class.queue if task.state == PENDING_NODE]
@@ -344,7 +356,7 @@ class TaskMachine:
         return []
 
     def lease_due(self, lease: int) -> None:
-        """Somebody else waits for this worker's resources."""
+        """Give a worker back soon, since others wait for its resources."""
         worker = self.by_lease.get(lease)
         if worker is None:
             return
@@ -356,20 +368,20 @@ class TaskMachine:
             self._effects.recall(worker)
 
     def leaving(self, worker: LeasedWorker) -> None:
-        """The worker ends by plan: give it nothing more."""
+        """Give nothing more to a worker that ends by plan."""
         worker.leaving = True
         if not worker.inflight:
             self._give_back(worker)
 
     def returned(self, worker: LeasedWorker, numbers: list[int]) -> None:
-        """The worker gives back tasks that it did not start."""
+        """Take back tasks that the worker did not start."""
         back = [t for n in numbers if (t := worker.inflight.pop(n, None)) is not None]
         self._take_back(back)
         if not worker.inflight:
             self._moved(worker, worker.sent_at)
 
     def _take_back(self, tasks: list[PendingTask]) -> None:
-        """Queue again what was not started, unless it was cancelled meanwhile."""
+        """Queue tasks again that were not started, unless they were cancelled in the meantime."""
         for task in tasks:
             if task.cancelled == TIMED_OUT:
                 task.cancelled = ""  # it did not run, so it did not run for too long
@@ -381,7 +393,7 @@ class TaskMachine:
                 self._effects.fail(task, "cancelled", "")
 
     def worker_lost(self, worker: LeasedWorker, reason: str, kind: str) -> None:
-        """The process is gone and all its results are in: what it had is tried again or fails.
+        """Retry or fail the tasks of a worker whose process is gone and whose results are all in.
 
         The first task in its pipeline was running (or is blamed); the others had not started.
         """
@@ -394,7 +406,7 @@ class TaskMachine:
         self._take_back(rest)
         head.worker = None
         is_blamed = kind not in ("lost", "preempted")
-        """Else its lease ended before the task could start, or was taken for others."""
+        """Otherwise its lease ended before the task could start, or was taken for others."""
         head.template.function.failed |= is_blamed
         if head.cancelled:
             self.pending.pop(head.number, None)
@@ -419,8 +431,9 @@ class TaskMachine:
             self._effects.fail(head, kind, reason)
 
     def tick(self, now: float) -> None:
-        """Return workers that idle, call back what waits behind slow tasks, try again what has
-        rested."""
+        """Return idle workers, recall tasks that wait behind slow ones, retry tasks that have
+        rested.
+        """
         self._now = now
         if self.resting:
             self._wake_rested(now)

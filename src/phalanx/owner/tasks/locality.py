@@ -1,8 +1,8 @@
 """Where a task's large arguments lie, so that the task runs near them.
 
 The name of a value's file says on which node it was written, so its owner needs to ask nobody. A
-copy on this node makes the value one of this node, too; and a node that ran a task of ours with the
-value as an argument has a copy since, until it drops that for want of memory.
+copy on this node counts as if the value were written here. A node that ran a task of this process
+with the value as an argument has a copy, until it evicts that for lack of memory.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from phalanx.protocol.messages import SHARED, Value
 from phalanx.scheduler.placement.locality import best_holder
 
 COPIES_KNOWN = 4096
-"""Values of which it is known where copies lie; for one more the oldest is forgotten."""
+"""Values whose copies are remembered; for one more, the oldest is forgotten."""
 
 
 class Locality:
-    """Gives tasks with large arguments on other nodes a scheduling class that says so, and records
-    for observers where large values lie."""
+    """Gives tasks with large arguments on another node a scheduling class near that node.
+
+    It also records events about where large values lie.
+    """
 
     def __init__(
         self,
@@ -41,8 +43,7 @@ class Locality:
         is_here: Callable[[str], bool],
         wall: Callable[[], float],
     ) -> None:
-        """`is_here`: whether this node has a file or a copy of it. `wall`: seconds since the
-        epoch."""
+        """`is_here`: whether this node has a file, or a copy. `wall`: seconds since the epoch."""
         self._me = me
         self._node = me[:PREFIX_BYTES].hex()
         self._events = events
@@ -51,16 +52,18 @@ class Locality:
         self._keys: dict[tuple[ClassKey, str, int], ClassKey] = {}
         self._dead: set[str] = set()
         self._copies: dict[str, set[str]] = {}
-        """By file's name: other nodes than the writer's that have read it."""
+        """Nodes other than the writer's that have read each file, by its name."""
 
     @property
     def is_used(self) -> bool:
-        """Whether any task was to run near its arguments so far."""
+        """Whether any task so far was to run near its arguments."""
         return bool(self._keys)
 
     def place(self, task: PendingTask, number_of: Callable[[ClassKey], int]) -> None:
-        """Set the scheduling class of a task some of whose inputs are large. `number_of`: a
-        class's number. Strategies other than the default do not heed where arguments lie."""
+        """Set the scheduling class of a task with large inputs. `number_of`: a class's number.
+
+        Strategies other than the default do not heed where arguments lie.
+        """
         base = task.key = task.template.key
         if base.strategy:
             return
@@ -91,7 +94,7 @@ class Locality:
         )
 
     def has_read(self, inputs: Iterable[ObjectRef[Any]], reader: bytes) -> None:
-        """A process has run a task with these inputs."""
+        """Note that a process has run a task with these inputs, so its node has copies."""
         node = reader[:PREFIX_BYTES].hex()
         for ref in inputs:
             value = ref._value
@@ -105,19 +108,19 @@ class Locality:
                 del self._copies[next(iter(self._copies))]
 
     def node_died(self, prefix: bytes) -> None:
-        """Nothing runs on this node any more, whose processes' ids begin with `prefix`."""
+        """Forget a dead node. `prefix`: the first bytes of the ids of its processes."""
         self._dead.add(prefix.hex())
 
     def waited_for(self, tasks: Iterable[PendingTask]) -> None:
-        """Record that a reader here waits for results of those tasks that run near their
-        arguments."""
+        """Record that a reader here waits for those tasks that run near their arguments."""
         for task in tasks:
             if task.key is not task.template.key:
                 self._events.record(ReaderWaits(**self._about(task.number), reader=self._me.hex()))
 
     def stored(self, ref: ObjectRef[Any], value: Value, writer: bytes) -> None:
-        """Record that a process of another node has written a large result of ours, and how many
-        readers hear of it."""
+        """Record that a process of another node has written a large result of this process, and how
+        many readers hear of it.
+        """
         if writer[:PREFIX_BYTES] == self._me[:PREFIX_BYTES]:
             return
         name = value.data.decode()
@@ -136,7 +139,7 @@ class Locality:
         return self._node if node != self._node and self._is_here(name) else node
 
     def _key(self, base: ClassKey, near: str, size: int) -> ClassKey:
-        # Powers of two: as many classes as sizes would leave each with one task.
+        # Rounded to powers of two: with a class for each size, each would have one task.
         rounded = 1 << (size - 1).bit_length()
         found = self._keys.get((base, near, rounded))
         if found is None:

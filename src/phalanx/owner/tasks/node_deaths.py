@@ -1,8 +1,8 @@
-"""Tasks whose workers went with their nodes: what two nodes died under is not tried again.
+"""Tasks whose workers went with their nodes: a task under which two nodes died is not retried.
 
-An owner hears first that its worker is gone with the connection to its node, and from the head,
-later, whether that node is dead and of what. The first time the task runs again at once. After that
-it waits for the head's word, as it may take another node along.
+An owner first loses the connection to the node, and with it the worker. Later the head says whether
+that node is dead and of what. The first time, the task runs again at once. After that it waits for
+the head's word, since it may take another node down.
 """
 
 from __future__ import annotations
@@ -18,35 +18,32 @@ KEPT = 1_000
 
 
 class NodeDeaths:
-    """The nodes that went under tasks of one process, and what became of them."""
+    """The nodes that were lost under tasks of one process, and what became of them."""
 
     def __init__(self, decided: Callable[[PendingTask, str], None]) -> None:
-        """`decided`: what waited is tried again, or (with the reason) is over."""
+        """`decided` is called with a waiting task, and why it is over; "" if it is tried again."""
         self._decided = decided
         self._known: dict[bytes, tuple[str, str]] = {}
-        """(how it ended, why) of each node that is known to be dead, and of those that nothing was
-        heard of."""
+        """(how it ended, why) of each node that is known to be dead, or was not heard of again."""
         self._waiting: dict[int, PendingTask] = {}
         self._until: dict[int, float] = {}
 
     def why_over(self, task: PendingTask, worker: bytes) -> str:
-        """The task's worker went with the connection to its node: why the task is over; empty where
-        it is not, as far as is known."""
+        """Return why a task is over whose worker was lost with its node; "" if it is not."""
         node = worker[:PREFIX_BYTES]
         if node not in task.went_with:
             task.went_with = (*task.went_with, node)
         return self._why_over(task)
 
     def must_wait(self, task: PendingTask) -> bool:
-        """Whether the task is to wait until it is known what became of these nodes. `decided` is
-        called then."""
+        """Whether the task waits until it is known what became of its nodes; `decided` follows."""
         if not self._may_be_over(task):
             return False
         self._waiting[task.number] = task
         return True
 
     def _deaths(self, task: PendingTask) -> list[str]:
-        """Why the nodes died whose deaths are held against it."""
+        """Return the reasons of those nodes' deaths that are held against the task."""
         has_no_limit = task.template.max_retries < 0
         known = [self._known[node] for node in task.went_with if node in self._known]
         return [why for death, why in known if is_held_against(death, has_no_limit=has_no_limit)]
@@ -62,7 +59,7 @@ class NodeDeaths:
         return len(self._deaths(task)) + unheard >= MOST
 
     def node_died(self, node: bytes, death: str, why: str) -> None:
-        """The head has given a node up."""
+        """Note that the head has given a node up."""
         self._known.pop(node, None)
         self._known[node] = (death, why)
         if len(self._known) > KEPT:
@@ -75,7 +72,7 @@ class NodeDeaths:
                 self._decided(task, reason)
 
     def tick(self, now: float) -> None:
-        """Time has passed: a node that the head has not given up by now lives."""
+        """Count nodes as living that the head has not given up by now."""
         for number in list(self._waiting):
             task = self._waiting.get(number)
             if task is not None and self._until.setdefault(number, now + GIVE_UP_S) <= now:

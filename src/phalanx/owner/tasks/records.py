@@ -1,4 +1,4 @@
-"""What an owner knows of one task: its function, its arguments, its results to be."""
+"""What an owner knows of one task: its function, its arguments, its future results."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class FunctionRecord:
         self.name = name
         self.pickle = pickle
         self.max_calls = max_calls
-        """After so many calls the worker ends; 0: never."""
+        """Calls after which the worker ends; 0: never."""
         self.mean_s: float | None = None
         """Exponential average of run times in seconds (seed 003); None before the first."""
         self.failed = False
-        """Whether a worker died under it lately: then its tasks travel one at a time."""
+        """Whether a worker died under it recently: then its tasks are sent one at a time."""
 
     def observe(self, seconds: float) -> None:
-        """One run took this long."""
+        """Add the seconds that one run took."""
         mean = self.mean_s
         if mean is None:
             self.mean_s = seconds
@@ -48,7 +48,7 @@ _USUAL = frozenset({"CPU", "GPU", "memory"})
 
 
 class ClassKey(msgspec.Struct, frozen=True):
-    """What tasks have in common that may use each other's workers."""
+    """The properties that tasks share when they may use each other's workers."""
 
     resources: tuple[tuple[str, float], ...]
     environment: bytes
@@ -56,15 +56,19 @@ class ClassKey(msgspec.Struct, frozen=True):
     queue: str
     priority: int
     single: bool
-    """One task in flight per worker: its function must not be mixed or must be timed."""
+    """One task in flight per worker: its function must not be mixed, or must be timed."""
     once: bool = False
-    """Its workers go back as soon as nothing of it is left: nobody waits for more."""
+    """Whether its workers go back once its queue is empty: no more tasks are expected."""
     each: bool = False
-    """A worker for each task: what is to be spread must not pile up where one came first, and what
-    wants a whole group is to be asked for each time."""
+    """Whether each task gets a worker of its own: spread tasks must not pile up where the first
+    worker came, and tasks for a whole group must each be asked for.
+    """
     near: bytes = b""
-    """The node that holds most of their arguments' bytes, if that is another one: workers on
-    other nodes go back once nothing is queued, as the next task may be able to run there."""
+    """The other node that holds most bytes of the arguments, if any.
+
+    Workers on other nodes go back once nothing is queued, since the next task may be able to run
+    there.
+    """
     retriable: bool = True
     """Whether they run again when their worker dies: the node ends such workers first."""
 
@@ -81,7 +85,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     key: ClassKey
     name: str
     returns: int
-    """Count of values; -1 a stream, -2 a dynamic generator."""
+    """Number of values; -1 a stream, -2 a dynamic generator."""
     max_retries: int
     retry_exceptions: Any = False
     timeout_s: float | None = None
@@ -90,7 +94,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskRecipe:
-    """How a finished task is run once more."""
+    """Makes a new task that runs a finished one once more."""
 
     option = "max_retries"
 
@@ -99,16 +103,16 @@ class TaskRecipe:
         self.returns = template.returns
         self.allowed = template.max_retries
         if template.returns < 0:
-            # Nobody takes the items in turn: nothing may hold the generator back.
+            # Nobody takes the items in turn, so nothing may hold the generator back.
             template = msgspec.structs.replace(template, backpressure=-1)
         self._template = template
 
     def refusal(self) -> str:
-        """See Recipe."""
+        """Return "": a task can always run again, as far as it is concerned."""
         return ""
 
     def renew(self, number: int, args: Payload) -> PendingTask:
-        """See Recipe."""
+        """Return the task again, without references."""
         return PendingTask(number, self._template, args, None, None, [])
 
 
@@ -145,23 +149,23 @@ class PendingTask(PendingWork):
         self.cancelled = ""
         self.stream = None
         self.went_with: tuple[bytes, ...] = ()
-        """The nodes (their prefixes) whose connections ended while it ran there."""
+        """The prefixes of nodes whose connections ended while it ran there."""
         self.deadline: float | None = None
-        """When it will have run for too long, on the owner's clock; None: whenever."""
+        """When its time limit ends, on the owner's clock; None: it has no limit."""
         self.on_ready = None
 
     @property
     def connection(self) -> Connection | None:
-        """See PendingWork."""
+        """The connection to the worker that has it, if any."""
         return None if self.worker is None else self.worker.connection
 
     def recipe(self) -> TaskRecipe:
-        """See PendingWork."""
+        """Return the recipe that runs this task again."""
         return TaskRecipe(self.template)
 
 
 class LeasedWorker:
-    """A worker that the node lent to this owner, and what is on its way to it."""
+    """A worker that the node lent to this owner, and the tasks sent to it."""
 
     __slots__ = (
         "connection",
@@ -221,10 +225,10 @@ class SchedulingClass:
         self.workers: list[LeasedWorker] = []
         self.idle: list[LeasedWorker] = []
         self.announced = 0
-        """How many workers this class asked the node for last."""
+        """Workers that this class last asked the node for."""
         self.granted = 0
-        """How many workers the node has granted so far."""
+        """Workers that the node has granted so far."""
         self.is_over = False
-        """Whether no task will come any more: it goes with its last worker."""
+        """Whether no task will come any more: the class goes with its last worker."""
         self.refusal = ""
         """Why nothing of this class can run now, in the node's words."""

@@ -1,7 +1,7 @@
-"""This process's tasks: submitted, sent to leased workers, their results and failures, retries.
+"""This process's tasks: submission, sending to leased workers, results, failures, retries.
 
-The task machine decides which worker gets which task; here its effects become messages, and
-messages its events. Every transition of a task is written into the journal.
+The task machine decides which worker gets which task. This module turns its effects into messages,
+and messages into its events. Every transition of a task is written into the journal.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from phalanx.protocol.messages import (
 from phalanx.protocol.node_messages import Granted, Refused
 
 _FAILED_IN = {SUBMITTED: "WORKER_DIED", INFEASIBLE: "TASK_UNSCHEDULABLE_ERROR"}
-"""Ray's names for how tasks fail that did not run to an end, by the state in which they were."""
+"""Ray's names for the failures of tasks that did not end by themselves, by the task's state."""
 
 
 class Submission:
@@ -76,8 +76,10 @@ class Submission:
         request_tick: Callable[[], None],
         warn: Callable[[str], None],
     ) -> None:
-        """`numbers`: the next number of a task, call or object. `clock` counts seconds, `wall`
-        since the epoch. `request_tick` asks for a tick. `warn` shows a text to the user."""
+        """`numbers`: yields the numbers of tasks, calls and objects. `clock`: counts seconds.
+        `wall`: seconds since the epoch. `request_tick`: asks for a tick. `warn`: shows the user a
+        text.
+        """
         self._me = me
         self._numbers = numbers
         self._outbox = outbox
@@ -102,14 +104,14 @@ class Submission:
         self._ending: deque[tuple[PendingTask, Value]] = deque()
         self._is_closed = False
         self.note_made: NoteMade | None = None
-        """See objects.table.NoteMade."""
+        """Called with new references; see `objects.table.NoteMade`."""
 
     # ---- submitting --------------------------------------------------------------------------
 
     def submit(
         self, task: PendingTask, parent: Parent | None = None, stream: Stream | None = None
     ) -> None:
-        """Have a new task run, a child of the task `parent` if there is one."""
+        """Run a new task, as a child of the task `parent` if there is one."""
         if stream is not None:
             self._streams.begin(stream, task, task.template.backpressure)
         task.created = now = self._wall()
@@ -120,7 +122,7 @@ class Submission:
         self.start(task)
 
     def hold_back(self, task: PendingTask) -> None:
-        """A new task waits until it is started, or fails, by somebody else."""
+        """Keep a new task until another part starts or fails it."""
         self.journal.begin(task, self._wall())
         self.machine.pending[task.number] = task
 
@@ -131,8 +133,11 @@ class Submission:
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
     ) -> PendingTask:
-        """A new task, which nothing knows yet. Safe from any thread: a lock around the owner is
-        needed for `submit` alone, and is free for others the longer."""
+        """Return a new task, which nothing else knows yet.
+
+        Safe from any thread: only `submit` needs the owner's lock, which is thus held for less
+        time.
+        """
         number = next(self._numbers)
         base = number << INDEX_BITS
         me = self._me
@@ -148,7 +153,7 @@ class Submission:
         return PendingTask(number, template, args, inputs, pins, refs)
 
     def run_again(self, task: PendingTask) -> None:
-        """Run a task that finished once more, because a result of it is lost."""
+        """Run a finished task once more, because a result of it is lost."""
         task.state = PENDING_NODE if task.inputs is None else PENDING_ARGS
         self.journal.begin(task, self._wall())
         self.start(task)
@@ -172,8 +177,11 @@ class Submission:
         self.machine.enqueue(task, self.machine.class_of(task.key))
 
     def _fail_with_input(self, task: PendingTask) -> bool:
-        """A failed argument is the task's own failure: it does not run. Otherwise, large arguments
-        say where it should run."""
+        """Fail a task with a failed argument, whose failure is then its own. Returns whether that
+        was so.
+
+        Otherwise, large arguments decide where the task should run.
+        """
         has_large = False
         for ref in task.inputs or ():
             value = ref._value
@@ -189,8 +197,9 @@ class Submission:
         return False
 
     def waited_for(self, refs: list[ObjectRef[Any]]) -> None:
-        """A reader here waits for these objects: recorded for tasks that run near their
-        arguments."""
+        """Record that a reader here waits for these objects, for tasks that run near their
+        arguments.
+        """
         if self._locality.is_used:
             pending = self.machine.pending
             mine = (pending.get(r._number >> INDEX_BITS) for r in refs if r._owner == self._me)
@@ -199,7 +208,7 @@ class Submission:
     # ---- effects of the machine --------------------------------------------------------------
 
     def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
-        """See Effects."""
+        """Send these tasks, in order: at once when `urgent`, else with the next flush."""
         connection = worker.connection
         assert connection is not None
         sent = self.workers.functions_sent(connection)
@@ -237,37 +246,37 @@ class Submission:
             self._outbox.flush_later(connection)
 
     def recall(self, worker: LeasedWorker) -> None:
-        """See Effects."""
+        """Ask the worker for the tasks that it has not started."""
         assert worker.connection is not None
         self._outbox.post(worker.connection, Recall())
 
     def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
-        """See Effects."""
+        """Tell the node how many more workers this class would use; OVER: none, ever."""
         self.workers.want(scheduling_class, count)
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
-        """See Effects."""
+        """Give the worker back."""
         self.workers.give_back(worker, reusable)
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
-        """See Effects."""
+        """Fail a task that will not run (again)."""
         refusal = ""
         if kind == "refused":
             refusal = self._refusals.get(self.machine.class_of(task.key).number, "")
         self.end(task, failures.failed(error_of(task, self._me, kind, reason, refusal)))
 
     def attempt_lost(self, task: PendingTask) -> None:
-        """See Effects."""
+        """Record an attempt under which the worker died."""
         self._record_failure(task, "WORKER_DIED")
 
     def requeued(self, task: PendingTask, reason: str) -> None:
-        """See Effects."""
+        """Record that the task is queued again."""
         self.journal.move(task, PENDING_NODE, self._wall(), reason)
 
     # ---- events: leases ----------------------------------------------------------------------
 
     def granted(self, message: Granted, now: float) -> None:
-        """The node lends a worker."""
+        """Take a worker that the node lends, and send it its first tasks."""
         worker = self.workers.granted(message, now)
         if worker is None or worker.connection is None:
             return
@@ -290,7 +299,7 @@ class Submission:
         connection.flush()
 
     def refused(self, message: Refused) -> None:
-        """The node cannot serve a class, now or ever."""
+        """Handle the node's refusal of a class, now or ever."""
         if message.code:
             self._refusals[message.scheduling_class] = message.code
         if message.scheduling_class:
@@ -306,9 +315,9 @@ class Submission:
     # ---- events: outcomes --------------------------------------------------------------------
 
     def done(self, connection: Connection, message: Done, now: float) -> None:
-        """A task gave its results."""
+        """Deliver the results of a task."""
         task = self._finish(connection, message.number, now)
-        if task is None or task.state == STATE_FAILED:  # over: its gang has failed, say
+        if task is None or task.state == STATE_FAILED:  # it is over, for instance with its gang
             self._results.discard(message, connection.peer)
             return
         template = task.template
@@ -327,7 +336,7 @@ class Submission:
         return task
 
     def failed(self, connection: Connection, message: Failed, now: float) -> None:
-        """A task raised, or stopped because it was asked to."""
+        """Handle a task that raised, or that stopped because it was asked to."""
         task = self._finish(connection, message.number, now)
         if task is None or task.state == STATE_FAILED:
             return
@@ -360,7 +369,7 @@ class Submission:
             self.end(task, Value(FAILED, message.error))
 
     def _inputs_lost(self, task: PendingTask, message: Failed) -> None:
-        """The worker did not find values of the task's arguments: it waits for them again."""
+        """Wait again for arguments whose values the worker did not find."""
         error = self._inputs.lost(task, message.error.decode().split())
         if error is not None:
             self.end(task, error)
@@ -369,7 +378,7 @@ class Submission:
         self.start(task)
 
     def item(self, connection: Connection, message: Item) -> bool:
-        """A generator gave a value; False when it is none of our tasks."""
+        """Take a value of a generator. False when it is no task of this process."""
         task = self.workers.running(connection, message.number)
         if task is None or task.stream is None:
             return False
@@ -377,7 +386,7 @@ class Submission:
         return True
 
     def returned(self, connection: Connection, numbers: list[int]) -> None:
-        """Tasks come back that were not started."""
+        """Take back tasks that were not started."""
         for number in self.workers.returned(connection, numbers):
             self._timeouts.forget(number)
 
@@ -401,7 +410,7 @@ class Submission:
         )
 
     def _record_failure(self, task: PendingTask, error: str) -> None:
-        """An attempt failed without an answer."""
+        """Record an attempt that failed without an answer."""
         now, template = self._wall(), task.template
         name, about, created = template.name, template.about, task.created
         attempt, parent = task.attempt, task.parent
@@ -412,14 +421,13 @@ class Submission:
     # ---- time and ends -----------------------------------------------------------------------
 
     def tick(self, now: float) -> bool:
-        """Time has passed: idle leases go back, tasks past their deadline end. Whether the next
-        tick is due shortly."""
+        """Return idle leases, end tasks past their deadline. Whether the next tick is due soon."""
         self.machine.tick(now)
         self._timeouts.tick(now)
         return bool(self.workers or self.machine.resting)
 
     def node_lost(self) -> None:
-        """The node's process is gone, or this process leaves it: nothing will ever finish."""
+        """Fail all tasks: the node's process is gone, or this process leaves it."""
         self._is_closed = True
         error = failures.failed(LocalNodeDiedError("The node process is gone."))
         pending, self.machine.pending = self.machine.pending, {}
@@ -427,19 +435,19 @@ class Submission:
             self.end(task, error)
 
     def record_left(self) -> None:
-        """This process leaves: what has not ended failed with it, for listings."""
+        """Record unended tasks as failed, for listings, since this process leaves."""
         for task in self.machine.pending.values():
             self._record_failure(task, "WORKER_DIED")
 
     def shut_down(self) -> None:
-        """This process leaves its node: whatever is submitted from now on fails."""
+        """Fail whatever is submitted from now on: this process leaves its node."""
         self._is_closed = True
 
     def end(self, task: PendingTask, error: Value) -> None:
-        """The task is over: all that it was to give is this failure."""
+        """End the task with this failure in place of all its results."""
         self._ending.append((task, error))
         if len(self._ending) > 1:
-            return  # a failure of another's input: chains of tasks may be long
+            return  # another task's failed input: no recursion, since chains of tasks may be long
         while self._ending:
             try:
                 self._end(*self._ending[0])

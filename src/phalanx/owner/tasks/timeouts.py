@@ -12,7 +12,7 @@ from phalanx.protocol.messages import Cancel
 from phalanx.protocol.node_messages import KillWorker
 
 KILL_GRACE_S = 1.0
-"""A task that was asked to stop has so long until its worker is ended."""
+"""Seconds after a task was asked to stop until its worker is ended."""
 
 
 class Timeouts:
@@ -25,7 +25,7 @@ class Timeouts:
         node: NodeLink,
         fail: Callable[[PendingTask, str, str], None],
     ) -> None:
-        """`fail(task, kind, reason)`: the task is over without a result."""
+        """`fail(task, kind, reason)` ends a task without a result."""
         self._machine = machine
         self._outbox = outbox
         self._node = node
@@ -33,16 +33,16 @@ class Timeouts:
         self._limited: dict[int, PendingTask] = {}
 
     def limit(self, task: PendingTask, deadline: float) -> None:
-        """The task was sent to a worker; it is ended when it is still there at `deadline`."""
+        """Limit a task sent to a worker: it is ended if it is still there at `deadline`."""
         task.deadline = deadline
         self._limited[task.number] = task
 
     def forget(self, number: int) -> None:
-        """The task is not at a worker any more."""
+        """Forget a task that is not at a worker any more."""
         self._limited.pop(number, None)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Ask tasks past their deadline to stop, then end their workers."""
         for task in list(self._limited.values()):
             assert task.deadline is not None
             if now < task.deadline:
@@ -55,7 +55,7 @@ class Timeouts:
                 self._outbox.post(worker.connection, Cancel(task.number, True, "timeout"))
                 task.deadline = now + KILL_GRACE_S
             else:
-                # It did not stop when asked to: end its process, and answer now.
+                # The task did not stop when asked to: end its process, and answer now.
                 self.forget(task.number)
                 self._node.send(KillWorker(worker.lease))
                 worker.inflight.pop(task.number, None)

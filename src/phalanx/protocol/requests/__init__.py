@@ -1,1 +1,1 @@
-"""What processes, nodes and people ask of each other: one type for each request, by subject."""
+"""Requests of processes, nodes and people: one type for each request, by subject."""

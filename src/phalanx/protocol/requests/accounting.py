@@ -1,4 +1,4 @@
-"""What the head answers about what jobs used, from its history."""
+"""Requests to the head about the usage of jobs, from its history."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class ListAttempts(Request[AttemptPage]):
-    """Attempts of jobs that have ended, the last first.
+    """List attempts of jobs that have ended, the latest first.
 
-    Raises ValueError for a question that is none, and HistoryUnavailableError where no history is
-    kept or its file cannot be read.
+    Raises ValueError for an invalid query, and HistoryUnavailableError where no history is kept or
+    its file cannot be read.
     """
 
     kind: ClassVar[int] = 116
@@ -23,7 +23,7 @@ class ListAttempts(Request[AttemptPage]):
 
 
 class GetUsage(Request[list[UsageRow]]):
-    """What users' jobs came to in a period, by user and queue. Raises as ListAttempts does."""
+    """Return users' usage in a period, by user and queue. Raises as ListAttempts does."""
 
     kind: ClassVar[int] = 117
     effect: ClassVar[Effect] = Effect.READS

@@ -1,4 +1,4 @@
-"""What the head answers about actors."""
+"""Requests to the head about actors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 class ActorSpec(msgspec.Struct, array_like=True):
     """An actor to be made.
 
-    Its node has room for `place` when it is chosen; it holds `hold` while it lives. `environment`
-    is the key of its runtime environment, `strategy` says where it may be. `handle` describes its
-    methods for those who find it by its name, opaque here. `max_restarts` -1: without end.
-    `call_site`: where in its program it is made, where that is recorded. `task_events`: whether
-    listings of tasks have its making.
+    A node with room for `place` is chosen; the actor holds `hold` while it lives. `environment` is
+    the key of its runtime environment, `strategy` says where it may be. `handle` describes its
+    methods for those who find it by its name, opaque here. `max_restarts` -1: any number.
+    `call_site`: where in the program it is made, if that is recorded. `task_events`: whether
+    listings of tasks show its creation.
     """
 
     actor: bytes
@@ -38,8 +38,10 @@ class ActorSpec(msgspec.Struct, array_like=True):
 
 
 class ExplainActor(Request[Explanation]):
-    """Why an actor waits for a node. `actor`: its id in hex, or its name. Raises JobNotFoundError
-    when no living actor is called so."""
+    """Explain why an actor waits for a node. `actor`: its id in hex, or its name.
+
+    Raises JobNotFoundError when no living actor has this name.
+    """
 
     kind: ClassVar[int] = 47
     effect: ClassVar[Effect] = Effect.READS
@@ -57,9 +59,12 @@ class KnownActor(msgspec.Struct, array_like=True):
 
 
 class RegisterActor(Request[KnownActor]):
-    """Have an actor made. `creation` is what its worker needs for that, opaque here; `files` in
-    shared memory are read by it. Raises ActorAlreadyExistsError for a name that is taken, unless
-    `get_if_exists`: then the answer is the actor of that name."""
+    """Make an actor.
+
+    `creation` is what its worker needs for that, opaque here; it reads `files` in shared memory.
+    Raises ActorAlreadyExistsError for a name that is taken, unless `get_if_exists`: then the answer
+    is the actor of that name.
+    """
 
     kind: ClassVar[int] = 40
     effect: ClassVar[Effect] = Effect.ADDS
@@ -71,7 +76,7 @@ class RegisterActor(Request[KnownActor]):
 
 
 class AnnounceActor(Request[None]):
-    """An actor will be registered when the arguments of its constructor are there."""
+    """Announce an actor that will be registered when its constructor's arguments are there."""
 
     kind: ClassVar[int] = 41
     effect: ClassVar[Effect] = Effect.ADDS
@@ -80,7 +85,7 @@ class AnnounceActor(Request[None]):
 
 
 class GetActor(Request[KnownActor]):
-    """The living actor of a name. Raises ValueError when there is none."""
+    """Return the living actor of a name. Raises ValueError when there is none."""
 
     kind: ClassVar[int] = 42
     effect: ClassVar[Effect] = Effect.READS
@@ -90,7 +95,7 @@ class GetActor(Request[KnownActor]):
 
 
 class GetActorHandle(Request[KnownActor]):
-    """The actor with this id. Raises ValueError when it is not known."""
+    """Return the actor with this id. Raises ValueError when it is not known."""
 
     kind: ClassVar[int] = 43
     effect: ClassVar[Effect] = Effect.READS
@@ -107,8 +112,10 @@ class WatchActor(Request[None]):
 
 
 class KillActor(Request[None]):
-    """End an actor at once; without `no_restart` it may restart. Answered when its process has
-    ended."""
+    """Kill an actor at once; without `no_restart` it may restart.
+
+    Answered when its process has ended.
+    """
 
     kind: ClassVar[int] = 45
 
@@ -117,11 +124,11 @@ class KillActor(Request[None]):
 
 
 KILLED = "The actor is dead because it was killed by `ray.kill` (phalanx.kill)."
-"""Why an actor ended that a program killed, with the words that programs for Ray look for."""
+"""The reason of the end of a killed actor, with the words that programs for Ray look for."""
 
 
 class ListActors(Request[list[ActorInfo]]):
-    """All actors, oldest first, the dead of late too."""
+    """List all actors, the oldest first, including those that died recently."""
 
     kind: ClassVar[int] = 48
     effect: ClassVar[Effect] = Effect.READS
@@ -129,7 +136,7 @@ class ListActors(Request[list[ActorInfo]]):
 
 
 class ListNamedActors(Request[list[tuple[str, str]]]):
-    """(namespace, name) of the living actors that have names; None: of all namespaces."""
+    """List (namespace, name) of the living actors with names; namespace None: of all namespaces."""
 
     kind: ClassVar[int] = 46
     effect: ClassVar[Effect] = Effect.READS

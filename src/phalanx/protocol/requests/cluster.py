@@ -1,4 +1,4 @@
-"""What the head answers about nodes, drivers and the cluster as a whole."""
+"""Requests to the head about nodes, drivers and the cluster as a whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request,
 
 
 class NewDriverJob(Request[bytes]):
-    """The number of a new driver's job, in four bytes."""
+    """Return the number of a new driver's job, in four bytes."""
 
     kind: ClassVar[int] = 20
     effect: ClassVar[Effect] = Effect.ADDS
@@ -28,7 +28,7 @@ class ViewChanges(msgspec.Struct, array_like=True):
 
 
 class GetViewChanges(Request[ViewChanges]):
-    """The nodes that changed after version `since` of the view."""
+    """Return the nodes that changed after version `since` of the view."""
 
     kind: ClassVar[int] = 21
     effect: ClassVar[Effect] = Effect.READS
@@ -38,39 +38,38 @@ class GetViewChanges(Request[ViewChanges]):
 
 
 class ListNodes(Request[list[NodeInfo]]):
-    """All nodes, the dead of late too."""
+    """List all nodes, including those that died recently."""
 
     kind: ClassVar[int] = 22
     effect: ClassVar[Effect] = Effect.READS
 
 
 class GetClusterResources(Request[dict[str, float]]):
-    """What all living nodes have together."""
+    """Return the sum of all living nodes' resources."""
 
     kind: ClassVar[int] = 23
     effect: ClassVar[Effect] = Effect.READS
 
 
 class GetAvailableResources(Request[dict[str, float]]):
-    """What is free on nodes that do not drain; a resource that is used up is not named."""
+    """Return what is free on nodes that do not drain; used-up resources are left out."""
 
     kind: ClassVar[int] = 24
     effect: ClassVar[Effect] = Effect.READS
 
 
 class ListClusterEvents(Request[list[dict[str, Any]]]):
-    """What all nodes and the head recorded (`observe.cluster_events`), oldest first."""
+    """List all recorded events of nodes and head (`observe.cluster_events`), the oldest first."""
 
     kind: ClassVar[int] = 25
     effect: ClassVar[Effect] = Effect.READS
 
 
 class DrainNode(Request[bool]):
-    """Give a node nothing new. False when it drains already. Raises ValueError for a node that
-    there is not.
+    """Drain a node: give it nothing new. False when it drains already.
 
-    `within_s`: what runs there so much later is ended; 0: it runs on, and a deadline that was given
-    before stays. `by`: who asks, as USER@HOST.
+    Raises ValueError for an unknown node. `within_s`: seconds after which its work is ended; 0: the
+    work goes on, and an earlier deadline stays. `by`: who asks, as USER@HOST.
     """
 
     kind: ClassVar[int] = 26
@@ -83,8 +82,10 @@ class DrainNode(Request[bool]):
 
 
 class UndrainNode(Request[bool]):
-    """Let a node have new work again, unless something else holds it. False when it does not
-    drain. Raises ValueError for a node that there is not."""
+    """Let a node have new work again, unless something else holds it. False when it does not drain.
+
+    Raises ValueError for an unknown node.
+    """
 
     kind: ClassVar[int] = 120
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -93,8 +94,10 @@ class UndrainNode(Request[bool]):
 
 
 class ChangeTotals(Request[None]):
-    """A node has so much of these resources from now on. Raises ValueError for a node that there
-    is not, and for amounts that cannot be."""
+    """Set a node's totals of these resources.
+
+    Raises ValueError for an unknown node and for invalid amounts.
+    """
 
     kind: ClassVar[int] = 27
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -104,8 +107,9 @@ class ChangeTotals(Request[None]):
 
 
 class GetStatus(Request[StatusInfo]):
-    """The whole cluster at a glance; `is_brief`: without its nodes, gangs and
-    placement groups."""
+    """Return an overview of the whole cluster; `is_brief`: without nodes, gangs and placement
+    groups.
+    """
 
     kind: ClassVar[int] = 28
     effect: ClassVar[Effect] = Effect.READS
@@ -115,7 +119,7 @@ class GetStatus(Request[StatusInfo]):
 
 
 class GetHealth(Request[HeadReport]):
-    """How well the head is. Its lag is the longest since it was asked last, by whomever."""
+    """Return the head's health. Its lag is the longest since anybody last asked."""
 
     kind: ClassVar[int] = 33
     effect: ClassVar[Effect] = Effect.READS

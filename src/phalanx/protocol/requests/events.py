@@ -1,4 +1,4 @@
-"""What the head answers about what happened in its cluster."""
+"""Requests to the head about events of its cluster."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class ListEvents(Request[EventPage]):
-    """What happened to jobs, gangs, nodes, queues and the head itself. Raises ValueError for a
-    question that is none."""
+    """List events of jobs, gangs, nodes, queues and the head itself.
+
+    Raises ValueError for an invalid query.
+    """
 
     kind: ClassVar[int] = 31
     effect: ClassVar[Effect] = Effect.READS

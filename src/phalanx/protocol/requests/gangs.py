@@ -1,4 +1,4 @@
-"""What the head answers about gangs, and about why something waits."""
+"""Requests to the head about gangs, the scheduler, and why something waits."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class CreateGang(Request[str]):
-    """A gang waits in a queue from now on; the name that listings give it.
+    """Create a gang, which waits in a queue from now on. Returns its name in listings.
 
-    `needs`: what each member asks for; `min_members` must have places for any to start. `topology`
-    is a word for closeness ("" for none), `ports` so many are free on every node of the gang, and
-    `grace_s` lies between SIGTERM and SIGKILL when members are evicted. Asked again after a head
-    came back it changes nothing. Raises QueueUnavailableError, GangInfeasibleError, and ValueError
-    for an unknown topology.
+    `needs`: the request of each member; `min_members` of them must have places for any to start.
+    `topology`: a word for closeness ("" for none). `ports`: how many ports are reserved on every
+    node of the gang. `grace_s`: seconds between SIGTERM and SIGKILL when members are evicted.
+    Repeated after a head came back, it changes nothing. Raises QueueUnavailableError,
+    GangInfeasibleError, and ValueError for an unknown topology.
     """
 
     kind: ClassVar[int] = 60
@@ -36,8 +36,7 @@ class CreateGang(Request[str]):
 
 
 class EndMembers(Request[None]):
-    """These members of a gang are over: those that wait never start, and those that run are
-    ended."""
+    """End these members of a gang: waiting ones never start, and running ones are ended."""
 
     kind: ClassVar[int] = 61
 
@@ -46,7 +45,7 @@ class EndMembers(Request[None]):
 
 
 class ListGangs(Request[list[GangInfo]]):
-    """All gangs that have not ended."""
+    """List all gangs that have not ended."""
 
     kind: ClassVar[int] = 62
     effect: ClassVar[Effect] = Effect.READS
@@ -54,7 +53,7 @@ class ListGangs(Request[list[GangInfo]]):
 
 
 class Explain(Request[Explanation]):
-    """Why a gang or job waits: reasons, what would change them, and its position in its queue.
+    """Explain why a gang or job waits: reasons, possible changes, its position in its queue.
 
     `name`: of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.
     """
@@ -67,8 +66,10 @@ class Explain(Request[Explanation]):
 
 
 class TakeSnapshot(Request[bytes]):
-    """Everything that a scheduling cycle looks at, as a snapshot file in JSON. `has_past_runs`:
-    where a job tells no limit, its run time is what past runs took."""
+    """Return everything that a scheduling cycle looks at, as a snapshot file in JSON.
+
+    `has_past_runs`: for a job without a time limit, the run time is estimated from past runs.
+    """
 
     kind: ClassVar[int] = 64
     effect: ClassVar[Effect] = Effect.READS
@@ -78,8 +79,9 @@ class TakeSnapshot(Request[bytes]):
 
 
 class ShowPlan(Request[TimePlan]):
-    """Who of those that wait starts when and where, and until when what runs holds its places, as
-    far as run times are known."""
+    """Return the forecast: which waiting work starts when and where, and until when running work
+    holds its places, as far as run times are known.
+    """
 
     kind: ClassVar[int] = 65
     effect: ClassVar[Effect] = Effect.READS
@@ -87,8 +89,11 @@ class ShowPlan(Request[TimePlan]):
 
 
 class ListCycles(Request[list[CycleInfo]]):
-    """The last cycles, the oldest first and without names; or the one of this number after the one
-    before it. Raises JobNotFoundError for a number that is not known (any more)."""
+    """List the last cycles, the oldest first and without names; or, with a number, that cycle and
+    the one before it.
+
+    Raises JobNotFoundError for a number that is not known (any more).
+    """
 
     kind: ClassVar[int] = 32
     effect: ClassVar[Effect] = Effect.READS
@@ -98,7 +103,7 @@ class ListCycles(Request[list[CycleInfo]]):
 
 
 class GetRules(Request[RulesInfo]):
-    """What the scheduler goes by."""
+    """Return the scheduler's configuration."""
 
     kind: ClassVar[int] = 107
     effect: ClassVar[Effect] = Effect.READS
@@ -106,8 +111,10 @@ class GetRules(Request[RulesInfo]):
 
 
 class SetRules(Request[RulesInfo]):
-    """The scheduler goes by this from now on, in Volcano's form; None: by what comes with the
-    cluster. What it goes by then. Raises JobCommandError with `file`, line and reason."""
+    """Set the scheduler's configuration, in Volcano's form; None: the default. Returns the new one.
+
+    Raises JobCommandError with `file`, line and reason.
+    """
 
     kind: ClassVar[int] = 108
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY

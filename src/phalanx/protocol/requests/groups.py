@@ -1,4 +1,4 @@
-"""What the head answers about placement groups, those of gangs among them."""
+"""Requests to the head about placement groups, including those of gangs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request,
 
 
 class CreateGroup(Request[None]):
-    """Reserve bundles, all or none, by a strategy of Ray's. `selectors`: labels for each bundle, or
-    none at all; `soft_target`: the node that STRICT_PACK takes when it can. Asked again after a
-    head came back it changes nothing. Raises ValueError for bundles that cannot be."""
+    """Reserve bundles, all or none, by a strategy of Ray's.
+
+    `selectors`: labels for each bundle, or none at all. `soft_target`: the node that STRICT_PACK
+    prefers. Repeated after a head came back, it changes nothing. Raises ValueError for invalid
+    bundles.
+    """
 
     kind: ClassVar[int] = 50
     effect: ClassVar[Effect] = Effect.ADDS
@@ -25,12 +28,14 @@ class CreateGroup(Request[None]):
     selectors: list[dict[str, str]]
     soft_target: str | None = None
     namespace: str = ""
-    """Names are unique within one."""
+    """The namespace, within which names are unique."""
 
 
 class WatchGroup(Request[bool]):
-    """Tell the asking node of a group (`GroupKnown`), now and whenever it changes. False when
-    there is no such group."""
+    """Tell the asking node about a group (`GroupKnown`), now and whenever it changes.
+
+    False when there is no such group.
+    """
 
     kind: ClassVar[int] = 51
     asked_by: ClassVar[tuple[Role, ...]] = NODES
@@ -39,7 +44,7 @@ class WatchGroup(Request[bool]):
 
 
 class WaitGroup(Request[bool]):
-    """Answered when what waits for a group may run in it (True), or it is removed (False)."""
+    """Wait until work may run in a group (True), or the group is removed (False)."""
 
     kind: ClassVar[int] = 52
 
@@ -47,7 +52,7 @@ class WaitGroup(Request[bool]):
 
 
 class RemoveGroup(Request[None]):
-    """Give a group's bundles back. Answered when what ran in them has ended."""
+    """Give a group's bundles back. Answered when the work in them has ended."""
 
     kind: ClassVar[int] = 53
 
@@ -55,7 +60,7 @@ class RemoveGroup(Request[None]):
 
 
 class ListGroups(Request[list[dict[str, Any]]]):
-    """All groups, in the form of `ray.util.placement_group_table()`."""
+    """List all groups, in the form of `ray.util.placement_group_table()`."""
 
     kind: ClassVar[int] = 54
     effect: ClassVar[Effect] = Effect.READS
@@ -70,7 +75,7 @@ class NamedGroup(msgspec.Struct, array_like=True):
 
 
 class GetNamedGroup(Request[NamedGroup]):
-    """The living group of a name in a namespace. Raises ValueError when there is none."""
+    """Return the living group of a name in a namespace. Raises ValueError when there is none."""
 
     kind: ClassVar[int] = 55
     effect: ClassVar[Effect] = Effect.READS

@@ -1,4 +1,4 @@
-"""What the head answers about devices, and about who closes them and nodes."""
+"""Requests to the head about devices, and about cordons of devices and nodes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class Cordon(Request[bool]):
-    """Give a node, or only these of its GPUs, nothing new, until it is uncordoned. What runs goes
-    on. False where all that is so already. Raises ValueError for a node or a device that there is
-    not. `by`: who asks, as USER@HOST."""
+    """Give a node, or only these of its GPUs, nothing new until it is uncordoned.
+
+    Running work goes on. False where everything named is cordoned already. Raises ValueError for an
+    unknown node or device. `by`: who asks, as USER@HOST.
+    """
 
     kind: ClassVar[int] = 35
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -25,9 +27,11 @@ class Cordon(Request[bool]):
 
 
 class Uncordon(Request[bool]):
-    """Let a node, or these of its GPUs, have new work again: a GPU that is bad counts as well until
-    something new happens to it. False where nothing was closed or bad. Raises ValueError for a node
-    or a device that there is not."""
+    """Let a node, or these of its GPUs, have new work again.
+
+    A bad GPU counts as well until it has a new error. False where nothing was cordoned or bad.
+    Raises ValueError for an unknown node or device.
+    """
 
     kind: ClassVar[int] = 36
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -37,7 +41,7 @@ class Uncordon(Request[bool]):
 
 
 class ListDevices(Request[list[DeviceInfo]]):
-    """The GPUs of the living nodes, or of those whose ids are named, as they were read last."""
+    """List the latest readings of the GPUs of all living nodes, or of the nodes with these ids."""
 
     kind: ClassVar[int] = 34
     effect: ClassVar[Effect] = Effect.READS

@@ -1,4 +1,4 @@
-"""What the head answers about jobs, and about what manifests make beside them."""
+"""Requests to the head about jobs, and about other objects of manifests."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class Manifest(msgspec.Struct, array_like=True):
-    """An object of a manifest: Job, JobTemplate, JobFlow, CronJob, Queue, PriorityClass or
-    HyperNode. `spec` is the msgpack of the kind's own struct, which nodes on the way need not
-    know."""
+    """An object of a manifest: Job, JobTemplate, JobFlow, CronJob, Queue, PriorityClass, HyperNode.
+
+    `spec` is the msgpack of the kind's own struct, which nodes on the way need not know.
+    """
 
     kind: str
     spec: bytes
 
 
 class ApplyManifests(Request[list[AppliedInfo]]):
-    """Make, or change, objects of manifests, in order.
+    """Create, or change, the objects of manifests, in order.
 
-    Raises what the first that cannot be made raises; those before it are made. For a job:
+    The first object that fails raises its error; those before it stay. For a job:
     QueueUnavailableError, GangInfeasibleError, JobCommandError for a name that is taken,
-    BatchFileError for a placement and ValueError for a priority class that there is not.
+    BatchFileError for a placement and ValueError for an unknown priority class.
     """
 
     kind: ClassVar[int] = 80
@@ -41,17 +42,20 @@ class ApplyManifests(Request[list[AppliedInfo]]):
 
     manifests: list[Manifest]
     id: bytes = b""
-    """By which a job, flow or cron job is known that an earlier head took before it could say so:
-    nodes ask the next one again. Empty: it counts as another object of that name."""
+    """Identifies a job, flow or cron job that an earlier head took before it could answer: nodes
+    then ask the next head again. Empty: the object counts as another one of that name.
+    """
 
 
 Command = Literal["suspend", "resume", "cancel", "hold", "release", "requeue"]
 
 
 class CommandJob(Request[None]):
-    """Suspend, resume or cancel a job, have one that waits wait until it is released, one that runs
-    end and wait again, or suspend and resume a cron job. Raises JobNotFoundError, and
-    JobCommandError for what does not fit its state."""
+    """Suspend, resume, cancel, hold, release or requeue a job, or suspend and resume a cron job.
+
+    Held jobs wait until they are released; requeued jobs end and wait again. Raises
+    JobNotFoundError, and JobCommandError for a command that does not fit the job's state.
+    """
 
     kind: ClassVar[int] = 81
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -61,9 +65,10 @@ class CommandJob(Request[None]):
 
 
 class ResizeJob(Request[JobInfo]):
-    """Another size for a job that lives: replicas by group, or by "" for its only one; its row.
+    """Change the size of a living job: replicas by group, or by "" for its only group. Returns its
+    row.
 
-    Its minimum stays, unless `min_members` says another or the size falls below it. Raises
+    Its minimum stays, unless `min_members` sets another or the size falls below it. Raises
     JobNotFoundError, JobCommandError, and GangInfeasibleError for a minimum that the cluster could
     never hold.
     """
@@ -78,12 +83,11 @@ class ResizeJob(Request[JobInfo]):
 
 
 class UpdateJob(Request[JobInfo]):
-    """Another queue, priority, time limit or reservation for a job that waits; None: as it is; its
-    row.
+    """Change the queue, priority, time limit or reservation of a waiting job; None: unchanged.
 
-    Raises JobNotFoundError, JobCommandError for a job that does not wait and a time above what the
-    queue allows, QueueUnavailableError, and GangInfeasibleError for a queue that could never hold
-    it.
+    Returns its row. Raises JobNotFoundError, JobCommandError for a job that does not wait and a
+    time above the queue's limit, QueueUnavailableError, and GangInfeasibleError for a queue that
+    could never hold it.
     """
 
     kind: ClassVar[int] = 90
@@ -95,12 +99,14 @@ class UpdateJob(Request[JobInfo]):
     priority: int | None = None
     time_limit_s: float | None = None
     reservation: str | None = None
-    """"": it names none any more."""
+    """The reservation's name; "": it names none any more."""
 
 
 class DeleteJob(Request[None]):
-    """End a job, flow or cron job if it lives, and forget it; or forget a network domain. Raises
-    JobNotFoundError."""
+    """Delete a job, flow or cron job, ending it if it lives; or delete a network domain.
+
+    Raises JobNotFoundError.
+    """
 
     kind: ClassVar[int] = 83
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -109,7 +115,7 @@ class DeleteJob(Request[None]):
 
 
 class ListJobs(Request[list[JobInfo]]):
-    """Jobs, oldest first; of one queue, in one state, or of one name, where these are given."""
+    """List jobs, the oldest first; filtered by queue, state or name where these are given."""
 
     kind: ClassVar[int] = 84
     effect: ClassVar[Effect] = Effect.READS
@@ -121,7 +127,7 @@ class ListJobs(Request[list[JobInfo]]):
 
 
 class GetJob(Request[JobDescription]):
-    """All about one job: its members and its history, too. Raises JobNotFoundError."""
+    """Return all about one job, with its members and its history. Raises JobNotFoundError."""
 
     kind: ClassVar[int] = 85
     effect: ClassVar[Effect] = Effect.READS
@@ -131,13 +137,15 @@ class GetJob(Request[JobDescription]):
 
 
 MAX_ROWS = 10_000
-"""Of the elements of an array in one answer."""
+"""The most rows for array tasks in one answer."""
 
 
 class ListElements(Request[list[ArrayTaskInfo]]):
-    """The elements of an array, `NAME`, or some of them, `NAME[3-5]`, in the order of their
-    indices: those that follow one another and are alike in one row, and at most `MAX_ROWS` rows.
-    Raises JobNotFoundError for no array, and JobCommandError for what are no indices."""
+    """List the array tasks of an array, `NAME`, or of a part of it, `NAME[3-5]`, by index.
+
+    Consecutive equal array tasks share a row; there are at most `MAX_ROWS` rows. Raises
+    JobNotFoundError for no array, and JobCommandError for invalid indices.
+    """
 
     kind: ClassVar[int] = 99
     effect: ClassVar[Effect] = Effect.READS
@@ -147,7 +155,7 @@ class ListElements(Request[list[ArrayTaskInfo]]):
 
 
 class ListFlows(Request[list[FlowInfo]]):
-    """All flows."""
+    """List all flows."""
 
     kind: ClassVar[int] = 86
     effect: ClassVar[Effect] = Effect.READS
@@ -155,7 +163,7 @@ class ListFlows(Request[list[FlowInfo]]):
 
 
 class ListCrons(Request[list[CronInfo]]):
-    """All cron jobs."""
+    """List all cron jobs."""
 
     kind: ClassVar[int] = 87
     effect: ClassVar[Effect] = Effect.READS
@@ -163,7 +171,7 @@ class ListCrons(Request[list[CronInfo]]):
 
 
 class ListHyperNodes(Request[list[HyperNodeInfo]]):
-    """All network domains, with the nodes that are in each now."""
+    """List all network domains, with the nodes that are in each now."""
 
     kind: ClassVar[int] = 88
     effect: ClassVar[Effect] = Effect.READS
@@ -171,8 +179,10 @@ class ListHyperNodes(Request[list[HyperNodeInfo]]):
 
 
 class LogPart(msgspec.Struct, array_like=True):
-    """A part of a member's log. `size`: bytes of the whole; -1 when nobody has it any more.
-    `skipped`: so many bytes from the offset on are gone, and `data` stood behind them."""
+    """A part of a member's log. `size`: bytes of the whole log; -1 when it is gone.
+
+    `skipped`: bytes missing from the offset on, after which `data` begins.
+    """
 
     data: bytes
     size: int
@@ -180,8 +190,11 @@ class LogPart(msgspec.Struct, array_like=True):
 
 
 class ReadJobLog(Request[LogPart]):
-    """What stands in a member's log from `offset` on. `attempt` counts the member's starts from 0;
-    -1 is the last one. Raises JobNotFoundError for a member that was not started so often."""
+    """Read a member's log from `offset` on.
+
+    `attempt` counts the member's starts from 0; -1 is the last one. Raises JobNotFoundError for an
+    attempt that the member does not have.
+    """
 
     kind: ClassVar[int] = 89
     effect: ClassVar[Effect] = Effect.READS

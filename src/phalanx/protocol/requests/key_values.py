@@ -1,4 +1,4 @@
-"""What the head answers about bytes that programs keep there by key."""
+"""Requests to the head about values that programs keep there by key."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from phalanx.protocol.requests.request import Effect, Request
 
 
 class PutValue(Request[bool]):
-    """Keep a value under a key of a namespace. Answered with whether one was there; it stays unless
-    `overwrite`. Raises ValueError above the limits of a value and of all together."""
+    """Keep a value under a key of a namespace. Returns whether the key had a value.
+
+    An existing value stays unless `overwrite`. Raises ValueError above the limits of one value and
+    of all values together.
+    """
 
     kind: ClassVar[int] = 110
     effect: ClassVar[Effect] = Effect.ADDS
@@ -21,7 +24,7 @@ class PutValue(Request[bool]):
 
 
 class GetValue(Request[bytes | None]):
-    """The value of a key; None where there is none."""
+    """Return the value of a key; None where there is none."""
 
     kind: ClassVar[int] = 111
     effect: ClassVar[Effect] = Effect.READS
@@ -31,7 +34,7 @@ class GetValue(Request[bytes | None]):
 
 
 class DeleteValues(Request[int]):
-    """Forget the value of a key, or of all keys that begin so. Answered with how many went."""
+    """Delete the value of a key, or of all keys with this prefix. Returns the number deleted."""
 
     kind: ClassVar[int] = 112
 
@@ -41,7 +44,7 @@ class DeleteValues(Request[int]):
 
 
 class ListKeys(Request[list[bytes]]):
-    """The keys of a namespace that begin so, in no order."""
+    """List the keys of a namespace with this prefix, in no particular order."""
 
     kind: ClassVar[int] = 113
     effect: ClassVar[Effect] = Effect.READS

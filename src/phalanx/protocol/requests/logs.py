@@ -1,4 +1,4 @@
-"""What the head answers about the logs of daemons and workers."""
+"""Requests to the head about the logs of daemons and workers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class ReadProcessLog(Request[LogPiece]):
-    """What stands in a daemon's or a worker's log behind `offset` in `file`, see LogPiece; 0 is the
-    beginning. Raises ValueError for a node that there is not, and StateQueryError for one that
-    gives no answer."""
+    """Read a daemon's or a worker's log after `offset` in `file`; 0 is the beginning. See LogPiece.
+
+    Raises ValueError for an unknown node, and StateQueryError for a node that does not answer.
+    """
 
     kind: ClassVar[int] = 30
     effect: ClassVar[Effect] = Effect.READS
@@ -20,6 +21,6 @@ class ReadProcessLog(Request[LogPiece]):
     node: str
     """The node's id in hex; empty: the head."""
     worker: str = ""
-    """The worker's id, as listings have it; empty: the daemon itself."""
+    """The worker's id, as in listings; empty: the daemon itself."""
     file: int = 0
     offset: int = 0

@@ -1,4 +1,4 @@
-"""Numbers for who watches a cluster."""
+"""Requests for metrics of a cluster."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from phalanx.observe.metrics.definitions import Numbers
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 MAX_NODES = 1_000
-"""In one answer."""
+"""The most nodes in one answer."""
 
 
 class MetricsSince(msgspec.Struct, array_like=True, frozen=True):
-    """How far who asks has heard of nodes. `head` stands for the head that said so: another one
-    begins anew."""
+    """What the asker has heard of nodes so far. `head` stands for the head that answered; another
+    head starts again.
+    """
 
     head: float = 0.0
     version: int = 0
 
 
 class NodeMetrics(msgspec.Struct, array_like=True):
-    """What a node said last: a list of Numbers, as msgpack. Their labels lack `node`."""
+    """The latest metrics of a node: a list of Numbers, as msgpack, whose labels lack `node`."""
 
     node_id: str
     hostname: str
@@ -30,13 +31,13 @@ class NodeMetrics(msgspec.Struct, array_like=True):
 
 
 class MetricsNews(msgspec.Struct, array_like=True):
-    """What the head counts, and what has changed of nodes' numbers."""
+    """The head's metrics, and the nodes' metrics that have changed."""
 
     since: MetricsSince
     is_new: bool
-    """What was heard of nodes before is void."""
+    """Whether everything heard of nodes before is void."""
     is_more: bool
-    """Ask again: there are more than MAX_NODES."""
+    """Whether there are more than MAX_NODES: ask again."""
     own: list[Numbers]
     nodes: list[NodeMetrics]
     gone: list[str]
@@ -44,7 +45,7 @@ class MetricsNews(msgspec.Struct, array_like=True):
 
 
 class GetMetrics(Request[MetricsNews]):
-    """What the head and its nodes have counted."""
+    """Return the metrics of the head and its nodes."""
 
     kind: ClassVar[int] = 95
     effect: ClassVar[Effect] = Effect.READS

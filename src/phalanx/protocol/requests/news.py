@@ -1,4 +1,4 @@
-"""What the head answers who follows a cluster: what has changed, and nothing else."""
+"""Requests to the head of clients that follow a cluster: only what has changed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 _changed = msgspec.structs.replace
 MAX_ROWS = 1_000
-"""Of each kind in one answer."""
+"""The most rows of each kind in one answer."""
 
 
 class Since(msgspec.Struct, array_like=True, frozen=True):
-    """How far who follows has heard. `head` stands for the head that said so: another one begins
-    anew."""
+    """What the follower has heard so far. `head` stands for the head that answered; another head
+    starts again.
+    """
 
     head: float = 0.0
     nodes: int = 0
@@ -27,21 +28,21 @@ class Since(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ClusterNews(msgspec.Struct, array_like=True):
-    """What has changed of nodes, jobs and gangs, and what of them is gone; all queues.
+    """The nodes, jobs and gangs that have changed or are gone, and all queues.
 
-    Jobs are told without what changes by itself: why they wait, their position and expected start
-    (`ListWaiting`). `is_new`: what was heard before is void.
+    Rows of jobs lack what changes without an event: why they wait, their position and their
+    expected start (see `ListWaiting`). `is_new`: everything heard before is void.
     """
 
     since: Since
     is_new: bool
     is_more: bool
-    """There is more than `MAX_ROWS` of some kind: ask again."""
+    """Whether there is more than `MAX_ROWS` of some kind: ask again."""
     nodes: list[NodeInfo]
     jobs: list[JobInfo]
     gangs: list[GangInfo]
     gone_nodes: list[str]
-    """Their ids."""
+    """Their node ids."""
     gone_jobs: list[str]
     """NAMESPACE/NAME each."""
     gone_gangs: list[str]
@@ -50,7 +51,7 @@ class ClusterNews(msgspec.Struct, array_like=True):
 
 
 class GetNews(Request[ClusterNews]):
-    """What has changed since."""
+    """Return what has changed since then."""
 
     kind: ClassVar[int] = 126
     effect: ClassVar[Effect] = Effect.READS
@@ -60,7 +61,7 @@ class GetNews(Request[ClusterNews]):
 
 
 class WaitInfo(msgspec.Struct, array_like=True, frozen=True):
-    """Why a job waits, in few words, where it stands in its queue, and when it should start."""
+    """Why a job waits, briefly, its position in its queue, and when it should start."""
 
     job: str
     """NAMESPACE/NAME."""
@@ -68,13 +69,13 @@ class WaitInfo(msgspec.Struct, array_like=True, frozen=True):
     position: int
     expected_start: ExpectedStart | None
     code: str = ""
-    """Of the first reason, one of few (`batch.explain.REASONS`, `behind`, `set-aside`)."""
+    """The code of the first reason (`batch.explain.REASONS`, `behind`, `set-aside`)."""
     plugin: str = ""
-    """Of the scheduler, which gives that reason; empty where it is the scheduler itself."""
+    """The scheduler's plugin that gives the reason; empty where it is the scheduler itself."""
 
 
 def with_wait(row: JobInfo, wait: WaitInfo | None) -> JobInfo:
-    """The row of a job that waits, or that does not."""
+    """Return a job's row with how it waits, or without that."""
     if wait is None:
         return row if row.position is None else _changed(row, position=None, expected_start=None)
     return _changed(
@@ -86,7 +87,7 @@ def with_wait(row: JobInfo, wait: WaitInfo | None) -> JobInfo:
 
 
 class ListWaiting(Request[list[WaitInfo]]):
-    """All jobs that wait for places."""
+    """List all jobs that wait for places."""
 
     kind: ClassVar[int] = 127
     effect: ClassVar[Effect] = Effect.READS

@@ -1,4 +1,4 @@
-"""What a node itself answers to the processes of its machine."""
+"""Requests that the node itself answers to the processes of its machine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from phalanx.protocol.requests.request import NEWCOMERS, Request, Role
 
 
 class Introduction(msgspec.Struct, array_like=True):
-    """Who a new driver is: the id of its process, the node that it uses, HOST:PORT of the
-    cluster's head ("" where there is none), and the cluster's settings."""
+    """The identity of a new driver, and what it needs to know of the cluster.
+
+    The id of its process, the node that it uses, HOST:PORT of the cluster's head ("" where there is
+    none), and the cluster's settings.
+    """
 
     process: bytes
     node_id: str
@@ -25,12 +28,12 @@ class Introduction(msgspec.Struct, array_like=True):
 
 
 class RegisterDriver(Request[Introduction]):
-    """A program becomes a driver. `path`, `directory`, `namespace`, `hook` (pickled, run at the
-    start) and `authkey` (multiprocessing's) are what its workers need; `queue` and `priority` are
-    those of its work unless that says otherwise. Answered when its first workers are there.
+    """Register a program as a driver. Answered when its first workers are there.
 
-    Raises ValueError where the node's `python` (3.11, for instance) is another one: what
-    one version pickles the other cannot run; and where it speaks another version of the `protocol`.
+    `path`, `directory`, `namespace`, `hook` (pickled, run at the start) and `authkey`
+    (multiprocessing's) are what its workers need. `queue` and `priority` are the defaults of its
+    work. Raises ValueError where the node runs another `python` (such as 3.11), since one version
+    cannot run what another has pickled, and where it speaks another version of the `protocol`.
     """
 
     kind: ClassVar[int] = 1
@@ -45,16 +48,16 @@ class RegisterDriver(Request[Introduction]):
     priority: int = 0
     pid: int = 0
     entrypoint: str = ""
-    """The program and its arguments, for people."""
+    """The program and its arguments, for display."""
     authkey: bytes = b""
     python: str = ""
     umask: int = -1
-    """Under which its workers make files; -1: nobody says."""
+    """The umask for its workers' files; -1: unknown."""
     protocol: int = 0
 
 
 class ExplainTask(Request[Explanation]):
-    """Why tasks of this class of the asker's wait for a worker; `name` is what they are called."""
+    """Explain why tasks of this class of the asker wait for a worker; `name`: the tasks' name."""
 
     kind: ClassVar[int] = 10
 
@@ -63,19 +66,19 @@ class ExplainTask(Request[Explanation]):
 
 
 class GetNodeId(Request[str]):
-    """The id of the node that the asker is on."""
+    """Return the id of the node that the asker is on."""
 
     kind: ClassVar[int] = 2
 
 
 class GetNodeLabels(Request[dict[str, str]]):
-    """The labels of the node that the asker is on."""
+    """Return the labels of the node that the asker is on."""
 
     kind: ClassVar[int] = 3
 
 
 class ReserveMemory(Request[int]):
-    """So many bytes of shared memory are wanted: how many may be written without asking again.
+    """Reserve shared memory. Returns the bytes that may be written without asking again.
 
     Answered when there is room. Raises ObjectStoreFullError and OutOfDiskError.
     """
@@ -86,7 +89,7 @@ class ReserveMemory(Request[int]):
 
 
 class DefineEnvironment(Request[None]):
-    """What an environment's key stands for, before its first use: variables of processes."""
+    """Define what an environment's key stands for, before its first use: variables of processes."""
 
     kind: ClassVar[int] = 5
 
@@ -95,27 +98,29 @@ class DefineEnvironment(Request[None]):
 
 
 class DrainOutput(Request[None]):
-    """Answered when all that workers have printed by now was passed on."""
+    """Wait until all output that workers have printed by now was passed on."""
 
     kind: ClassVar[int] = 6
 
 
 class ListRuns(Request[list[Run]]):
-    """The runs of tasks that the asker's workers on this node have submitted, and reported."""
+    """List the runs of tasks that the asker's workers on this node submitted and reported."""
 
     kind: ClassVar[int] = 7
 
 
 class GetStoreCounts(Request[dict[str, int]]):
-    """Objects and bytes in the node's shared memory, by what they are counted as."""
+    """Return counts of objects and bytes in the node's shared memory, by kind."""
 
     kind: ClassVar[int] = 8
 
 
 class PullObject(Request[None]):
-    """Have an object's file of `size` bytes, which another node has, copied here. Answered when it
-    is there. It stays until the asker says Used or Unwanted if it `will_map` it. Raises
-    ObjectLostError."""
+    """Copy an object's file of `size` bytes from another node to this one. Answered when it is
+    here.
+
+    With `will_map`, the copy stays until the asker sends Used or Unwanted. Raises ObjectLostError.
+    """
 
     kind: ClassVar[int] = 9
 

@@ -1,4 +1,4 @@
-"""What the head answers about queues."""
+"""Requests to the head about queues."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What may be set of a queue; None: as it is, or as it is by default. Amounts are by resource,
-    under the names of tasks' options: {"CPU": 8, "GPU": 2}."""
+    """The settings of a queue; None: unchanged, or the default.
+
+    Amounts are by resource, under the names of tasks' options: {"CPU": 8, "GPU": 2}.
+    """
 
     weight: int | None = None
     priority: int | None = None
@@ -23,13 +25,13 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
     guarantee: dict[str, float] | None = None
     default_time_s: float | None = None
     max_time_s: float | None = None
-    """How long jobs may run that say nothing, and at most; 0: there is no such limit."""
+    """Seconds that jobs without a time limit may run, and the most for all; 0: no such limit."""
     idle_gpus: str | None = None
     """When GPUs of its jobs count as idle, as `manifests.idle_rules` reads it."""
 
 
 class CreateQueue(Request[QueueInfo]):
-    """A new queue; its row. Raises JobCommandError with all that speaks against it."""
+    """Create a queue. Returns its row. Raises JobCommandError with all reasons against it."""
 
     kind: ClassVar[int] = 70
     effect: ClassVar[Effect] = Effect.ADDS
@@ -40,8 +42,11 @@ class CreateQueue(Request[QueueInfo]):
 
 
 class UpdateQueue(Request[QueueInfo]):
-    """Other quotas; its row. Raises QueueUnavailableError when there is no such queue, and
-    JobCommandError with all that speaks against the change."""
+    """Change a queue's settings. Returns its row.
+
+    Raises QueueUnavailableError for an unknown queue, and JobCommandError with all reasons against
+    the change.
+    """
 
     kind: ClassVar[int] = 71
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -51,8 +56,10 @@ class UpdateQueue(Request[QueueInfo]):
 
 
 class OpenQueue(Request[QueueInfo]):
-    """Let work in (again), here and into those below that were closed with it; its row. Raises
-    QueueUnavailableError and JobCommandError."""
+    """Open a queue for work, with those below that were closed with it. Returns its row.
+
+    Raises QueueUnavailableError and JobCommandError.
+    """
 
     kind: ClassVar[int] = 72
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -61,8 +68,10 @@ class OpenQueue(Request[QueueInfo]):
 
 
 class CloseQueue(Request[QueueInfo]):
-    """Let no more work in, here and below; its row. Raises QueueUnavailableError and
-    JobCommandError."""
+    """Close a queue, and those below, for new work. Returns its row.
+
+    Raises QueueUnavailableError and JobCommandError.
+    """
 
     kind: ClassVar[int] = 73
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -71,8 +80,10 @@ class CloseQueue(Request[QueueInfo]):
 
 
 class DeleteQueue(Request[None]):
-    """Forget an empty queue that has none below it. Raises QueueUnavailableError and
-    JobCommandError."""
+    """Delete an empty queue that has none below it.
+
+    Raises QueueUnavailableError and JobCommandError.
+    """
 
     kind: ClassVar[int] = 74
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -81,7 +92,8 @@ class DeleteQueue(Request[None]):
 
 
 class ListQueues(Request[list[QueueInfo]]):
-    """All queues, or the one of this name. Raises QueueUnavailableError when there is none."""
+    """List all queues, or the one of this name. Raises QueueUnavailableError for an unknown name.
+    """
 
     kind: ClassVar[int] = 75
     effect: ClassVar[Effect] = Effect.READS
@@ -91,8 +103,9 @@ class ListQueues(Request[list[QueueInfo]]):
 
 
 class AdmitQueue(Request[None]):
-    """Raises QueueUnavailableError unless the queue takes work. `makes`: one that there is not is
-    made."""
+    """Check that a queue takes work, else raise QueueUnavailableError. `makes`: create an unknown
+    queue.
+    """
 
     kind: ClassVar[int] = 76
 

@@ -1,4 +1,4 @@
-"""What the scheduler of a Ray cluster answers beside what every head does."""
+"""Requests to the scheduler of a Ray cluster, in addition to those to every head."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from phalanx.protocol.requests.request import Effect, Request
 
 
 class GangPlace(msgspec.Struct, array_like=True):
-    """Where a member of a gang has its place: Ray's placement group (in hex) and the bundle in it
-    (-1: the member asks for nothing), its node, what the member knows of its gang (the msgpack of
-    `model.jobs.gang_view.GangView`), and its state, as listings call it."""
+    """The place of a member of a gang.
+
+    Ray's placement group (in hex) and the bundle in it (-1: the member asks for nothing), its node,
+    the member's view of its gang (the msgpack of `model.jobs.gang_view.GangView`), and its state,
+    as in listings.
+    """
 
     placement_group: str
     bundle: int
@@ -22,7 +25,7 @@ class GangPlace(msgspec.Struct, array_like=True):
 
 
 class ListGangPlaces(Request[dict[int, GangPlace]]):
-    """The place of each member of a gang that has one; none for a gang that there is not."""
+    """Return the places of a gang's members that have one; none for an unknown gang."""
 
     kind: ClassVar[int] = 100
 
@@ -30,7 +33,7 @@ class ListGangPlaces(Request[dict[int, GangPlace]]):
 
 
 class GetMemberState(Request[str]):
-    """The state of a member of a gang, as listings call it; empty when there is no such gang."""
+    """Return the state of a member of a gang, as in listings; empty for an unknown gang."""
 
     kind: ClassVar[int] = 101
 
@@ -39,8 +42,10 @@ class GetMemberState(Request[str]):
 
 
 class ListStages(Request[list[dict[str, float]]]):
-    """When each of these gangs was decided on, and reserved by Ray: seconds of the scheduler's
-    monotonic clock, as far as they are known."""
+    """Return when each of these gangs was decided on, and reserved by Ray, as far as known.
+
+    Times are in seconds of the scheduler's monotonic clock.
+    """
 
     kind: ClassVar[int] = 102
 
@@ -48,8 +53,10 @@ class ListStages(Request[list[dict[str, float]]]):
 
 
 class AdmitBatch(Request[None]):
-    """A batch of `size` equal tasks waits for its queue's turn, and is answered when it has it.
-    `size` 0: how many they are is reported later. Raises QueueUnavailableError."""
+    """Wait until a batch of `size` equal tasks may start, in its queue's turn.
+
+    `size` 0: the number of tasks is reported later. Raises QueueUnavailableError.
+    """
 
     kind: ClassVar[int] = 103
     effect: ClassVar[Effect] = Effect.ADDS
@@ -62,7 +69,7 @@ class AdmitBatch(Request[None]):
 
 
 class GetBatchSize(Request[int]):
-    """How many equal tasks one batch should have: no more than run side by side."""
+    """Return how many equal tasks one batch should have: no more than run side by side."""
 
     kind: ClassVar[int] = 104
 
@@ -71,7 +78,7 @@ class GetBatchSize(Request[int]):
 
 
 class RunningBatch(msgspec.Struct, array_like=True):
-    """A batch that was admitted before this scheduler was there, of which `left` tasks run."""
+    """A batch admitted before this scheduler started, of which `left` tasks still run."""
 
     ticket: bytes
     queue: str
@@ -81,8 +88,11 @@ class RunningBatch(msgspec.Struct, array_like=True):
 
 
 class ReportBatches(Request[None]):
-    """What became of the asker's batches: the sizes of those that grow no more, and how many tasks
-    of each have ended since the last report. It also says that the asker lives."""
+    """Report on the asker's batches, and that the asker lives.
+
+    `sized`: the final sizes of batches. `done`: the tasks of each batch that have ended since the
+    last report.
+    """
 
     kind: ClassVar[int] = 105
 
@@ -92,6 +102,6 @@ class ReportBatches(Request[None]):
 
 
 class LeaveScheduler(Request[None]):
-    """The program has ended: its tasks and its gangs go."""
+    """Remove the asker's tasks and gangs, since its program has ended."""
 
     kind: ClassVar[int] = 106

@@ -1,14 +1,4 @@
-"""What a request is: a struct with typed fields that names the type of its reply.
-
-    class GetActor(Request[KnownActor]):
-        kind: ClassVar = 42
-        name: str
-        namespace: str
-
-`engine.ask(GetActor(name, namespace))` is a KnownActor for a type checker, and its handler must
-return one (`GetActor.handled_by(handler)`). On the wire a request is its kind and the msgpack array
-of its fields, which only who answers it decodes: whoever passes it on copies bytes.
-"""
+"""Requests: structs with typed fields that name the type of their reply."""
 
 from __future__ import annotations
 
@@ -28,7 +18,7 @@ Q = TypeVar("Q", bound="Request[Any]")
 
 
 class Role(enum.Enum):
-    """Who asks."""
+    """The kinds of askers."""
 
     PROCESS = "drivers and workers"
     VISITOR = "commands of a person, and programs that are no drivers yet"
@@ -43,35 +33,35 @@ UNKNOWN = "unknown"
 
 
 class Effect(enum.Enum):
-    """What answering a request does to what the head keeps."""
+    """The effect of a request on what the head keeps."""
 
     READS = "nothing"
-    """It is answered although nothing can be written now."""
+    """It is answered even when nothing can be written."""
     CHANGES = "what is there changes or goes"
-    """Its answer waits until that is written."""
+    """Its answer waits until the change is written."""
     ADDS = "there is more"
-    """It is refused where the store has too little room."""
+    """It is refused when the store is short of room."""
 
 
 class Request(msgspec.Struct, Generic[R], array_like=True):
     """A question that is answered with R, or with an error."""
 
     kind: ClassVar[int]
-    """Its number on the wire. No two types have the same, and none is given away again."""
+    """Its number on the wire. Each type has its own, and a number is never used again."""
     effect: ClassVar[Effect] = Effect.CHANGES
     asked_by: ClassVar[tuple[Role, ...]] = (Role.PROCESS,)
-    """Who may ask it; all others are refused."""
+    """The roles that may ask it; all others are refused."""
 
     @classmethod
     def handled_by(
         cls: type[Q], handler: Callable[[Asker[R], Q], R | Later]
     ) -> tuple[type[Q], Handler]:
-        """An entry of `RequestHandlers`."""
+        """Return an entry for `RequestHandlers`."""
         return cls, handler
 
 
 class Later(enum.Enum):
-    """What a handler returns that replies later, by `Asker.reply` or `Asker.fail`."""
+    """The return value of a handler that replies later, by `Asker.reply` or `Asker.fail`."""
 
     LATER = 0
 
@@ -81,7 +71,7 @@ Send = Callable[[msgspec.Raw, WireError | None], None]
 """Takes a request's reply: its result, or its error."""
 Handler = Callable[["Asker[Any]", Any], Any]
 Entry = tuple[type[Request[Any]], Handler]
-"""A type of requests, and who answers them."""
+"""A type of requests, and its handler."""
 
 _encode = partial(encoded, msgspec.msgpack.Encoder().encode)
 _decoders: dict[type[Request[Any]], tuple[msgspec.msgpack.Decoder[Any], ...]] = {}
@@ -90,12 +80,12 @@ NOTHING = msgspec.Raw(_encode(None))
 
 
 def encode_request(request: Request[Any]) -> msgspec.Raw:
-    """A request's fields as they travel beside its kind."""
+    """Return a request's fields as they travel next to its kind."""
     return msgspec.Raw(_encode(request))
 
 
 def decode_request(request_type: type[Q], body: msgspec.Raw) -> Q:
-    """The request again. Raises ProtocolError for fields that are not its own."""
+    """Return the decoded request. Raises ProtocolError for fields that are not its own."""
     try:
         request: Q = _decoders_of(request_type)[0].decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -107,7 +97,7 @@ def decode_request(request_type: type[Q], body: msgspec.Raw) -> Q:
 def read_result(
     request: Request[R] | type[Request[R]], result: msgspec.Raw, error: WireError | None
 ) -> R:
-    """What a request was answered with. Raises the error that it was answered with."""
+    """Return the decoded answer to a request, or raise the error that is the answer."""
     if error is not None:
         raise from_wire(error)
     asked = request if isinstance(request, type) else type(request)
@@ -116,13 +106,13 @@ def read_result(
 
 
 def reply_type(request_type: type[Request[Any]]) -> Any:
-    """The type of a request's replies, as its class names it."""
+    """Return the type of a request's replies, as its class names it."""
     (named,) = request_type.__orig_bases__  # type: ignore[attr-defined]
     return named.__args__[0]
 
 
 def _decoders_of(request_type: type[Request[Any]]) -> tuple[msgspec.msgpack.Decoder[Any], ...]:
-    """Of a request and of its reply; made when they are first used: most processes use few."""
+    """Return decoders of a request and its reply, made at first use: most processes use few."""
     found = _decoders.get(request_type)
     if found is None:
         types = (request_type, reply_type(request_type))
@@ -131,7 +121,7 @@ def _decoders_of(request_type: type[Request[Any]]) -> tuple[msgspec.msgpack.Deco
 
 
 class Asker(Generic[R]):
-    """Who asked a request, and the way back."""
+    """The asker of a request, and the way back to it."""
 
     __slots__ = ("_send", "is_again", "node", "process", "role")
 
@@ -148,24 +138,24 @@ class Asker(Generic[R]):
         self.process = process
         """The id of the process that asks; empty for a visitor."""
         self.node = node
-        """The prefix of the node by way of which it asks the head."""
+        """The prefix of the node through which it asks the head."""
         self.is_again = is_again
-        """Whether it was asked before and no answer came: it may have been carried out."""
+        """Whether it was asked before without an answer: it may have been carried out."""
         self._send = send
 
     def reply(self, result: R) -> None:
-        """Answer."""
+        """Answer the request with its result."""
         if self._send is not None:
             self._send(NOTHING if result is None else msgspec.Raw(_encode(result)), None)
 
     def fail(self, error: BaseException) -> None:
-        """Answer with an error."""
+        """Answer the request with an error."""
         if self._send is not None:
             self._send(NOTHING, to_wire(error))
 
 
 class RequestHandlers:
-    """One handler for each type of request that somebody answers."""
+    """The handlers of requests, one for each type that is answered here."""
 
     def __init__(
         self,
@@ -173,15 +163,16 @@ class RequestHandlers:
         *entries: tuple[type[Request[Any]], Handler],
         on_defect: Callable[[Exception, str], None] | None = None,
     ) -> None:
-        """`who` answers, for the messages of errors. `entries`: see `Request.handled_by`.
-        `on_defect` gets errors of handlers that are meant for nobody, and the request's name."""
+        """`who` answers, for messages of errors. `entries`: see `Request.handled_by`. `on_defect`
+        gets the internal errors of handlers, each with the request's name.
+        """
         self._who = who
         self._on_defect = on_defect
         self._entries: dict[int, tuple[type[Request[Any]], Handler]] = {}
         self.add(*entries)
 
     def add(self, *entries: tuple[type[Request[Any]], Handler]) -> None:
-        """Answer these types of requests, too."""
+        """Add handlers for these types of requests."""
         for request_type, handler in entries:
             assert request_type.kind not in self._entries, f"{request_type} is answered already"
             self._entries[request_type.kind] = (request_type, handler)
@@ -190,12 +181,12 @@ class RequestHandlers:
         return kind in self._entries
 
     def effect_of(self, kind: int) -> Effect:
-        """What a request of this kind does; READS for an unknown one."""
+        """Return the effect of requests of this kind; READS for an unknown kind."""
         entry = self._entries.get(kind)
         return Effect.READS if entry is None else entry[0].effect
 
     def name_of(self, kind: int) -> str:
-        """What a request of this kind is called; UNKNOWN where nobody answers any."""
+        """Return the name of requests of this kind; UNKNOWN for an unknown kind."""
         entry = self._entries.get(kind)
         return UNKNOWN if entry is None else entry[0].__name__
 
@@ -205,7 +196,7 @@ class RequestHandlers:
         return dict(self._entries.values())
 
     def answer(self, kind: int, body: msgspec.Raw, asker: Asker[Any]) -> None:
-        """Have a request answered, now or later: with what its handler returns or raises."""
+        """Answer a request, now or later, with what its handler returns or raises."""
         entry = self._entries.get(kind)
         try:
             if entry is None:

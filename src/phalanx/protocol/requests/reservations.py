@@ -1,4 +1,4 @@
-"""What the head answers about reservations and licences."""
+"""Requests to the head about reservations and licences."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class Reserve(Request[ReservationInfo]):
-    """Make a reservation, or change the one of its name; its row. Raises JobCommandError for one
-    that can never be kept, and for one to be made that is there."""
+    """Make a reservation, or change the one of this name. Returns its row.
+
+    Raises JobCommandError for a reservation that can never be kept, and for a new one whose name
+    exists.
+    """
 
     kind: ClassVar[int] = 121
     effect: ClassVar[Effect] = Effect.ADDS
@@ -19,12 +22,13 @@ class Reserve(Request[ReservationInfo]):
 
     spec: Reservation
     fields: tuple[str, ...] = ()
-    """Of one that is there: the fields of `spec` that it is to have from now on. None: make it."""
+    """The fields of `spec` to change in an existing reservation. Empty: make a new one."""
 
 
 class DeleteReservation(Request[None]):
-    """Forget a reservation. Raises JobCommandError for one that there is not, and for one that jobs
-    run in."""
+    """Delete a reservation. Raises JobCommandError for an unknown one, and for one with running
+    jobs.
+    """
 
     kind: ClassVar[int] = 122
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
@@ -33,7 +37,7 @@ class DeleteReservation(Request[None]):
 
 
 class ListReservations(Request[list[ReservationInfo]]):
-    """All reservations, by name."""
+    """List all reservations, by name."""
 
     kind: ClassVar[int] = 123
     effect: ClassVar[Effect] = Effect.READS
@@ -41,8 +45,10 @@ class ListReservations(Request[list[ReservationInfo]]):
 
 
 class SetLicense(Request[LicenseInfo]):
-    """The cluster has so many licences of a kind from now on; 0: none any more. Its row. Raises
-    JobCommandError for a name or a count that cannot be."""
+    """Set the number of the cluster's licences of a kind; 0 removes the kind. Returns its row.
+
+    Raises JobCommandError for an invalid name or number.
+    """
 
     kind: ClassVar[int] = 124
     effect: ClassVar[Effect] = Effect.ADDS
@@ -53,7 +59,7 @@ class SetLicense(Request[LicenseInfo]):
 
 
 class ListLicenses(Request[list[LicenseInfo]]):
-    """All kinds of licences, by name."""
+    """List all kinds of licences, by name."""
 
     kind: ClassVar[int] = 125
     effect: ClassVar[Effect] = Effect.READS

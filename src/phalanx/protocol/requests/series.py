@@ -1,4 +1,4 @@
-"""Numbers over time, for who draws them."""
+"""Requests for numbers over time, which curves are drawn from."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class NumberOverTime(msgspec.Struct, array_like=True):
-    """What is counted and of what: ("allocated", "GPU"), ("total", "GPU"), ("jobs", "running"),
-    ("queue NAME", "GPU"); and its points that are new, by resolution
-    (`observe.series.RESOLUTIONS`)."""
+    """One counted quantity and its new points.
+
+    What is counted, and of what: ("allocated", "GPU"), ("total", "GPU"), ("jobs", "running"),
+    ("queue NAME", "GPU"). The points are by resolution (`observe.series.RESOLUTIONS`).
+    """
 
     what: str
     of: str
@@ -24,13 +26,13 @@ class SeriesNews(msgspec.Struct, array_like=True):
     """What the head has counted."""
 
     at: float
-    """Its time, in seconds since the epoch: what to ask for `after` next."""
+    """The head's time, in seconds since the epoch: the next request's `after`."""
     numbers: list[NumberOverTime]
 
 
 class GetSeries(Request[SeriesNews]):
-    """Numbers over time: what may be another than at the time `after`, by the head's clock; 0 for
-    all."""
+    """Return numbers over time: what may have changed since `after`, by the head's clock; 0: all.
+    """
 
     kind: ClassVar[int] = 39
     effect: ClassVar[Effect] = Effect.READS

@@ -1,4 +1,4 @@
-"""What the head answers about users' shares."""
+"""Requests to the head about users' shares."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class GetShares(Request[list[ShareInfo]]):
-    """The users of a queue, or of all, by queue and name: those with shares, and those who used
-    something."""
+    """List the users of one queue, or of all, by queue and name: those with shares or with usage.
+    """
 
     kind: ClassVar[int] = 93
     effect: ClassVar[Effect] = Effect.READS
@@ -20,9 +20,10 @@ class GetShares(Request[list[ShareInfo]]):
 
 
 class SetShares(Request[list[ShareInfo]]):
-    """Users of a queue have these shares from now on; None: one, as if nobody had said. The rows of
-    the queue. Raises JobCommandError for a queue that there is not, and for shares that cannot
-    be."""
+    """Set the shares of users of a queue; None: the default, one. Returns the queue's rows.
+
+    Raises JobCommandError for an unknown queue, and for invalid shares.
+    """
 
     kind: ClassVar[int] = 94
     effect: ClassVar[Effect] = Effect.ADDS

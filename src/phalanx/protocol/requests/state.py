@@ -1,4 +1,4 @@
-"""Listings of what a cluster does and holds, which the head gathers where it is known."""
+"""Requests for listings of a cluster's state, which the head gathers from nodes and processes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class QueryState(Request[StateAnswer]):
-    """The rows that a query selects. Answered when all who know of such rows have answered, or the
-    query's time is up. Raises ValueError for what cannot be asked (`check_query`)."""
+    """Return the rows that a query selects.
+
+    Answered when all that have such rows have answered, or the query's time is up. Raises
+    ValueError for an invalid query (`check_query`).
+    """
 
     kind: ClassVar[int] = 29
     effect: ClassVar[Effect] = Effect.READS

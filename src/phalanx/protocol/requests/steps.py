@@ -1,6 +1,7 @@
-"""What the head does about running members: signals to them, steps in their places, and
-their streams. Those of programs are processes to connect to, whose ids begin with those of their
-nodes."""
+"""Requests to the head about running members: signals, steps inside them, and streams.
+
+The streams of a program are reached at a process whose id begins with its node's prefix.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class BeginStep(Request[int]):
-    """Begin a step of a job that runs, whose tasks are then asked for by RunStep; its number, which
-    no other step of the job has or had. It is accounted for once its tasks have ended.
+    """Begin a step of a running job. Returns its number, which no other step of the job ever has.
 
-    Raises JobNotFoundError, JobCommandError for a job that does not run, and ValueError for a
-    number of tasks that is none.
+    RunStep then asks for its tasks. The step is accounted for once its tasks have ended. Raises
+    JobNotFoundError, JobCommandError for a job that does not run, and ValueError for an invalid
+    number of tasks.
     """
 
     kind: ClassVar[int] = 37
@@ -27,15 +28,16 @@ class BeginStep(Request[int]):
     argv: list[str]
     tasks: int = 1
     name: str = ""
-    """What to call it; "": after its program."""
+    """The step's name; "": that of its program."""
 
 
 class RunStep(Request[bytes]):
-    """Run one more program in the place of a member that runs ("": the first), with its devices,
-    variables and directory, and those given here before them; who stands for its input and output.
-    It begins when somebody connects there, and ends with the member.
+    """Run one more program in the place of a running member ("": the first member).
 
-    Raises JobNotFoundError, and JobCommandError for a member that does not run.
+    The program has the member's devices, variables and directory, overridden by those given here.
+    It begins when somebody connects to its streams, and ends with the member. Returns the process
+    that stands for its input and output. Raises JobNotFoundError, and JobCommandError for a member
+    that does not run.
     """
 
     kind: ClassVar[int] = 91
@@ -49,19 +51,19 @@ class RunStep(Request[bytes]):
     variables: dict[str, str] = msgspec.field(default_factory=dict)
     directory: str = ""
     port: int = 0
-    """Instead of a program: a connection from the member's node to this port of itself."""
+    """If not 0: connect to this port of the member's node instead of running a program."""
     step: int = -1
-    """The step that it is a task of, as BeginStep gave it; -1: none, and nobody keeps account."""
+    """The step whose task it is, as BeginStep returned it; -1: none, without accounting."""
     umask: int = -1
-    """Under which it makes files; -1: as the member's first program."""
+    """The umask for its files; -1: as for the member's first program."""
 
 
 class SignalJob(Request[int]):
-    """Send members of a job that run a signal, those of all elements where it is an array; so many
-    were sent it. What follows is theirs: the job goes on as long as they do.
+    """Send running members of a job a signal; of an array, those of all array tasks.
 
-    Raises JobNotFoundError, JobCommandError where nobody runs or a node is not connected, and
-    ValueError for no signal.
+    Returns how many members were sent it. The members decide what follows: the job goes on as long
+    as they do. Raises JobNotFoundError, JobCommandError where no member runs or a node is not
+    connected, and ValueError for an invalid signal.
     """
 
     kind: ClassVar[int] = 38
@@ -72,13 +74,13 @@ class SignalJob(Request[int]):
     signal: int
     to: Receivers = "started"
     member: str = ""
-    """Only this one; "": all."""
+    """Only this member; "": all."""
 
 
 class AttachMember(Request[bytes]):
-    """Who stands for the input and output of a member that was submitted with streams.
+    """Return the process that stands for the input and output of a member with streams.
 
-    Raises JobNotFoundError, and JobCommandError for one without, or that does not run.
+    Raises JobNotFoundError, and JobCommandError for a member without streams, or that does not run.
     """
 
     kind: ClassVar[int] = 92
