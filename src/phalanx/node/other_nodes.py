@@ -138,9 +138,7 @@ class OtherNodes:
         if node_id:
             forget = self._spilling.remove if is_dead else self._spilling.forget
             forget(node_id)
-        if (
-            is_dead
-        ):  # else the next tick asks: asking now would dial a dead node in a loop
+        if is_dead:  # else the next tick asks: asking now would dial a dead node in a loop
             self._plans.request()
 
     def _process_gone(self, process: bytes) -> None:

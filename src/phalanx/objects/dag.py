@@ -45,8 +45,7 @@ class _Execution:
         self._values: dict[int, Any] = {}
 
     def value(self, bound: Any) -> Any:
-        """Return the value of a bound argument: a node's value, or a container with nodes' values.
-        """
+        """Return the value of a bound argument: a node's value, or a container with such."""
         if isinstance(bound, DAGNode):
             if id(bound) not in self._values:
                 self._values[id(bound)] = bound._make(self)

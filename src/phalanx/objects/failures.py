@@ -25,8 +25,7 @@ def describe(
     actor_repr: str | None = None,
     skip_frames: int = 1,
 ) -> bytes:
-    """Return a task's exception for its reader. `skip_frames`: our frames at the traceback's top.
-    """
+    """Return a task's exception for its reader. `skip_frames`: Phalanx's frames to leave out."""
     if isinstance(error, TaskError):
         # A failed dependency, read inside the task: show the first failure.
         text, cause = error.traceback_str, error.cause

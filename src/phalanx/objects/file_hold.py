@@ -11,8 +11,7 @@ class FileStore(Protocol):
     """Deletes the files of objects that nobody refers to any more."""
 
     dropped: deque[tuple[str, Any, bool]]
-    """(name, extent, whether somebody may have mapped the file to read it) of each released hold.
-    """
+    """(name, extent, whether a reader may have mapped the file) of each released hold."""
 
     def lend(self, name: str) -> None:
         """Note that an object now belongs to another process, which may give its file back."""

@@ -23,8 +23,7 @@ class FilePool:
         self.total_bytes = 0
 
     def put(self, name: str, size: int) -> list[str]:
-        """Keep a file. Returns the files that go for it: itself, when it is too large or too small.
-        """
+        """Keep a file. Returns the files that go for it; itself, if too large or too small."""
         self._remove(name)  # an earlier copy of the same object, which this one replaces
         if not MIN_BYTES <= size <= self._most_bytes:
             return [name]
@@ -38,8 +37,7 @@ class FilePool:
         return gone
 
     def take(self, size: int) -> str:
-        """Take the smallest file for this many bytes that wastes less than about half; "" if none.
-        """
+        """Take the smallest file for this many bytes that wastes at most half; "" if none."""
         fits = [
             (held, name)
             for name, held in self._sizes.items()

@@ -35,7 +35,10 @@ class ActorMethod(metaclass=ABCMeta):
 
 
 class ActorHandle(Generic[T], metaclass=ABCMeta):
-    """A handle of a living actor: `handle.method.remote(...)`. May be passed around."""
+    """A handle of a living actor: `handle.method.remote(...)`. May be passed around.
+
+    Abstract for the same reason as ObjectRef.
+    """
 
     @property
     def _actor_id(self) -> Any:

@@ -23,8 +23,7 @@ class LastReaders:
     def node_gone(
         self, prefix: bytes, copies: Iterable[str], processes: Iterable[bytes]
     ) -> list[str]:
-        """Ask `processes` about these copies of a dead node's objects. Returns copies that may go.
-        """
+        """Ask `processes` about copies of a dead node's objects. Returns copies that may go."""
         self._copies[prefix] = set(copies)
         self._asked[prefix] = set(processes)
         for name in self._copies[prefix]:

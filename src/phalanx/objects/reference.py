@@ -1,9 +1,9 @@
 """ObjectRef: the name of a value that may not be there yet, and what this process knows of it.
 
 A process holds at most one ObjectRef per object: a reference that arrives twice is the same Python
-object. So Python's own reference counting is the local count, equality is identity, and what has
-to happen when the last reference goes (a file in shared memory, a borrow at another owner) hangs
-on the ObjectRef as `_hold`, whose finalizer does it.
+object. So Python's own reference counting is the local count, and equality is identity. Cleanup
+after the last reference (of a file in shared memory, of a borrow at another owner) hangs on the
+ObjectRef as `_hold`, whose finalizer does it.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ T = TypeVar("T")
 
 
 class Vanished(Exception):
-    """The value was lost after it had been there, and is asked for again: wait for it once more."""
+    """The value was there, was lost, and is being fetched again: wait for it once more."""
 
 
 class RefHooks(Protocol):
-    """What a reference asks of the process that it lives in."""
+    """The process of a reference, as far as the reference needs it."""
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """The one ObjectRef of this process for that object."""
+        """Return the one ObjectRef of this process for that object."""
         ...
 
     def export(self, ref: ObjectRef[Any]) -> None:
-        """The reference is about to leave this process inside a value."""
+        """Note that the reference is about to leave this process inside a value."""
         ...
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """The reference left outside any value that Phalanx follows: keep its object. Raises
-        OutOfBandSerializationError where the environment forbids that."""
+        """Keep the object of a reference that left outside any value that Phalanx follows.
+
+        Raises OutOfBandSerializationError where the environment forbids that.
+        """
         ...
 
     def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
@@ -50,12 +52,12 @@ class RefHooks(Protocol):
         ...
 
     def value_of(self, ref: ObjectRef[Any]) -> Any:
-        """The value of a ready reference; raises its error, or Vanished."""
+        """Return the value of a ready reference, or raise its error, or Vanished."""
         ...
 
 
 class _Process:
-    """Where references find their process; set while a runtime is up."""
+    """The hooks by which references find their process; set while a runtime is up."""
 
     hooks: RefHooks | None = None
 
@@ -64,16 +66,16 @@ process = _Process()
 
 
 ended_processes: set[bytes] = set()
-"""Earlier identities of this very process: references of theirs are of no use any more."""
+"""Earlier identities of this very process; their references are of no use any more."""
 
 
 def forget_process(process_id: bytes) -> None:
-    """References of this owner can never be read again here."""
+    """Note that references of this owner can never be read again here."""
     ended_processes.add(process_id)
 
 
 class Nesting(threading.local):
-    """While a value is being pickled: the references met inside it, in order."""
+    """The references met, in order, inside the value that is being pickled in this thread."""
 
     refs: list[ObjectRef[Any]] | None = None
 
@@ -84,7 +86,7 @@ nesting = Nesting()
 class ObjectRef(Generic[T], metaclass=ABCMeta):
     """A reference to a value: pass it to tasks, `get` it, `await` it.
 
-    An abstract class only so that another engine's references can be registered as such.
+    It is an abstract class only so that another engine's references can be registered as such.
     """
 
     __slots__ = (
@@ -109,7 +111,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
     _inner: list[ObjectRef[Any]] | None
 
     def __new__(cls, id_bytes: bytes | None = None) -> ObjectRef[T]:
-        """The reference with these 28 bytes; inside Phalanx, an empty one to fill."""
+        """Return the reference with these 28 bytes; inside Phalanx, an empty one to fill."""
         if id_bytes is None:
             return object.__new__(cls)
         if not isinstance(id_bytes, bytes):
@@ -121,29 +123,29 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
 
     @classmethod
     def from_binary(cls, id_bytes: bytes) -> ObjectRef[T]:
-        """The reference with these 28 bytes."""
+        """Return the reference with these 28 bytes."""
         return cls(id_bytes)
 
     @classmethod
     def from_hex(cls, text: str) -> ObjectRef[T]:
-        """The reference whose hex() is `text`."""
+        """Return the reference whose hex() is `text`."""
         return cls(bytes.fromhex(text))
 
     @classmethod
     def from_random(cls) -> ObjectRef[T]:
-        """A reference that nobody owns; only good as a name in tests."""
+        """Return a reference that nobody owns; only useful as a name in tests."""
         import secrets
 
         return cls(secrets.token_bytes(28))
 
     @classmethod
     def nil(cls) -> ObjectRef[T]:
-        """The reference that names nothing."""
+        """Return the reference that names nothing."""
         return make_ref(b"\xff" * 16, (1 << 96) - 1)
 
     @classmethod
     def size(cls) -> int:
-        """Length of the id in bytes."""
+        """Return the length of the id in bytes."""
         return 28
 
     def is_nil(self) -> bool:
@@ -151,33 +153,33 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         return self._owner == b"\xff" * 16
 
     def binary(self) -> bytes:
-        """The 28 bytes of the object's id."""
+        """Return the 28 bytes of the object's id."""
         if self.is_nil():
             return b"\xff" * 28
         return object_id_bytes(self._owner, self._number)
 
     def hex(self) -> str:
-        """The object's id as hex digits."""
+        """Return the object's id as hex digits."""
         return self.binary().hex()
 
     def task_id(self) -> TaskID:
-        """The task that makes the object (for a put: a number of its own)."""
+        """Return the id of the task that makes the object (for a put: a number of its own)."""
         return TaskID(self.binary()[:24])
 
     def job_id(self) -> JobID:
-        """The job of the object's owner."""
+        """Return the id of the job of the object's owner."""
         return JobID(self._owner[12:])
 
     def owner_address(self) -> str:
-        """The name of the process that owns the object."""
+        """Return the name of the process that owns the object."""
         return self._owner.hex()
 
     def call_site(self) -> str:
-        """Where the reference was made, when that is recorded (it is not by default)."""
+        """Return where the reference was made, when that is recorded (it is not by default)."""
         return ""
 
     def future(self) -> concurrent.futures.Future[T]:
-        """A concurrent future of the value."""
+        """Return a concurrent future of the value."""
         import concurrent.futures  # slow to import, and most programs make none
 
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
@@ -203,7 +205,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         hooks.on_ready(self, ready)
 
     def as_future(self) -> asyncio.Future[T]:
-        """An asyncio future of the value, in the running loop, else in the thread's own."""
+        """Return an asyncio future of the value, in the running loop, else in the thread's own."""
         import asyncio  # slow to import, and most programs have no event loop
 
         try:
@@ -260,7 +262,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
 
 
 def make_ref(owner: bytes, number: int) -> ObjectRef[Any]:
-    """A pending reference. The caller sees to it that there is no other of this object here."""
+    """Return a pending reference. The caller ensures that this process has no other of the object."""
     ref: ObjectRef[Any] = ObjectRef.__new__(ObjectRef)
     ref._owner = owner
     ref._number = number
@@ -271,7 +273,7 @@ def make_ref(owner: bytes, number: int) -> ObjectRef[Any]:
 
 
 def living_references() -> list[ObjectRef[Any]]:
-    """All references that this process holds. For listings: it looks at every Python object."""
+    """Return all references of this process. For listings: it looks at every Python object."""
     return [found for found in gc.get_objects() if type(found) is ObjectRef]
 
 
@@ -279,12 +281,12 @@ _named: WeakValueDictionary[tuple[bytes, int], ObjectRef[Any]] = WeakValueDictio
 
 
 def _by_value(owner: bytes, number: int) -> ObjectRef[Any]:
-    """The one reference of an id that no process stands behind."""
+    """Return the one reference of an id that no process stands behind."""
     return _named.setdefault((owner, number), make_ref(owner, number))
 
 
 def nested(index: int) -> ObjectRef[Any]:
-    """Stands in pickles for reference `index` of the value; the reader puts its own in place."""
+    """Stand in pickles for reference `index` of the value; readers put in their own."""
     raise ValueError(
         f"a value with references (number {index}) was unpickled by hand; "
         "get it with phalanx.get, or pickle it outside a task"
@@ -292,7 +294,7 @@ def nested(index: int) -> ObjectRef[Any]:
 
 
 ObjectID = ObjectRef
-"""Its older name in Ray."""
+"""The older name in Ray."""
 
 
 def _load_alone(id_bytes: bytes) -> ObjectRef[Any]:

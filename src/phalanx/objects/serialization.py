@@ -1,7 +1,7 @@
-"""Values to bytes and back: pickle protocol 5 with out-of-band buffers and references aside.
+"""Values to bytes and back: pickle protocol 5 with out-of-band buffers and separate references.
 
-The C pickler goes first. Its result is kept unless it names `__main__` (a class or function that
-workers cannot import) or it failed; then cloudpickle does it, by value.
+The C pickler goes first. If it fails, or its result names `__main__` (a class or function that
+workers cannot import), cloudpickle pickles the value instead.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from phalanx.objects.arrow_slices import know_arrow
 from phalanx.objects.reference import ObjectRef, nested, nesting
 
 DEFINITION_BYTES = 95 << 20
-"""How large a function or an actor's class may be, with the values that it captures; as Ray."""
+"""The most bytes of a function or an actor's class with the values it captures; as in Ray."""
 
 _PLAIN = frozenset({int, float, bool, type(None)})
 _SMALL_TEXT = 1024
 _APART_BYTES = 1 << 16
-"""Bytes of this size are a buffer, as arrays are: pickle would copy them several times over."""
+"""Bytes values from this size on are a buffer, like arrays: pickle would copy them several times.
+"""
 _MAIN = b"__main__"
 
 _dumps = pickle.dumps
@@ -68,9 +69,9 @@ class _Apart:
 
 
 def serialize(value: Any) -> bytes | Pickled:
-    """`value` as plain pickle bytes where that is all there is, else as Pickled.
+    """Return `value` as plain pickle bytes if it has no buffers or references, else as Pickled.
 
-    Raises NotPicklableError that names what cannot be pickled.
+    Raises NotPicklableError, which names what cannot be pickled.
     """
     kind = type(value)
     if kind in _PLAIN or ((kind is str or kind is bytes) and len(value) < _SMALL_TEXT):
@@ -105,7 +106,7 @@ def serialize(value: Any) -> bytes | Pickled:
 
 
 def dumps_whole(value: Any) -> bytes:
-    """`value` as pickle bytes with nothing beside them, by what users registered."""
+    """Return `value` as one pickle, with the serializers that users registered."""
     return _cloud_dumps(value, None)
 
 
@@ -119,7 +120,7 @@ def _cloud_dumps(value: Any, buffers: list[pickle.PickleBuffer] | None) -> bytes
 
 
 class _CustomPickler(by_value.Pickler):
-    """By value, and before that what users registered."""
+    """Pickles by value, after the serializers that users registered."""
 
     def reducer_override(self, value: Any) -> Any:
         reduce = _custom.get(type(value))
@@ -131,15 +132,16 @@ def _by_value_modules() -> bool:
 
 
 def dumps_definition(value: Any, name: str) -> bytes:
-    """A function or class by value where it must be, as plain bytes. References inside it are
-    pinned for ever, as nobody could say when the last worker forgets the definition.
+    """Return a function or class as plain bytes, by value where necessary.
 
-    Raises TypeError that names what cannot be pickled, and MessageTooLargeError.
+    References inside it are pinned for ever, since nobody could tell when the last worker forgets
+    the definition. Raises NotPicklableError, a TypeError that names what cannot be pickled, and
+    MessageTooLargeError.
     """
     outer, nesting.refs = nesting.refs, None
     try:
         data = by_value.dumps(value)
-    except PhalanxError:  # a reference that may not leave so
+    except PhalanxError:  # a reference that may not leave this way
         raise
     except Exception as error:
         raise NotPicklableError(
@@ -174,15 +176,14 @@ def deserialize(
     buffers: Sequence[Any] = (),
     refs: Sequence[ObjectRef[Any]] = (),
 ) -> Any:
-    """The value. Raises UnserializableException with what the user's classes have raised for its
-    cause."""
+    """Return the value. Raises UnserializableException, caused by an error of the user's classes."""
     try:
         if refs:
             return _Reader(data, refs, buffers).load()
         if buffers:
             return _loads(data, buffers=buffers)
         return _loads(data)
-    except PhalanxError:  # of a class that asks us something while it is loaded
+    except PhalanxError:  # from a class that asks Phalanx something while it is loaded
         raise
     except Exception as error:
         raise UnserializableException(
@@ -193,7 +194,7 @@ def deserialize(
 def register_serializer(
     cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
 ) -> None:
-    """From now on values of exactly `cls` travel as `serializer(value)`, read by `deserializer`."""
+    """Let values of exactly `cls` travel as `serializer(value)`, read by `deserializer`."""
 
     def reduce(value: Any) -> tuple[Any, ...]:
         return (_apply, (deserializer, serializer(value)))
@@ -204,19 +205,19 @@ def register_serializer(
 
 
 def deregister_serializer(cls: type) -> None:
-    """Undo register_serializer; nothing happens when there was none."""
+    """Undo `register_serializer`; do nothing when there was none."""
     if _custom.pop(cls, None) is not None:
         for notify in on_serializer:
             notify(cls, None)
 
 
 on_serializer: list[Callable[[type, Callable[[Any], Any] | None], None]] = []
-"""Told what a class travels as from now on, None for what it is: for engines that pickle
-themselves."""
+"""Called with a class and its new reducer, or None without one: for engines that pickle themselves.
+"""
 
 
 def custom_reducers() -> dict[type, Callable[[Any], Any]]:
-    """What the classes with a serializer of their own travel as."""
+    """Return the reducers of all classes that have a serializer of their own."""
     return dict(_custom)
 
 
@@ -225,7 +226,7 @@ def _apply(function: Callable[[Any], Any], argument: Any) -> Any:
 
 
 def blame(value: Any, error: BaseException) -> str:
-    """Which piece of `value` cannot be pickled, as a path such as `['model'].lock`."""
+    """Describe which piece of `value` cannot be pickled, with a path such as `['model'].lock`."""
     path, culprit = "", value
     for _ in range(20):
         for step, child in _children(culprit):

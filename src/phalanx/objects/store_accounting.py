@@ -8,11 +8,11 @@ from collections.abc import Container
 from phalanx.objects.names import writer_of_name
 
 CHUNK_BYTES = 16 << 20
-"""Credit is handed out in pieces of this size, so that few puts have to ask."""
+"""Bytes in which credit is handed out, so that few puts have to ask."""
 
 
 class StoreAccounting:
-    """Who may still write how much, and which objects would be spilled first.
+    """The credit of each process, and the order in which objects would be spilled.
 
     Memory counts as used from the moment a process is given credit for it.
     """
@@ -23,14 +23,16 @@ class StoreAccounting:
         self._spilled: dict[str, int] = {}
         self._credit: dict[bytes, int] = {}
         self._kept: dict[str, tuple[int, bytes]] = {}
-        """(bytes, process) of files that hold no object and are kept for the next, oldest first."""
+        """(bytes, process) of files that hold no object and are kept for the next, the oldest
+        first.
+        """
         self._kept_early: set[str] = set()
-        """Those whose writers have not said yet that they wrote an object there."""
+        """Such files whose writers have not yet reported that they wrote an object there."""
         self._claimed: dict[str, bytes] = {}
         """Owners of objects that another process wrote."""
         self.shared_bytes = 0
         self.kept_bytes = 0
-        """Of files that hold no object."""
+        """Bytes of files that hold no object."""
         self.spilled_bytes = 0
         self.spilled_total_bytes = 0
         self.spill_count = 0
@@ -38,7 +40,7 @@ class StoreAccounting:
 
     @property
     def object_count(self) -> int:
-        """How many there are, in memory and on disk."""
+        """The number of objects, in memory and on disk."""
         return len(self._shared) + len(self._spilled)
 
     @property
@@ -48,11 +50,11 @@ class StoreAccounting:
 
     @property
     def free_bytes(self) -> int:
-        """What is there for new objects: also what processes only keep."""
+        """Bytes available for new objects, including those of files that are only kept."""
         return max(0, self.capacity_bytes - self.used_bytes + self.kept_bytes)
 
     def kept(self, name: str, process: bytes) -> None:
-        """An object is gone, and `process`, which wrote it, keeps its file."""
+        """Count the file of an object that is gone as kept by `process`, which wrote it."""
         size = self.size_of(name)
         self.dropped(name, 0, process)
         if size:
@@ -62,7 +64,7 @@ class StoreAccounting:
             self._kept_early.add(name)
 
     def oldest_kept(self, needed_bytes: int) -> list[tuple[str, bytes]]:
-        """(name, process) of files that are only kept, and free so much."""
+        """Return (name, process) of kept files that together free this many bytes."""
         chosen: list[tuple[str, bytes]] = []
         for name, (size, process) in self._kept.items():
             if needed_bytes <= 0:
@@ -72,26 +74,26 @@ class StoreAccounting:
         return chosen
 
     def missing(self, wanted_bytes: int) -> int:
-        """How many bytes must be freed before `wanted_bytes` can be granted."""
+        """Return the bytes that must be freed before `wanted_bytes` can be granted."""
         return max(0, self.used_bytes + wanted_bytes - self.capacity_bytes)
 
     def grant(self, process: bytes, wanted_bytes: int) -> int:
-        """Credit for `process`: a chunk where there is room, else just what it asked for."""
+        """Give `process` credit: a chunk where there is room, else just what it asked for."""
         room = self.capacity_bytes - self.used_bytes
         granted = max(wanted_bytes, min(CHUNK_BYTES, room // 4))
         self._credit[process] = self._credit.get(process, 0) + granted
         return granted
 
     def promise(self, process: bytes, wanted_bytes: int) -> None:
-        """Credit for `process` of exactly so much: it will write one object of that size."""
+        """Give `process` credit of exactly this size, for one object that it will write."""
         self._credit[process] = self._credit.get(process, 0) + wanted_bytes
 
     def withdraw(self, process: bytes, promised_bytes: int) -> None:
-        """So much of what was promised to `process` will not be written."""
+        """Take back this part of a promise, which `process` will not write."""
         self._credit[process] = max(0, self._credit.get(process, 0) - promised_bytes)
 
     def sealed(self, name: str, size: int, process: bytes) -> None:
-        """`process` wrote an object."""
+        """Count an object that `process` wrote."""
         self._credit[process] = max(0, self._credit.get(process, 0) - size)
         self._shared[name] = (size, process)
         self.shared_bytes += size
@@ -99,31 +101,33 @@ class StoreAccounting:
             self.kept(name, process)
 
     def claimed(self, name: str, process: bytes) -> None:
-        """`process` owns an object that another one wrote."""
+        """Note that `process` owns an object that another process wrote."""
         self._claimed[name] = process
 
     def owner_of(self, name: str) -> bytes:
-        """Who claimed the object, which another process wrote; empty when nobody did."""
+        """Return the process that claimed the object as its owner; empty when none did."""
         return self._claimed.get(name, b"")
 
     def writer_of(self, name: str) -> bytes:
-        """Who wrote the object; empty when it is not in memory."""
+        """Return the process that wrote the object; empty when it is not in memory."""
         return self._shared.get(name, (0, b""))[1]
 
     def owners(self) -> set[bytes]:
-        """Who owns objects that another process wrote."""
+        """Return the owners of objects that another process wrote."""
         return set(self._claimed.values())
 
     def owned(self, process: bytes, written: list[str]) -> list[str]:
-        """Objects of `process`: those it claimed, and of `written` those that nobody did; and the
-        files that it keeps."""
+        """Return the objects of `process`, and the files that it keeps.
+
+        Its objects are those it claimed, and those of `written` that no process claimed.
+        """
         names = [name for name, owner in self._claimed.items() if owner == process]
         names += [name for name in written if name not in self._claimed]
         names += [name for name, (_, keeper) in self._kept.items() if keeper == process]
         return list(dict.fromkeys(names))
 
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
-        """The object is gone; `credit_bytes` of it are credit of `process` again."""
+        """Forget an object that is gone; `credit_bytes` become credit of `process` again."""
         self._claimed.pop(name, None)
         self._kept_early.discard(name)
         self.spilled_bytes -= self._spilled.pop(name, 0)
@@ -139,19 +143,20 @@ class StoreAccounting:
         return name in self._shared
 
     def size_of(self, name: str) -> int:
-        """Bytes of memory that the object takes."""
+        """Return the bytes of memory that the object takes."""
         return self._shared.get(name, (0, b""))[0]
 
     def used(self, name: str) -> None:
-        """Somebody has read the object: others are spilled before it."""
+        """Note that the object was read, so that others are spilled before it."""
         if name in self._shared:
             self._shared.move_to_end(name)
 
     def victims(
         self, needed_bytes: int, pinned: Container[str] = ()
     ) -> list[tuple[str, int, bytes]]:
-        """(name, bytes, writer) of the least recently used objects that free enough; none that is
-        `pinned`."""
+        """Return (name, bytes, writer) of least recently used objects that free enough, none
+        `pinned`.
+        """
         chosen: list[tuple[str, int, bytes]] = []
         freed = 0
         for name, (size, writer) in self._shared.items():
@@ -164,7 +169,7 @@ class StoreAccounting:
         return chosen
 
     def spilled(self, name: str) -> None:
-        """The object is on disk now and its memory is free."""
+        """Note that the object is on disk now, and its memory is free."""
         entry = self._shared.pop(name, None)
         if entry is not None:
             self.shared_bytes -= entry[0]
@@ -174,19 +179,18 @@ class StoreAccounting:
             self.spill_count += 1
 
     def lost(self, name: str) -> None:
-        """The object's file was not there."""
+        """Forget an object whose file was not there."""
         entry = self._shared.pop(name, None)
         if entry is not None:
             self.shared_bytes -= entry[0]
 
     def process_gone(self, process: bytes) -> None:
-        """A process ended: what it was promised and did not write is free."""
+        """Free what an ended process was promised and did not write."""
         self._credit.pop(process, None)
         self._kept_early = {n for n in self._kept_early if writer_of_name(n) != process}
 
     def files(self) -> dict[str, tuple[int, str, str]]:
-        """Of each object here, in memory or on disk: its bytes, and the hex of the processes that
-        wrote and own it."""
+        """Return, for each object here, its bytes and the hex of its writer and its owner."""
         sizes = {name: (size, writer) for name, (size, writer) in self._shared.items()}
         sizes |= {name: (size, b"") for name, size in self._spilled.items()}
         return {
@@ -195,7 +199,7 @@ class StoreAccounting:
         }
 
     def counts(self) -> dict[str, int]:
-        """Figures for people."""
+        """Return counts for display."""
         return {
             "objects": len(self._shared),
             "shared_bytes": self.shared_bytes,

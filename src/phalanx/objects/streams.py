@@ -17,23 +17,23 @@ T = TypeVar("T")
 
 
 class StreamHooks(Protocol):
-    """What a generator of references asks of its process."""
+    """The process of a generator of references, as far as the generator needs it."""
 
     abandoned: deque[Stream]
-    """Streams whose generator is gone: a finalizer may only remember them."""
+    """Streams whose generator is gone; finalizers only append to it."""
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
-        """Wait until item `index` is there or the stream ended. False: time is up."""
+        """Wait until item `index` is there or the stream ended. False when the time is up."""
         ...
 
 
 class Stream:
-    """What has come so far. Changed only under the process's lock."""
+    """The items of a stream so far. Changed only under the process's lock."""
 
     def __init__(self, owner: bytes) -> None:
         self.owner = owner
         self.items: dict[int, ObjectRef[Any]] = {}
-        """Items that have come or are waited for, and were not taken, by index from 1."""
+        """Items that have come or are awaited, and were not taken, by index from 1."""
         self.arrived_to = 0
         """All items up to this index have come."""
         self.taken_to = 0
@@ -45,12 +45,12 @@ class Stream:
         """The object number before the first item's."""
         self.waiters: list[Callable[[], None]] = []
         self.completion: ObjectRef[Any] | None = None
-        """There once the task has ended."""
+        """Completed once the task has ended."""
         self.on_taken: Callable[[], None] | None = None
         """Called when `taken_to` has grown, if the producer is held back."""
 
     def slot(self, index: int) -> ObjectRef[Any]:
-        """The reference of item `index`."""
+        """Return the reference of item `index`."""
         ref = self.items.get(index)
         if ref is None:
             ref = make_ref(self.owner, self.first + index)
@@ -59,7 +59,7 @@ class Stream:
         return ref
 
     def arrived(self, index: int) -> None:
-        """Item `index` has its value."""
+        """Note that item `index` has its value."""
         if index == self.arrived_to + 1:
             self.arrived_to = index
         if self.arrived_to < self.taken_to:  # abandoned
@@ -67,7 +67,7 @@ class Stream:
         self._wake()
 
     def take(self, index: int) -> ObjectRef[Any]:
-        """The reader takes item `index`, which has come: the producer may go on."""
+        """Take item `index`, which has come, for the reader: the producer may go on."""
         self.taken_to = index
         ref = self.items.pop(index)
         if self.on_taken is not None:
@@ -75,7 +75,7 @@ class Stream:
         return ref
 
     def abandon(self) -> None:
-        """Nobody reads any further: drop what came, and let the task run on unhindered."""
+        """Drop what came, and let the task run on unhindered: nobody reads any further."""
         for index in [i for i in self.items if i <= self.arrived_to]:
             del self.items[index]
         self.taken_to = sys.maxsize
@@ -83,11 +83,11 @@ class Stream:
             self.on_taken()
 
     def next_free(self) -> int:
-        """The index after the last item."""
+        """Return the index after the last item."""
         return self.arrived_to + 1
 
     def end(self) -> list[ObjectRef[Any]]:
-        """No items will come any more; the references that somebody waits for in vain."""
+        """Note that no items will come any more. Returns the references that are awaited in vain."""
         self.is_ended = True
         self._wake()
         return [ref for index, ref in list(self.items.items()) if index > self.arrived_to]
@@ -98,12 +98,12 @@ class Stream:
             wake()
 
     def as_dynamic(self) -> DynamicObjectRefGenerator[Any]:
-        """All items, for num_returns="dynamic"."""
+        """Return all items, for num_returns="dynamic"."""
         return DynamicObjectRefGenerator([self.items[i] for i in sorted(self.items)])
 
 
 class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
-    """References to a generator task's items: iterate, or `async for`.
+    """References to a generator task's items: iterate, or use `async for`.
 
     Abstract for the same reason as ObjectRef.
     """
@@ -123,7 +123,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         return self._next_sync()
 
     def _next_sync(self, timeout_s: float | None = None) -> ObjectRef[T]:
-        """The next reference; a nil one when `timeout_s` passed. Raises StopIteration."""
+        """Return the next reference; a nil one after `timeout_s` seconds. Raises StopIteration."""
         index = self._next_index
         if self._stream.arrived_to < index and not self._stream.is_ended:
             if timeout_s is not None and timeout_s <= 0:
@@ -156,16 +156,18 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
             stream.waiters.append(wake)
             if stream.arrived_to >= index or stream.is_ended:
                 break
-            self._hooks.wait_stream(stream, 0, 0)  # let what was posted leave
+            self._hooks.wait_stream(stream, 0, 0)  # send what was posted
             await future
         if stream.arrived_to < index:
             raise StopAsyncIteration
         return self._take(index)
 
     def peek(self) -> ObjectRef[Any]:
-        """The next item's reference, which may be pending, without taking it; after the last item,
-        one that is there."""
-        ref = self._stream.slot(self._next_index)  # first: the end completes what is waited for
+        """Return the next item's reference, which may be pending, without taking it.
+
+        After the last item, return a reference that is complete.
+        """
+        ref = self._stream.slot(self._next_index)  # first, since the end completes awaited slots
         return self.completed() if self.is_finished() else ref
 
     def next_ready(self) -> bool:
@@ -176,10 +178,10 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         """Whether the last item has been taken."""
         return self._stream.is_ended and self._stream.arrived_to < self._next_index
 
-    _stream_exhausted = is_finished  # by this name Ray's Data asks
+    _stream_exhausted = is_finished  # the name that Ray's Data uses
 
     def completed(self) -> ObjectRef[Any]:
-        """A reference that is there once the task has ended, and fails when the task does."""
+        """Return a reference that completes when the task ends, and fails when the task does."""
         assert self._stream.completion is not None
         return self._stream.completion
 
@@ -188,7 +190,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         return self.completed()
 
     def task_id(self) -> Any:
-        """The generator task."""
+        """Return the id of the generator task."""
         return self.completed().task_id()
 
     def __repr__(self) -> str:

@@ -23,7 +23,10 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Via(msgspec.Struct, array_like=True, tag=70):
-    """A message from, or for, a process of another node, which its node passes on."""
+    """A message from, or for, a process of another node, which its node passes on.
+
+    `body` is the msgpack list of messages that a frame carries.
+    """
 
     process: bytes
     body: bytes

@@ -1,4 +1,7 @@
-"""The one module that knows wire bytes: frames of messages, bounded before they are allocated."""
+"""The one module that knows wire bytes: frames of messages, bounded before they are allocated.
+
+A frame is a 4-byte big-endian length and a msgpack list of messages.
+"""
 
 from __future__ import annotations
 

@@ -91,8 +91,7 @@ class AuthFailed(msgspec.Struct, array_like=True, tag=13):
 
 
 class Knocked(msgspec.Struct, array_like=True, tag=14):
-    """The node with this prefix lives and speaks another version of the protocol; sent repeatedly.
-    """
+    """The node with this prefix lives and speaks another protocol version; sent repeatedly."""
 
     prefix: bytes
     version: int

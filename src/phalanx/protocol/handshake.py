@@ -1,4 +1,25 @@
-"""The handshake in which two gateways prove that they hold the cluster's token."""
+"""The handshake in which two gateways prove to each other that they hold the cluster's token.
+
+Four messages of fixed size come before anything else; the token itself never travels:
+
+    dialler                                         gateway
+    hello      magic, version, role, nonce, target  →
+                         ←  magic, version, status, nonce   challenge
+    proof      HMAC(token, "dialler", transcript)   →
+                         ←  status, HMAC(token, "gateway", transcript, status)   verdict
+
+The transcript is hello and challenge as sent, and the channel binding. Under TLS the binding is
+the SHA-256 of the server's certificate as each side sees it (RFC 5929, tls-server-end-point), so a
+man in the middle with a different certificate makes both proofs fail, and no authority is needed.
+Both nonces are fresh, so a recorded handshake proves nothing. The dialler proves first: a stranger
+gets no HMAC.
+
+A gateway lets in only its own version of the protocol. But every version answers a knock: the same
+four messages, by which a node of another version proves that it lives and learns what happens to
+its work.
+
+Nothing here reads a clock, a socket or a random source; nonces are handed in.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What outlives the head process: tables of bytes in memory, SQLite or Redis, and a journal."""
+"""Data that outlives the head process: tables in memory, SQLite or Redis, and their journal."""

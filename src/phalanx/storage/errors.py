@@ -1,4 +1,4 @@
-"""What can go wrong with the store, each with the place and what would be right."""
+"""Errors of the store, each with the place and what would be right."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from phalanx.errors import PhalanxError
 
 
 class StorageError(PhalanxError):
-    """Root of all errors of the store."""
+    """The root of all errors of the store."""
 
 
 class StorageAddressError(StorageError, ValueError):
-    """The text that should name a store does not."""
+    """A text that should name a store does not."""
 
 
 class StaleEpochError(StorageError):
@@ -26,16 +26,18 @@ class StorageCorruptError(StorageError):
 
 
 class StorageFullError(StorageError):
-    """No room for the batch. It may be tried again once there is some."""
+    """There is no room for the batch. It may be tried again once there is some."""
 
 
 class StorageUnreachableError(StorageError):
-    """The server gave no answer, or not from enough replicas, within the time allowed.
+    """The server did not answer, or not from enough replicas, within the time allowed.
 
     Whether the last batch was written is not known.
     """
 
 
 class WritesLostError(StorageError):
-    """The store lacks batches that it had confirmed: its log was cut, it was emptied, or another
-    server took over that did not have them."""
+    """The store lacks batches that it had confirmed.
+
+    Its log was cut, it was emptied, or another server took over that did not have them.
+    """

@@ -1,4 +1,4 @@
-"""Group commit: a loop records changes, a thread writes them together, the loop hears when."""
+"""Group commit: a loop records changes, a thread writes them together, the loop is told when."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from phalanx.storage.errors import StorageError, StorageFullError
 from phalanx.storage.shard import Batch, Row
 
 BATCH_ROWS = 2_000
-"""At most so many rows are written together, so that no write takes long."""
+"""The most rows that are written together, so that no write takes long."""
 BATCH_BYTES = 8 * 2**20
 QUEUE_BYTES = 256 * 2**20
-"""More than this waiting to be written is an error: the store is far slower than the cluster."""
+"""More bytes than this waiting is an error: the store is far slower than the cluster."""
 LOOK_S = 1.0
-"""The room of the store is looked at so often, and a batch that found none is tried again."""
+"""Seconds between looks at the room of the store, and between tries of a batch that found none."""
 MERGED_RECORDS = 1_000
-"""While the store is full, what waits is merged when it is more than this, so that it grows with
-the rows that changed and not with the time."""
+"""Waiting records above which they are merged while the store is full, so that they grow with the
+rows that changed and not with the time.
+"""
 _ROW_BYTES = 64
 
 Durable = Callable[[], None]
-"""Called in the loop's thread once what it was recorded with is written."""
+"""Called in the loop's thread once the record that it came with is written."""
 
 
 class Written(Protocol):
-    """What a journal writes to."""
+    """The store that a journal writes to."""
 
     def apply(self, batch: Batch) -> None:
-        """See Storage.apply."""
+        """Write a batch; see Storage.apply."""
         ...
 
     def shortage(self) -> str:
-        """See Storage.shortage."""
+        """Return why the store is short of room; see Storage.shortage."""
         ...
 
     def close(self) -> None:
-        """See Storage.close."""
+        """Close the store."""
         ...
 
 
@@ -54,14 +55,15 @@ class _Record(NamedTuple):
 class Journal:
     """Writes to a store in the order of recording, without making its caller wait for the disk.
 
-    For one thread with a loop: `record` what changed while messages are handled, `flush` once they
-    all are, and `deliver` when `fileno()` is readable. A record's `durable` is called after the
-    record and everything before it are written: whatever must not be said before may be said then.
-    Records are never split; neighbours are merged, so a row that changes often is written once.
+    For one thread with a loop: `record` changes while messages are handled, `flush` once all are
+    handled, and `deliver` when `fileno()` is readable. A record's `durable` is called after the
+    record and everything before it are written: messages that must not be sent before that can be
+    sent then. Records are never split; neighbours are merged, so a row that changes often is
+    written once.
 
     A batch for which the store has no room is tried again, and all later ones wait for it. Any
-    other failure is the last: nothing after it is written, and `record`, `flush`, `deliver` and
-    `drain` raise it. From the call to here the store belongs to the journal's thread.
+    other failure is final: nothing after it is written, and `record`, `flush`, `deliver` and
+    `drain` raise it. From its construction on, the store belongs to the journal's thread.
     """
 
     def __init__(self, storage: Written) -> None:
@@ -75,11 +77,11 @@ class Journal:
         self._is_closing = False
         self._failure: BaseException | None = None
         self.shortage = storage.shortage()
-        """Why the store has too little room for new work, for people; empty when it has enough."""
+        """Why the store has too little room for new work, for display; empty when it has enough."""
         self.is_stalled = False
-        """Whether nothing can be written now, for want of room."""
+        """Whether nothing can be written now, for lack of room."""
         self.on_commit: Callable[[float], None] = lambda seconds: None
-        """Hears, in the loop's thread, how long a batch took to write."""
+        """Called in the loop's thread with the seconds that a batch took to write."""
         self._took: deque[float] = deque()
         self._looked_s = time.monotonic()
         self._readable, self._signal = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -88,11 +90,11 @@ class Journal:
 
     @property
     def waiting_bytes(self) -> int:
-        """How much waits to be written."""
+        """The bytes that wait to be written."""
         return self._waiting_bytes
 
     def fileno(self) -> int:
-        """Readable when `deliver` has something to do."""
+        """Return a file descriptor that is readable when `deliver` has something to do."""
         return self._readable
 
     def record(self, changes: Batch, durable: Durable | None = None) -> None:
@@ -106,7 +108,7 @@ class Journal:
         self._recorded.append(_Record(changes, () if durable is None else (durable,), size))
 
     def flush(self) -> None:
-        """Hand what was recorded to the writer; returns at once."""
+        """Hand the recorded changes to the writer; returns at once."""
         self._raise_failure()
         if not self._recorded:
             return
@@ -143,8 +145,10 @@ class Journal:
             raise StorageFullError(self.shortage)
 
     def close(self) -> None:
-        """Write what is recorded, deliver, and close the store. Raises the failure, if any, and
-        what `drain` raises."""
+        """Write what is recorded, deliver, and close the store.
+
+        Raises the failure, if any, and what `drain` raises.
+        """
         try:
             self.drain()
         finally:
@@ -183,7 +187,7 @@ class Journal:
                 return
 
     def _take(self) -> list[_Record]:
-        """The next records that are written together: at least one."""
+        """Take the next records that are written together: at least one."""
         records = [self._queue.popleft()]
         rows, size = len(records[0].changes), records[0].bytes
         while self._queue:
@@ -195,8 +199,10 @@ class Journal:
         return records
 
     def _write_until_there_is_room(self, records: list[_Record]) -> BaseException | None:
-        """Write one batch. It stays the same until it is written: a store may have a part of it,
-        or know it by its number."""
+        """Write one batch, which stays the same until it is written.
+
+        A store may have a part of it, or know it by its number.
+        """
         batch = _merged(records)
         while True:
             try:
@@ -208,7 +214,7 @@ class Journal:
                     if self._condition.wait_for(lambda: self._is_closing, LOOK_S):
                         return error
             except BaseException as error:
-                # Whatever it is must end the head, and not only this thread.
+                # Any error must end the head, and not only this thread.
                 return error
             else:
                 return None

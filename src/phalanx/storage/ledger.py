@@ -1,8 +1,7 @@
-"""The history of jobs: attempts and steps that have ended, and sums by hour, in an SQLite file of
-its own.
+"""The history of jobs, in its own SQLite file: ended attempts and steps, and sums by hour.
 
 An attempt is counted into the sums in the transaction that keeps it, once by its key. So the sums
-hold although attempts are forgotten first: see HistoryLimits.
+stay correct although attempts are forgotten before them; see HistoryLimits.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from phalanx.observe.accounting.sums import HOUR_S, HourSum, hour_parts, use_par
 from phalanx.storage.private_files import prepare_file
 
 ENDING = ".history"
-"""Of the file beside a store in a file."""
+"""The ending of the history's file next to a store in a file."""
 _APPLICATION = 0x50484C48
 _DAY_S = 86_400
 FORGET_AT_ONCE = 5_000
-"""So many attempts are forgotten in one transaction, so that no writing takes long."""
+"""The most attempts that are forgotten in one transaction, so that no write takes long."""
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -62,7 +61,7 @@ CREATE INDEX IF NOT EXISTS steps_user ON steps (user, ended);
 CREATE INDEX IF NOT EXISTS steps_queue ON steps (queue, ended);
 CREATE INDEX IF NOT EXISTS steps_job ON steps (job, ended);
 """
-"""Came later, and stands beside the others: versions that do not know it go on with the file."""
+"""Added later, as a separate table: versions that do not know it can still use the file."""
 _TABLES = ("attempts", "steps")
 _encode = msgspec.msgpack.Encoder().encode
 _attempt = msgspec.msgpack.Decoder(Attempt).decode
@@ -72,14 +71,14 @@ _sum = msgspec.msgpack.Decoder(HourSum).decode
 
 
 class HistoryLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the history is kept. Raises ValueError for what is below 1."""
+    """How much of the history is kept. Raises ValueError for limits below 1."""
 
     days: float = 366
-    """Attempts and steps that ended longer ago are forgotten."""
+    """Days after which ended attempts and steps are forgotten."""
     records: int = 5_000_000
-    """Attempts above this are forgotten, the oldest first; and steps above this."""
+    """The most attempts, and the most steps, that are kept; the oldest are forgotten first."""
     sum_days: float = 731
-    """Sums of hours longer ago are forgotten."""
+    """Days after which the sums of an hour are forgotten."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -88,11 +87,14 @@ class HistoryLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SqliteLedger:
-    """One file; for one thread at a time."""
+    """A history in one file, for one thread at a time."""
 
     def __init__(self, path: str, limits: HistoryLimits | None = None) -> None:
-        """`path`: a file that is made, private, where it is not there. Raises StorageError for one
-        that others can read, and sqlite3.Error for one that is no ledger."""
+        """`path`: the file, which is created, private, if it is missing.
+
+        Raises StorageError for a file that others can read, and sqlite3.Error for one that is no
+        ledger.
+        """
         self.path = prepare_file(path, beside=("-wal", "-shm"))
         self._limits = limits or HistoryLimits()
         self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
@@ -108,7 +110,7 @@ class SqliteLedger:
         if version and (application, version) != (_APPLICATION, 1):
             raise sqlite3.DatabaseError(f"{self.path} is no history that this version reads")
         self._db.execute("PRAGMA journal_mode = WAL")
-        # What is confirmed is deleted from the store, so it must outlive a power cut.
+        # Confirmed records are deleted from the store, so they must outlive a power cut.
         self._db.execute("PRAGMA synchronous = FULL")
         if version == 0:
             self._db.executescript(_SCHEMA)
@@ -120,13 +122,13 @@ class SqliteLedger:
         }
 
     def close(self) -> None:
-        """Nothing is lost without it."""
+        """Close the file. Nothing is lost without this."""
         self._db.close()
 
     # ---- keeping -----------------------------------------------------------------------------
 
     def add(self, rows: Iterable[LedgerRow], now: float) -> None:
-        """Keep these, durably, and forget what is too old or too much."""
+        """Keep these rows, durably, and forget what is too old or too much."""
         sums: dict[tuple[int, int, int], HourSum] = {}
         counts, known = dict(self._counts), dict(self._names)
         try:
@@ -144,7 +146,7 @@ class SqliteLedger:
                 last = (now - self._limits.sum_days * _DAY_S) // HOUR_S
                 self._db.execute("DELETE FROM hours WHERE hour < ?", (last,))
         except BaseException:
-            self._names = known  # what was named meanwhile is not there
+            self._names = known  # names added in this transaction are not there
             raise
         self._counts = counts
 
@@ -197,7 +199,7 @@ class SqliteLedger:
             )
 
     def _forget(self, table: str, now: float, count: int) -> int:
-        """How many of the `count` rows are gone."""
+        """Forget rows above the limits. Returns how many of the `count` rows are gone."""
         over = min(max(count - self._limits.records, 0), FORGET_AT_ONCE)
         old = (
             f"DELETE FROM {table} WHERE id IN"
@@ -236,7 +238,7 @@ class SqliteLedger:
     # ---- looking up --------------------------------------------------------------------------
 
     def attempts(self, query: AttemptQuery) -> AttemptPage:
-        """See Ledger; of steps those that have ended."""
+        """Return the attempts and ended steps that a query selects; see Ledger."""
         rows = self._meant("attempts", "body, used", query) if query.has_attempts else []
         steps = self._meant("steps", "body", query) if query.has_steps else []
         return AttemptPage(
@@ -246,7 +248,7 @@ class SqliteLedger:
         )
 
     def _meant(self, table: str, columns: str, query: AttemptQuery) -> list[tuple[Any, ...]]:
-        """One more than are asked for, where there are more."""
+        """Return the rows that a query selects, with one more than its limit where there are more."""
         where, values = ["ended >= ?"], [query.since]
         words: list[object] = [*values]
         if query.until is not None:
@@ -267,7 +269,7 @@ class SqliteLedger:
         ).fetchall()
 
     def usage(self, query: UsageQuery) -> list[UsageRow]:
-        """See Ledger; by user, then by queue."""
+        """Return usage by user, then by queue; see Ledger."""
         where, words = ["hour >= ?"], list[object]([-(-query.since // HOUR_S)])
         if query.until is not None:
             where.append("hour < ?")
@@ -298,7 +300,7 @@ def _among(column: str, ids: list[int], words: list[object]) -> str:
 
 
 def _by(table: str, query: AttemptQuery) -> str:
-    """The index that reads least: SQLite does not know how many rows a name has."""
+    """Return the index that reads least: SQLite does not know how many rows a name has."""
     if query.job:
         return ""
     if len(query.users) == 1:

@@ -1,8 +1,8 @@
-"""What is remembered beside a store of how far it was written, so that a lost end is noticed.
+"""Marks outside a store of how far it was written, so that a lost end is noticed.
 
 SQLite takes a write-ahead log that was cut or deleted for one that ends there, and a Redis server
-may come back without its last seconds or empty. Neither says so. A mark lies outside of what could
-be lost, and names the cluster, the epoch and the number of the last batch that was confirmed.
+may come back empty or without its last seconds. Neither reports that. A mark lies outside of what
+could be lost, and names the cluster, the epoch and the number of the last confirmed batch.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _WAY_ON = (
 
 
 class Mark(Protocol):
-    """One shard's."""
+    """The mark of one shard."""
 
     def read(self) -> Head | None:
-        """How far the shard was written when the mark was last set; None if it never was."""
+        """Return how far the shard was written when the mark was last set; None if it never was."""
         ...
 
     def write(self, head: Head, is_durable: bool = False) -> None:
-        """The shard holds everything up to there. `is_durable`: also after a power cut."""
+        """Note that the shard holds everything up to `head`. `is_durable`: also after a power cut."""
         ...
 
     def close(self) -> None:
@@ -41,14 +41,14 @@ class Mark(Protocol):
 class FileMark:
     """A Mark in a file of one line, which is overwritten in place after each batch.
 
-    Only the first line of a writer is brought to the disk at once. The others reach it with the
-    kernel's next flush, so a batch costs one system call more and no wait: after a power cut, but
+    Only the first line of a writer is flushed to the disk at once. The others reach it with the
+    kernel's next flush, so a batch costs one more system call and no wait. After a power cut, but
     not after the death of the head alone, the mark may lag behind, and a loss of just the batches
-    between goes unnoticed. It never runs ahead of the store.
+    in between goes unnoticed. The mark never runs ahead of the store.
     """
 
     def __init__(self, path: str) -> None:
-        """Makes the file where it is missing. Raises StorageError when it is not private."""
+        """Create the file if it is missing. Raises StorageError when it is not private."""
         self._path = prepare_file(path, beside=())
         self._fd = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
 
@@ -56,7 +56,7 @@ class FileMark:
         return self._path
 
     def read(self) -> Head | None:
-        """See Mark. Raises StorageCorruptError for a line that was not written here."""
+        """Return the head in the file. Raises StorageCorruptError for a line not written here."""
         line = os.pread(self._fd, 4096, 0)
         if not line:
             return None
@@ -70,23 +70,23 @@ class FileMark:
         return Head(int(words[1]), "", words[0].decode(), int(words[2]))
 
     def write(self, head: Head, is_durable: bool = False) -> None:
-        """See Mark."""
+        """Write the head into the file."""
         text = b"%s %020d %020d" % (head.cluster.encode(), head.epoch, head.sequence)
-        # Without room on a disk that copies on writing, the mark stays behind, which is harmless.
+        # On a full disk that copies on writing, the mark stays behind, which is harmless.
         with contextlib.suppress(OSError):
             os.pwrite(self._fd, text + b" " + _checksum(text) + b"\n", 0)
             if is_durable:
                 os.fsync(self._fd)
 
     def close(self) -> None:
-        """See Mark."""
+        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def check_mark(shard: object, found: Head, mark: Mark) -> None:
-    """Raise WritesLostError when the shard, which is at `found`, lacks what the mark speaks of."""
+    """Raise WritesLostError when the shard, which is at `found`, lacks batches up to the mark."""
     known = mark.read()
     if known is None or not known.cluster:
         return

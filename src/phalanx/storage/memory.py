@@ -1,4 +1,4 @@
-"""A store that lives as long as the process: where nothing need outlive it, and in tests."""
+"""A store that lives as long as the process, for heads without a lasting one and for tests."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from phalanx.storage.shard import Batch, Head
 
 
 class MemoryDisk:
-    """What stays when a MemoryShard is closed, so that a simulated head can be restarted."""
+    """The data that stays when a MemoryShard is closed, so that a simulated head can restart."""
 
     def __init__(self, cluster: str = "") -> None:
         """`cluster` names the cluster; empty: its first head chooses."""
         self.head = Head(cluster=cluster)
         self.tables: dict[str, dict[bytes, bytes]] = {}
         self.is_full = False
-        """Nothing more can be written."""
+        """Whether nothing more can be written."""
 
 
 class MemoryMark:
@@ -27,15 +27,15 @@ class MemoryMark:
         return "the mark"
 
     def read(self) -> Head | None:
-        """See Mark."""
+        """Return the head that was written last."""
         return self.head
 
     def write(self, head: Head, is_durable: bool = False) -> None:
-        """See Mark."""
+        """Keep the head."""
         self.head = head
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is no file to let go of."""
 
 
 class MemoryShard:
@@ -83,11 +83,11 @@ class MemoryShard:
         return "its disk is full" if self._disk.is_full else ""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: the disk stays."""
 
 
 def stale(shard: object, epoch: int, found: int) -> StaleEpochError:
-    """The error of a writer with `epoch` that meets `found` in the shard."""
+    """Return the error of a writer with `epoch` that finds `found` in the shard."""
     return StaleEpochError(
         f"{shard} was opened by another head (epoch {found}, and this one has {epoch}): "
         "this head must not write any more. Stop it; the other one is in charge."

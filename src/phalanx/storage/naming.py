@@ -1,4 +1,4 @@
-"""What a store is called where people read it."""
+"""The name of a store for display."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from collections.abc import Sequence
 
 
 def storage_name(addresses: Sequence[str]) -> str:
-    """The addresses of a store's shards, without passwords."""
+    """Return the addresses of a store's shards, without passwords."""
     return ", ".join(a.rsplit("@", 1)[-1] if "@" in a else a for a in addresses)

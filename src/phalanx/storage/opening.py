@@ -1,4 +1,4 @@
-"""A store from the text that a person gives: `memory`, a path, `sqlite:PATH`, `redis://...`."""
+"""Opens a store from the text that a person gives: `memory`, a path, `sqlite:PATH`, `redis://...`."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def open_storage(
     """Open a store for the one head that writes it; earlier heads are refused from then on.
 
     Several addresses are shards; see Storage for `by_key`, `cluster` and `accept_loss`. `marks` is
-    a directory of this machine for the marks of stores in servers, empty for none; those of files
-    lie beside them. Raises StorageAddressError for a text that names no store, StorageInUseError
-    for a file that another process has open, WritesLostError for a store that has lost what it
-    confirmed, other StorageErrors for what the files or servers say.
+    a directory of this machine for the marks of stores in servers, empty for none; marks of stores
+    in files lie next to them. Raises StorageAddressError for a text that names no store,
+    StorageInUseError for a file that another process has open, WritesLostError for a store that has
+    lost what it confirmed, and other StorageErrors for errors of files or servers.
     """
     texts = [addresses] if isinstance(addresses, str) else list(addresses)
     if not texts or len(set(texts)) < len(texts):
@@ -60,8 +60,7 @@ def open_storage(
 
 
 def store_bytes(addresses: Sequence[str]) -> int:
-    """How large the files of a store are on this machine, with those in which changes are noted
-    first."""
+    """Return the bytes of a store's files on this machine, including write-ahead logs."""
     found = 0
     for path in (mark_path(text, "").removesuffix(MARK) for text in addresses):
         for file in (path, f"{path}-wal") if path else ():
@@ -71,7 +70,7 @@ def store_bytes(addresses: Sequence[str]) -> int:
 
 
 def mark_path(text: str, directory: str) -> str:
-    """Where the mark of the shard at this address is; empty when it has none."""
+    """Return the path of the mark of the shard at this address; empty when it has none."""
     if text == "memory":
         return ""
     if not _is_server(text):
@@ -80,8 +79,11 @@ def mark_path(text: str, directory: str) -> str:
 
 
 def history_path(text: str, directory: str) -> str:
-    """Where the history of jobs is whose first shard is at this address: beside a file, else in
-    `directory`, on the head's machine; empty for `memory`: with the head's other files."""
+    """Return the path of the history of jobs, given the address of the first shard.
+
+    It lies next to a file, else in `directory`, on the head's machine. Empty for `memory`: the
+    history then lies with the head's other files.
+    """
     mark = mark_path(text, directory)
     return mark.removesuffix(MARK) + ENDING if mark else ""
 

@@ -14,10 +14,11 @@ _LONGEST_PID = 20
 
 
 def prepare_file(path: str, *, beside: tuple[str, ...]) -> str:
-    """The absolute path of a file of mode 0600 in a directory of mode 0700, made where missing.
+    """Return the absolute path of a file of mode 0600 in a directory of mode 0700.
 
-    `beside` are endings of files that belong to it, which may be there or not. Links are refused.
-    Raises StorageError when something there is not private, or cannot be made.
+    Both are created where missing. `beside`: endings of files that belong to it, which may exist or
+    not. Links are refused. Raises StorageError when something there is not private, or cannot be
+    made.
     """
     directory, name = os.path.split(os.path.abspath(path))
     try:
@@ -68,7 +69,7 @@ class FileLock:
     """An exclusive lock on a file, held until it is closed or the process ends, however it ends."""
 
     def __init__(self, path: str, *, guards: str) -> None:
-        """Raises StorageInUseError when a process holds it; `guards` is the file it stands for."""
+        """Raise StorageInUseError when a process holds it; `guards` is the file it stands for."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(path, flags, 0o600)
         try:
@@ -81,13 +82,13 @@ class FileLock:
                 "store. Stop that one first, or name another file."
             ) from None
         holder = f"{os.getpid()}\n"
-        with contextlib.suppress(OSError):  # a full disk; the number is for people
+        with contextlib.suppress(OSError):  # a full disk; the number is only for display
             os.pwrite(self._fd, holder.encode(), 0)
             os.ftruncate(self._fd, len(holder))
         _held.add(self)
 
     def close(self) -> None:
-        """Let the next one have it."""
+        """Release the lock."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

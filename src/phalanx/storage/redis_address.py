@@ -1,4 +1,4 @@
-"""Where a Redis store is, from a URL, in a form that never shows the password."""
+"""Addresses of Redis stores, parsed from URLs into a form that never shows the password."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RedisAddress:
-    """One shard's server, or the servers of which one is its primary."""
+    """The server of one shard, or the servers of which one is its primary."""
 
     servers: tuple[tuple[str, int], ...] = ()
     path: str = ""
-    """Of a Unix socket, in place of `servers`."""
+    """The path of a Unix socket, in place of `servers`."""
     is_encrypted: bool = False
     certificates: str | None = None
     """A file with the authorities to trust in place of the system's."""
@@ -39,13 +39,13 @@ class RedisAddress:
     name: str = "default"
     """Keeps the stores of several clusters apart in one database."""
     replicas: int = 0
-    """How many replicas must have a batch before it counts as written."""
+    """Replicas that must have a batch before it counts as written."""
     timeout_s: float = 30.0
-    """How long to go on trying before the store counts as unreachable."""
+    """Seconds of trying after which the store counts as unreachable."""
 
     @property
     def file_name(self) -> str:
-        """Names this store among others in the name of a file."""
+        """A name for this store among others, for use in the name of a file."""
         place = repr((self.path or sorted(self.servers), self.database))
         return f"redis-{self.name}-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
 
@@ -58,8 +58,8 @@ class RedisAddress:
 
 
 def parse_redis_url(url: str) -> RedisAddress:
-    """The address in a URL of one of FORMS. Raises StorageAddressError without the password."""
-    # A password may hold an @ by mistake; what stands after the last one is the place.
+    """Return the address in a URL of one of FORMS. StorageAddressErrors hide the password."""
+    # A password may contain an @ by mistake; the place is what follows the last one.
     scheme, _, rest = url.partition("://")
     credentials, at, place = rest.rpartition("@")
     shown = f"{scheme}://{'***@' if at else ''}{place}"
@@ -148,7 +148,7 @@ def _seconds(text: str) -> float:
 
 
 def _password_in(path: str) -> str:
-    """The password in a file that others cannot read."""
+    """Return the password in a file that others cannot read."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as file:
             found = os.fstat(file.fileno())

@@ -31,14 +31,14 @@ State = tuple[int, int]
 
 
 class TryAgain(Exception):
-    """What may be different in a moment; the text is for the person who waits."""
+    """A failure that may be gone in a moment; the text is for the person who waits."""
 
 
 class RedisConnection:
-    """Calls on the primary, made anew when the connection breaks.
+    """Calls the primary, over a new connection when the last one breaks.
 
-    `state_of` tells how far a server's rows have come: after a failover two servers may both think
-    that they are the primary.
+    `state_of` returns how far a server's rows have come: after a failover two servers may both
+    think that they are the primary.
     """
 
     def __init__(self, address: RedisAddress, state_of: Callable[[Connection], State]) -> None:
@@ -49,14 +49,14 @@ class RedisConnection:
 
     @property
     def replication_ms(self) -> int:
-        """How long one call may wait for replicas, well within the time for its answer."""
+        """Milliseconds that one call may wait for replicas, well within the time for its answer."""
         return max(1, int(self._answer_s * 1000 / 2))
 
     def call(self, operation: Callable[[Connection], Answer]) -> Answer:
-        """The operation's answer, tried again for `timeout_s` where the server is away or busy.
+        """Return the operation's answer, retrying for `timeout_s` while the server is away or busy.
 
         An operation may therefore run twice. Raises StorageUnreachableError after that time,
-        StorageFullError when the server has no room, StorageError for anything else it refuses.
+        StorageFullError when the server has no room, and StorageError for anything else it refuses.
         """
         deadline_s = time.monotonic() + self._address.timeout_s
         for pause_s in _pauses():
@@ -92,8 +92,10 @@ class RedisConnection:
         raise AssertionError("pauses never end")
 
     def room(self) -> tuple[int, int, bool]:
-        """(bytes in use, bytes allowed or 0 for all, whether it fails to save), asked once. Raises
-        RedisError or OSError when there is no answer."""
+        """Return (bytes in use, bytes allowed or 0 for all, whether it fails to save), asked once.
+
+        Raises RedisError or OSError when there is no answer.
+        """
         if self._connection is None:
             raise redis.exceptions.ConnectionError("there is no connection")
         try:
@@ -188,13 +190,13 @@ def _info(connection: Connection, section: str) -> dict[str, str]:
 
 
 def ask(connection: Connection, *words: str | bytes | int) -> Any:
-    """One command and its answer."""
+    """Send one command, and return its answer."""
     connection.send_command(*words)
     return connection.read_response()
 
 
 def ask_at_once(connection: Connection, *commands: Sequence[str | bytes | int]) -> list[Any]:
-    """Several commands in one round trip, and their answers.
+    """Send several commands in one round trip, and return their answers.
 
     Raises the first error, after all answers are read: the next call must not read one of these.
     """

@@ -23,10 +23,11 @@ from phalanx.storage.shard import Batch, Head
 
 _ROWS_PER_ANSWER = 1_000
 FLOOR_BYTES = 64 * 2**20
-"""With less than this free of the server's maxmemory, or an eighth of it, the store asks that no
-new work be taken."""
+"""Free bytes of the server's maxmemory (or an eighth of it, if that is less) below which the store
+asks that no new work be taken.
+"""
 
-# The token tells a claim sent again, because its answer was lost, from another head's.
+# The token tells a repeated claim, whose answer was lost, from another head's claim.
 _CLAIM = """
 local epoch, token = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'token'))
 if token == ARGV[3] then
@@ -40,9 +41,10 @@ end
 return {'done', 0}
 """
 
-# Each batch has the next number. A number that is already there is a batch sent again because its
-# answer was lost: the number is written once more, so that WAIT has a write to wait for. Without
-# numbers, a batch that a hung server received before it was sent again could overwrite later ones.
+# Each batch has the next number. If the number is already there, the batch was sent again because
+# its answer was lost: the number is written once more, so that WAIT has a write to wait for.
+# Without numbers, a batch that a hung server received before it was sent again could overwrite
+# later ones.
 _APPLY = """
 local epoch, token, sequence = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'token', 'sequence'))
 if token ~= ARGV[1] then return {'stale', tonumber(epoch or '0')} end
@@ -71,13 +73,13 @@ class RedisShard:
     """A Shard in one Redis database: a hash for each table, and one that names the writer.
 
     A batch is one script, so it is all or nothing and is checked against the writer's claim. It
-    counts as written when the server has answered and `replicas` replicas have it; what the
-    server keeps through a crash of its own is set there (appendonly yes, appendfsync always).
+    counts as written when the server has answered and `replicas` replicas have it. What the server
+    keeps through its own crash is set on the server (appendonly yes, appendfsync always).
     """
 
     def __init__(self, address: RedisAddress) -> None:
         self._address = address
-        # The braces keep all keys of a store in one slot, should the server be part of a cluster.
+        # The braces keep all keys of a store in one slot, in case the server is part of a cluster.
         self._prefix = f"phalanx:{{{address.name}}}:"
         self._head_key = f"{self._prefix}head"
         self._token = secrets.token_hex(16)
@@ -166,7 +168,9 @@ class RedisShard:
         )
 
     def shortage(self) -> str:
-        """See Shard. A server that is away is no shortage: the next batch says so."""
+        """Return why there is too little room. An absent server is no shortage; the next batch
+        fails.
+        """
         try:
             used, limit, failed = self._connection.room()
         except (redis.exceptions.RedisError, OSError):
@@ -182,7 +186,7 @@ class RedisShard:
         self._connection.close()
 
     def _write(self, script: str, *words: str | bytes | int) -> Any:
-        """The script's two answers, once enough replicas have what it wrote."""
+        """Return the script's two answers, once enough replicas have what it wrote."""
         replicas = self._address.replicas
 
         def write(connection: Connection) -> Any:

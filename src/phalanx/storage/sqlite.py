@@ -1,4 +1,4 @@
-"""A store in one SQLite file with a write-ahead log: what a head on one machine survives with."""
+"""A store in one SQLite file with a write-ahead log, for a head on one machine."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ _APPLICATION = 0x50484C58
 _VERSION = 2
 _BUSY_S = 5.0
 FLOOR_BYTES = 64 * 2**20
-"""With less free than this on the file's disk, the store asks that no new work be taken."""
+"""Free bytes of the file's disk below which the store asks that no new work be taken."""
 RESERVE_BYTES = 16 * 2**20
-"""So much of the disk belongs to the log before it is needed: what is said of work that runs, and
-its end, can be written when others have filled the disk."""
+"""Bytes of the disk that the log owns before it needs them.
+
+So the news of running work, and its end, can be written when others have filled the disk.
+"""
 _FULL_BYTES = 2**20
-"""An I/O error on a disk with less free than this is a full disk: SQLite says so for writes, but
-not for flushes and for quotas."""
+"""Free bytes of a disk below which an I/O error means a full disk: SQLite reports that for writes,
+but not for flushes and quotas.
+"""
 MARK = ".mark"
-"""The ending of the file beside the store that says how far it was written."""
+"""The ending of the file next to the store that says how far it was written."""
 _KEEP_SIZE = 1
-"""Of fallocate: the blocks are the file's, but its length stays."""
+"""Mode of fallocate: the blocks become the file's, but its length stays."""
 
 # Not WITHOUT ROWID: there each comparison of keys reads the whole row, megabytes of a function.
 _SCHEMA = f"""
@@ -48,7 +51,7 @@ PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = 1;
 COMMIT;
 """
-# A row's checksum is NULL where format 1 wrote it. The log has checksums of its own, the file none.
+# A row's checksum is NULL where format 1 wrote it. The log has its own checksums, the file none.
 _FROM_1_TO_2 = f"""
 BEGIN IMMEDIATE;
 ALTER TABLE head ADD COLUMN cluster TEXT NOT NULL DEFAULT '';
@@ -60,18 +63,18 @@ COMMIT;
 
 
 class SqliteShard:
-    """A Shard in the file at `path`, which is made, private, when it is not there.
+    """A Shard in the file at `path`, which is created, private, if it is missing.
 
-    Each batch is one transaction that reaches the disk before `apply` returns (synchronous=FULL):
-    with NORMAL a write-ahead log keeps the last commits through a crash of the process but not of
-    the machine, and an acknowledgement would be a promise that a power cut breaks.
+    Each batch is one transaction that reaches the disk before `apply` returns (synchronous=FULL).
+    With NORMAL, a write-ahead log keeps the last commits through a crash of the process but not of
+    the machine: an acknowledgement would be a promise that a power cut breaks.
     """
 
     def __init__(self, path: str) -> None:
         """Raises StorageInUseError, StorageCorruptError, or StorageError with what is not right.
 
-        Nothing is changed before `claim`: SQLite would fold what it takes for the whole log into
-        the file when it is closed, and a log that was cut could not be mended any more.
+        Nothing is changed before `claim`: on closing, SQLite would fold what it takes for the whole
+        log into the file, and a log that was cut could not be repaired any more.
         """
         self.path = prepare_file(path, beside=("-wal", "-shm", ".lock"))
         self._epoch = 0
@@ -92,7 +95,7 @@ class SqliteShard:
         return self._opened
 
     def head(self) -> Head:
-        """See Shard. After `claim` it is what was there before."""
+        """Return the record of the last writer; after `claim`, of the one before."""
         return self._found
 
     def claim(self, head: Head) -> None:
@@ -153,7 +156,7 @@ class SqliteShard:
             self._db.executemany("DELETE FROM stored WHERE name = ? AND key = ?", deletes)
 
     def shortage(self) -> str:
-        """See Shard."""
+        """Return why there is too little room; while there is enough, reserve the log's part."""
         free = self._free_bytes()
         if free >= FLOOR_BYTES + RESERVE_BYTES:
             _reserve(self.path + "-wal")
@@ -166,14 +169,14 @@ class SqliteShard:
         return found.f_bavail * found.f_frsize
 
     def close(self) -> None:
-        """Also after an error; then the next one may open the file."""
+        """Close the file, also after an error; then the next process may open it."""
         if self._opened is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._opened.close()
         self._lock.close()
 
     def _look(self) -> Head:
-        """Check the file without changing anything; who wrote it last, and how far."""
+        """Check the file without changing anything. Returns its last writer, and how far it wrote."""
         place = f"file:{quote(self.path)}?mode=ro"
         with (
             self._clear_errors(),
@@ -242,7 +245,7 @@ class SqliteShard:
 
     @contextlib.contextmanager
     def _clear_errors(self) -> Iterator[None]:
-        """SQLite's errors as the store's."""
+        """Turn SQLite's errors into the store's."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -270,12 +273,12 @@ class SqliteShard:
 
 
 def exists(path: str) -> bool:
-    """Whether there is a store in this file, or was one that was not deleted by `delete`."""
+    """Whether this file holds a store, or held one that `delete` has not deleted."""
     return os.path.lexists(path) or os.path.lexists(path + MARK)
 
 
 def delete(path: str) -> bool:
-    """Delete the store in this file; whether there was one. Raises StorageInUseError."""
+    """Delete the store in this file. Returns whether there was one. Raises StorageInUseError."""
     if not exists(path):
         return False
     lock = FileLock(path + ".lock", guards=path)
@@ -293,7 +296,7 @@ def _checksum(key: bytes, value: bytes) -> int:
 
 
 def _reserve(log: str) -> None:
-    """Give a log the blocks of RESERVE_BYTES, written or not. Disks that cannot keep none."""
+    """Give a log the blocks of RESERVE_BYTES, written or not, where the disk can do that."""
     try:
         fd = os.open(log, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -307,6 +310,6 @@ def _reserve(log: str) -> None:
 
 
 def _after(prefix: bytes) -> bytes | None:
-    """The least key above all that begin with `prefix`; None where there is none."""
+    """Return the least key above all that begin with `prefix`; None where there is none."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

@@ -1,4 +1,4 @@
-"""The store as the head process sees it: shards behind one face, opened by one head."""
+"""The store as the head process sees it: shards behind one interface, opened by one head."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Storage:
 
     `by_key` names the tables that are spread over the shards, each with the number of leading bytes
     of a key that choose the shard: rows that agree in them are kept together, whatever their
-    tables. All other tables live together in the first shard. A batch is all or nothing within
-    each shard; over several shards the first shard is written last, so that its rows never speak of
-    rows that are not there.
+    tables. All other tables live together in the first shard. A batch is all or nothing within each
+    shard. Over several shards the first shard is written last, so that its rows never refer to rows
+    that are not there.
     """
 
     def __init__(
@@ -36,12 +36,11 @@ class Storage:
     ) -> None:
         """Take the next epoch in all shards; earlier writers are refused from then on.
 
-        `marks`: one for each shard that has one, in their order. `cluster`: the one whose store
-        this must be; empty: any. With `accept_loss` neither is asked for.
-
-        Raises StaleEpochError when another head opens the store at the same time, WritesLostError
-        when a shard lacks what its mark speaks of or the store is that of another cluster, and
-        StorageError when the shards are not those, in that order, that the rows were written to.
+        `marks`: one for each shard, or None, in their order. `cluster`: the cluster whose store
+        this must be; empty: any. With `accept_loss`, neither is checked. Raises StaleEpochError
+        when another head opens the store at the same time, WritesLostError when a shard lacks
+        batches up to its mark or the store is another cluster's, and StorageError when the shards
+        are not those to which the rows were written, in the same order.
         """
         assert shards, "a store has at least one shard"
         assert all(length > 0 for length in by_key.values()), "routes have at least one byte"
@@ -73,7 +72,7 @@ class Storage:
         self.cluster = heads[0].cluster or secrets.token_hex(8)
         """The name of the cluster whose store this is."""
         self.is_new = self.epoch == 1
-        """Whether nobody has written it before."""
+        """Whether nobody has written the store before."""
         self._written = [Head(self.epoch, layout, self.cluster) for layout in layouts]
         for at, shard in enumerate(self._shards):
             shard.claim(self._written[at])
@@ -83,9 +82,9 @@ class Storage:
         return " ".join(map(repr, self._shards))
 
     def load(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """The rows whose keys begin with `prefix`, in ascending order of keys.
+        """Return the rows whose keys begin with `prefix`, in ascending order of keys.
 
-        For recovery: what is applied while it is read may be seen or not.
+        For recovery: changes applied while it is read may be seen or not.
         """
         length = self._by_key.get(table, 0)
         if len(prefix) >= length:
@@ -95,7 +94,7 @@ class Storage:
         return heapq.merge(*(shard.load(table, prefix) for shard in shards), key=itemgetter(0))
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        """One value; None where there is none."""
+        """Return one value; None where there is none."""
         return self._shard(table, key).get(table, key)
 
     def apply(self, batch: Batch) -> None:
@@ -103,8 +102,8 @@ class Storage:
 
         After an error every later call raises it again: a disk that failed to write once may well
         claim to have written the next time, and a server may have written without saying so. Only
-        after a StorageFullError the same batch may be tried again: whatever was written of it is
-        then written once more.
+        after a StorageFullError may the same batch be tried again: parts of it that were written
+        are then written once more.
         """
         if self._failure is not None:
             raise self._failure
@@ -117,11 +116,13 @@ class Storage:
             raise
 
     def shortage(self) -> str:
-        """Why there is too little room for new work, for people; empty when there is enough."""
+        """Return why there is too little room for new work, for display; empty when there is
+        enough.
+        """
         return next(filter(None, (shard.shortage() for shard in self._shards)), "")
 
     def close(self) -> None:
-        """Close every shard."""
+        """Close every shard and mark."""
         for shard in self._shards:
             shard.close()
         for mark in self._marks:

@@ -91,9 +91,7 @@ class OwnerLeases:
             return
         lease = self._leases.leases.get(message.lease)
         if lease is not None and lease.demand.owner == peer.peer:
-            lease.worker.is_leaving = (
-                True  # if the lease comes back first, nobody else is served
-            )
+            lease.worker.is_leaving = True  # if the lease comes back first, nobody else is served
             self._kill_worker(lease.worker.worker_id)
 
     def _blocked(self, peer: Peer, message: Blocked) -> None:

@@ -92,8 +92,7 @@ class DeleteQueue(Request[None]):
 
 
 class ListQueues(Request[list[QueueInfo]]):
-    """List all queues, or the one of this name. Raises QueueUnavailableError for an unknown name.
-    """
+    """List all queues, or the one of this name. Raises QueueUnavailableError if unknown."""
 
     kind: ClassVar[int] = 75
     effect: ClassVar[Effect] = Effect.READS

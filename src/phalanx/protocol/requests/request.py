@@ -1,4 +1,14 @@
-"""Requests: structs with typed fields that name the type of their reply."""
+"""Requests: structs with typed fields that name the type of their reply.
+
+    class GetActor(Request[KnownActor]):
+        kind: ClassVar = 42
+        name: str
+        namespace: str
+
+For a type checker, `engine.ask(GetActor(name, namespace))` is a KnownActor, and the handler must
+return one (`GetActor.handled_by(handler)`). On the wire a request is its kind and the msgpack array
+of its fields, which only its answerer decodes: a node that passes it on copies bytes.
+"""
 
 from __future__ import annotations
 

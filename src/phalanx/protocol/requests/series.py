@@ -31,8 +31,7 @@ class SeriesNews(msgspec.Struct, array_like=True):
 
 
 class GetSeries(Request[SeriesNews]):
-    """Return numbers over time: what may have changed since `after`, by the head's clock; 0: all.
-    """
+    """Return numbers over time: changes since `after`, by the head's clock; 0: all."""
 
     kind: ClassVar[int] = 39
     effect: ClassVar[Effect] = Effect.READS

@@ -9,8 +9,7 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class GetShares(Request[list[ShareInfo]]):
-    """List the users of one queue, or of all, by queue and name: those with shares or with usage.
-    """
+    """List the users of one queue, or of all, by queue and name, with shares or usage."""
 
     kind: ClassVar[int] = 93
     effect: ClassVar[Effect] = Effect.READS
