@@ -362,8 +362,9 @@ class JobMembers:
     ) -> bool:
         """Take the end of a process: by `signal` if that is not 0, else with `code`.
 
-        `reason` explains the end where the code alone does not. What the process used: see Exited.
-        `is_unstarted`: there was no process. Returns False when the process was no member's.
+        `reason` explains the end where the code alone does not. `cpu_s` and `memory` are as in
+        Exited. `is_unstarted`: there was no process. Returns False when the process was no
+        member's.
         """
         member = self._of_process.pop(process, None)
         if member is None:

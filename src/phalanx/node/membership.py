@@ -262,7 +262,7 @@ class ClusterMembership:
             joined()
         if self.trouble:
             self.trouble = ""
-            self._effects.note("The head is there again.")
+            self._effects.note("The head is back.")
         self._effects.joined(message.cluster)
 
     def tick(self, now: float) -> None:

@@ -51,7 +51,7 @@ class Peers:
         return self._peers.pop(process, None)
 
     def post(self, process: bytes, message: Any) -> None:
-        """Send a message to a process, if it is there."""
+        """Send a message to a process, if it is connected."""
         peer = self._peers.get(process)
         if peer is not None:
             peer.post(message)

@@ -8,7 +8,10 @@ from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 
 class QueueShares:
-    """What queues hold of one node. A queue without a known weight, such as "", weighs 1."""
+    """The part of a node that each queue holds.
+
+    A queue without a known weight, such as "", weighs 1.
+    """
 
     def __init__(self) -> None:
         self.weights: Mapping[str, float] = {}

@@ -126,7 +126,7 @@ class StateReports:
         """Yield the finished tasks for which no owner has answered.
 
         Workers leave their finished tasks to the node. Drivers that have ended or are silent did
-        not answer. What a worker has reported since its answer is part of that answer already.
+        not answer. Reports that a worker has sent since its answer are part of that answer already.
         """
         before = {owner: answer.reports for owner, answer in answers.items()}
         for owner, run in self._events.runs(before):

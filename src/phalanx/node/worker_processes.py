@@ -50,7 +50,7 @@ class WorkerProcesses:
         self._effects.fork(worker.worker_id, self._jobs.environment(worker.environment))
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End a worker: at once if `force`, else after its current work. An earlier reason stays."""
+        """End a worker, at once if `force`, else after its work. An earlier reason stays."""
         self._reasons.setdefault(worker.worker_id, (reason, EXITED))
         peer = self._peers.get(worker.worker_id)
         if force or peer is None:

@@ -26,8 +26,9 @@ class FileHold:
     def __init__(self, store: FileStore, name: str, size: int, extent: Any) -> None:
         """`extent`: the file as this process wrote and mapped it; None when another process did."""
         self.lineage: Any = None
-        """What can make the object again, or why nothing can (see `owner.objects.lineage`); None:
-        the object was put.
+        """The maker of the object, or why nothing can make it again (see `owner.objects.lineage`).
+
+        None: the object was put.
         """
         self.store = store
         self.name = name

@@ -48,7 +48,7 @@ class RefHooks(Protocol):
         ...
 
     def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
-        """Call back once (from any thread) when the value or error is there."""
+        """Call back once (from any thread) when the value or error has arrived."""
         ...
 
     def value_of(self, ref: ObjectRef[Any]) -> Any:
@@ -189,7 +189,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         return future
 
     def _on_completed(self, callback: Callable[[Any], None]) -> None:
-        """Call `callback(value or exception)` when the object is there."""
+        """Call `callback(value or exception)` when the object is ready."""
         hooks = _hooks()
 
         def ready() -> None:
@@ -262,7 +262,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
 
 
 def make_ref(owner: bytes, number: int) -> ObjectRef[Any]:
-    """Return a pending reference. The caller ensures that this process has no other of the object."""
+    """Return a pending reference. The caller ensures that it is the only one of the object here."""
     ref: ObjectRef[Any] = ObjectRef.__new__(ObjectRef)
     ref._owner = owner
     ref._number = number

@@ -30,7 +30,7 @@ DEFINITION_BYTES = 95 << 20
 _PLAIN = frozenset({int, float, bool, type(None)})
 _SMALL_TEXT = 1024
 _APART_BYTES = 1 << 16
-"""Bytes values from this size on are a buffer, like arrays: pickle would copy them several times.
+"""Size from which bytes are a buffer, like arrays: pickle would copy them several times.
 """
 _MAIN = b"__main__"
 
@@ -176,7 +176,7 @@ def deserialize(
     buffers: Sequence[Any] = (),
     refs: Sequence[ObjectRef[Any]] = (),
 ) -> Any:
-    """Return the value. Raises UnserializableException, caused by an error of the user's classes."""
+    """Return the value. Raises UnserializableException for errors of the user's classes."""
     try:
         if refs:
             return _Reader(data, refs, buffers).load()
@@ -212,7 +212,7 @@ def deregister_serializer(cls: type) -> None:
 
 
 on_serializer: list[Callable[[type, Callable[[Any], Any] | None], None]] = []
-"""Called with a class and its new reducer, or None without one: for engines that pickle themselves.
+"""Called with a class and its new reducer (or None), for engines that pickle themselves.
 """
 
 

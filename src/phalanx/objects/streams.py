@@ -23,7 +23,7 @@ class StreamHooks(Protocol):
     """Streams whose generator is gone; finalizers only append to it."""
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
-        """Wait until item `index` is there or the stream ended. False when the time is up."""
+        """Wait until item `index` has come or the stream ended. False when the time is up."""
         ...
 
 
@@ -87,7 +87,7 @@ class Stream:
         return self.arrived_to + 1
 
     def end(self) -> list[ObjectRef[Any]]:
-        """Note that no items will come any more. Returns the references that are awaited in vain."""
+        """Note that no more items will come. Returns the references that are awaited in vain."""
         self.is_ended = True
         self._wake()
         return [ref for index, ref in list(self.items.items()) if index > self.arrived_to]
@@ -171,7 +171,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         return self.completed() if self.is_finished() else ref
 
     def next_ready(self) -> bool:
-        """Whether the next item is there already."""
+        """Whether the next item has come already."""
         return self._stream.arrived_to >= self._next_index
 
     def is_finished(self) -> bool:

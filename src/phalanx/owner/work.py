@@ -71,7 +71,7 @@ class PendingWork:
     """Takes the items of a generator: a Stream, or a RemadeStream."""
 
     def notify(self, failed: bool = False) -> None:
-        """Count one input that is there now; called because this is one of its waiters."""
+        """Count one input that is ready; called because this is one of its waiters."""
         self.missing -= 1
         if self.missing == 0 and self.on_ready is not None:
             self.on_ready(self)

@@ -47,7 +47,7 @@ class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
     carried it out.
     """
     user: str = ""
-    """See Ask."""
+    """The user who asks, for display; see Ask."""
 
 
 class ForwardedReply(msgspec.Struct, array_like=True, tag=72):
@@ -85,7 +85,7 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     trouble: str = ""
     checks: list[CheckState] = []
     directories: str = ""
-    """What is wrong with the directories that the node works in, in one clause."""
+    """The trouble with the directories that the node works in, in one clause."""
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
@@ -241,7 +241,7 @@ class JobEnded(msgspec.Struct, array_like=True, tag=83):
 
 
 class JobKnown(msgspec.Struct, array_like=True, tag=84):
-    """What workers of a job need, sent to a node before its first work for the job.
+    """The description of a job for its workers, sent to a node before its first work for the job.
 
     `driver` is the process that gets their output.
     """

@@ -38,7 +38,7 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     streams: Streams | None = None
     """Where its input comes from, and where its output goes in addition to the log."""
     umask: int = -1
-    """See Command."""
+    """The umask for its files, as in Command."""
     grace_s: float = 0.0
     """With streams: seconds to end after the last connection to them has ended."""
 

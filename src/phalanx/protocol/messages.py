@@ -177,7 +177,7 @@ class Leaving(msgspec.Struct, array_like=True, tag=14):
 
 
 class Fetch(msgspec.Struct, array_like=True, tag=20):
-    """Send the value of your object `number` when it is there."""
+    """Send the value of your object `number` when it is ready."""
 
     number: int
 

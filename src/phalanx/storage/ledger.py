@@ -248,7 +248,7 @@ class SqliteLedger:
         )
 
     def _meant(self, table: str, columns: str, query: AttemptQuery) -> list[tuple[Any, ...]]:
-        """Return the rows that a query selects, with one more than its limit where there are more."""
+        """Return the rows that a query selects, one more than its limit if there are more."""
         where, values = ["ended >= ?"], [query.since]
         words: list[object] = [*values]
         if query.until is not None:

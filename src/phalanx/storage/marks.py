@@ -30,7 +30,7 @@ class Mark(Protocol):
         ...
 
     def write(self, head: Head, is_durable: bool = False) -> None:
-        """Note that the shard holds everything up to `head`. `is_durable`: also after a power cut."""
+        """Note that the shard holds all up to `head`. `is_durable`: also after a power cut."""
         ...
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ def check_mark(shard: object, found: Head, mark: Mark) -> None:
     if found.cluster != known.cluster:
         raise WritesLostError(
             f"{shard} holds the cluster {found.cluster or 'of an older version'}, and {mark} says "
-            f"that it held the cluster {known.cluster}. {_WAY_ON}: the cluster that is there."
+            f"that it held the cluster {known.cluster}. {_WAY_ON}: the cluster that it holds."
         )
     if (found.epoch, found.sequence) < (known.epoch, known.sequence):
         missing = f"the last {known.sequence - found.sequence}"

@@ -1,4 +1,4 @@
-"""Opens a store from the text that a person gives: `memory`, a path, `sqlite:PATH`, `redis://...`."""
+"""Opens a store from a person's text: `memory`, a path, `sqlite:PATH`, `redis://...`."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ class RedisShard:
     """A Shard in one Redis database: a hash for each table, and one that names the writer.
 
     A batch is one script, so it is all or nothing and is checked against the writer's claim. It
-    counts as written when the server has answered and `replicas` replicas have it. What the server
-    keeps through its own crash is set on the server (appendonly yes, appendfsync always).
+    counts as written when the server has answered and `replicas` replicas have it. Whether
+    data survives a crash of the server is set there (appendonly yes, appendfsync always).
     """
 
     def __init__(self, address: RedisAddress) -> None:

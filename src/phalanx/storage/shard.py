@@ -9,7 +9,7 @@ Row = tuple[str, bytes]
 """The place of a value: a table's name and a key."""
 
 Batch = Mapping[Row, bytes | None]
-"""Changes that are written together; None deletes. A row has one outcome, so order is irrelevant.
+"""Changes that are written together; None deletes. Each row has one outcome, in any order.
 """
 
 
@@ -72,5 +72,5 @@ class Shard(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections. What was applied stays."""
+        """Let go of files and connections. Applied batches stay."""
         ...

@@ -176,7 +176,7 @@ class SqliteShard:
         self._lock.close()
 
     def _look(self) -> Head:
-        """Check the file without changing anything. Returns its last writer, and how far it wrote."""
+        """Check the file without changing it. Returns its last writer, and how far it wrote."""
         place = f"file:{quote(self.path)}?mode=ro"
         with (
             self._clear_errors(),

@@ -28,7 +28,7 @@ class Lending:
         self._uncertain: dict[bytes, dict[int, ObjectRef[Any]]] = {}
         """Objects that borrowers held when their connection ended, until they declare the rest."""
         self._declared: dict[bytes, dict[int, int]] = {}
-        """What is left of each borrower's latest declared registrations.
+        """The rest of each borrower's latest declared registrations.
 
         A borrower may declare twice, since two processes may dial each other at once.
         """

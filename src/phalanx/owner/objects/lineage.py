@@ -145,7 +145,7 @@ class Whole:
 
 
 class Awaited:
-    """An object of this process that was missing when the task finished; kept until it is there."""
+    """An object of this process that was missing when the task finished; kept until it is ready."""
 
     __slots__ = ("_ref", "_source")
     kept_bytes = 0
@@ -158,7 +158,7 @@ class Awaited:
         ref._waiters.append(self)
 
     def notify(self, failed: bool = False) -> None:
-        """Take the object, which is there now; called because this is one of its waiters."""
+        """Take the object, which is ready; called because this is one of its waiters."""
         ref, self._ref = self._ref, None
         if ref is not None:
             self._source = _source(ref._owner, ref)

@@ -48,7 +48,7 @@ class Recovery(Protocol):
 
 
 class Callback:
-    """Stands among an object's waiters and calls a function when the object is there."""
+    """Stands among an object's waiters and calls a function when the object is ready."""
 
     __slots__ = ("_function",)
 
@@ -56,7 +56,7 @@ class Callback:
         self._function = function
 
     def notify(self, failed: bool = False) -> None:
-        """Call the function: the object is there."""
+        """Call the function: the object is ready."""
         self._function()
 
 
@@ -176,7 +176,7 @@ class ObjectTable:
         return payload
 
     def add_waiter(self, ref: ObjectRef[Any], waiter: Any) -> None:
-        """Call `waiter.notify(failed)` once the object is there."""
+        """Call `waiter.notify(failed)` once the object is ready."""
         if ref._waiters is None:
             ref._waiters = [waiter]
         else:
@@ -244,7 +244,7 @@ class ObjectTable:
     # ---- others ask --------------------------------------------------------------------------
 
     def answer_fetch(self, connection: Connection, number: int) -> None:
-        """Send another process the value of an object of this process, now or once it is there."""
+        """Send another process the value of an object of this process, now or when it is ready."""
         ref = self._references.lending.exported.get(number)
         if ref is None:
             name = object_id_bytes(self._me, number).hex()

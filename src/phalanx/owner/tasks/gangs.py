@@ -57,7 +57,7 @@ class _Member:
         return self._gang.group
 
     def notify(self, failed: bool = False) -> None:
-        """Note the member's end: its result is there."""
+        """Note the member's end: its result has come."""
         self._gangs.ended(self._gang, self._index, failed)
 
 

@@ -188,7 +188,7 @@ class TaskMachine:
             task = queue[0]
             alone = task.template.function is not function or task.retries == 0
             if inflight and alone:
-                break  # the mean of another function does not hold; without retries, a task goes alone
+                break  # another function's mean does not hold; a task without retries goes alone
             queue.popleft()
             task.worker = worker
             inflight[task.number] = task

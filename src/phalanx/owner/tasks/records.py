@@ -1,4 +1,4 @@
-"""What an owner knows of one task: its function, its arguments, its future results."""
+"""The record of one task at its owner: its function, its arguments, its future results."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ MAX_NODES = 1_000
 
 
 class MetricsSince(msgspec.Struct, array_like=True, frozen=True):
-    """What the asker has heard of nodes so far. `head` stands for the head that answered; another
-    head starts again.
+    """The state of the asker's knowledge of nodes.
+
+    `head` stands for the head that answered; another head starts again.
     """
 
     head: float = 0.0

@@ -17,7 +17,7 @@ MAX_ROWS = 1_000
 
 
 class Since(msgspec.Struct, array_like=True, frozen=True):
-    """What the follower has heard so far. `head` stands for the head that answered; another head
+    """The state of the follower's knowledge. `head` stands for the head that answered; another head
     starts again.
     """
 

@@ -47,7 +47,7 @@ class Effect(enum.Enum):
 
     READS = "nothing"
     """It is answered even when nothing can be written."""
-    CHANGES = "what is there changes or goes"
+    CHANGES = "something changes or goes"
     """Its answer waits until the change is written."""
     ADDS = "there is more"
     """It is refused when the store is short of room."""

@@ -23,7 +23,7 @@ class NumberOverTime(msgspec.Struct, array_like=True):
 
 
 class SeriesNews(msgspec.Struct, array_like=True):
-    """What the head has counted."""
+    """The head's numbers over time that are new."""
 
     at: float
     """The head's time, in seconds since the epoch: the next request's `after`."""
