@@ -64,16 +64,16 @@ class NodeCounts:
         table.on(ProcessNumbers, self._counted)
 
     def _counted(self, peer: Peer, message: ProcessNumbers) -> None:
-        for numbers in decode_numbers(message.numbers):
-            if numbers.definition is not None:
-                self._explain(self._programs.take_in(numbers, peer.peer))
+        for metric in decode_numbers(message.numbers):
+            if metric.definition is not None:
+                self._explain(self._programs.take_in(metric, peer.peer))
                 continue
-            known = OF_NODES.get(numbers.name)
+            known = OF_NODES.get(metric.name)
             if known is not None and known.kind == GAUGE:
                 mine = self._gauges.setdefault(peer.peer, {})
-                mine |= {(numbers.name, one.labels): one.value for one in numbers.samples}
+                mine |= {(metric.name, one.labels): one.value for one in metric.samples}
             else:
-                self.meter.take_in(numbers)
+                self.meter.take_in(metric)
 
     def _explain(self, trouble: str) -> None:
         if trouble and trouble not in self._notes and len(self._notes) < _MOST_NOTES:

@@ -45,7 +45,7 @@ class Evictions(Protocol):
         """Drop a copy of another node's object; False when it is none."""
         ...
 
-    def free_spares(self, needed_bytes: int) -> None:
+    def free_pooled_files(self, needed_bytes: int) -> None:
         """Delete pooled files until this many bytes are free."""
         ...
 
@@ -118,7 +118,7 @@ class ObjectRoom:
         """Begin to free memory, if it is needed; return an error when nothing can be freed."""
         accounting = self._accounting
         if missing := accounting.missing(wanted_bytes):
-            self._evictions.free_spares(missing)
+            self._evictions.free_pooled_files(missing)
         missing = accounting.missing(wanted_bytes)
         victims = accounting.victims(missing, self._pins) if missing else []
         if missing and not victims and not self._pins:

@@ -286,11 +286,11 @@ class ObjectStore:
         self.copy_dropped(name, may_keep=False)  # its own node still has it
         return True
 
-    def free_spares(self, needed_bytes: int) -> None:
+    def free_pooled_files(self, needed_bytes: int) -> None:
         """Delete pooled files, then files kept by writers, until this many bytes are free."""
         before = self.accounting.used_bytes
         for spare in self.file_pool.free(needed_bytes):
-            self._discard_spare(spare)
+            self._discard_pooled_file(spare)
         freed = before - self.accounting.used_bytes
         for name, writer in self.accounting.oldest_kept(needed_bytes - freed):
             self._files.delete(name)
@@ -342,7 +342,7 @@ class ObjectStore:
 
     def _start_pull(self, name: str, size: int) -> None:
         spare = self.file_pool.take(size)
-        self._count_spares()
+        self._count_pooled_files()
 
         def room_is_there(error: Exception | None) -> None:
             if error is None:
@@ -350,7 +350,7 @@ class ObjectStore:
                 self._promised[name] = size
                 self._begin_pull(name, size, spare)
                 return
-            self._discard_spare(spare)
+            self._discard_pooled_file(spare)
             if isinstance(error, ObjectStoreFullError):
                 # As for objects written here: those that memory cannot hold go to disk at once.
                 self._begin_pull(name, size, "")
@@ -412,30 +412,30 @@ class ObjectStore:
         self._last_readers.dropped(name)
         size = self.accounting.size_of(name)
         self.accounting.dropped(name, 0, _COPIES)
-        if not (may_keep and self._files.is_in_memory(name) and self._keep_spare(name, size)):
+        if not (may_keep and self._files.is_in_memory(name) and self._keep_in_pool(name, size)):
             self._transfers.let_go(name)
             self._files.delete(name)
         self._pins.gone(name)
 
-    def _keep_spare(self, name: str, size: int) -> bool:
+    def _keep_in_pool(self, name: str, size: int) -> bool:
         gone = self.file_pool.put(name, size)
         is_kept = name not in gone
         if is_kept:
             self._files.rename(name, spare_file(name))
         for other in gone:
             if other != name:
-                self._discard_spare(other)
-        self._count_spares()
+                self._discard_pooled_file(other)
+        self._count_pooled_files()
         return is_kept
 
-    def _count_spares(self) -> None:
+    def _count_pooled_files(self) -> None:
         """Count pooled files as used, as far as they do not become objects."""
         self.accounting.withdraw(_FILE_POOL, self.accounting.capacity_bytes)
         self.accounting.promise(_FILE_POOL, self.file_pool.total_bytes)
 
-    def _discard_spare(self, spare: str) -> None:
+    def _discard_pooled_file(self, spare: str) -> None:
         if spare:
-            self._count_spares()
+            self._count_pooled_files()
             self._transfers.let_go(spare)
             self._files.delete(spare_file(spare))
 

@@ -20,7 +20,7 @@ from phalanx.observe.state.task_rows import finished_task_row, milliseconds
 from phalanx.protocol.cluster_messages import GatherState, StateReported
 from phalanx.protocol.node_messages import GatherRows, RowsReported
 
-KEEP_S = 0.2
+KEEP_PART = 0.2
 """The part of the time left by the head that a node keeps for itself, so that its answer is in time
 even when a process does not answer.
 """
@@ -103,7 +103,7 @@ class StateReports:
             for process in asked:
                 self._peers.post(process, GatherRows(number, query, message.ip))
 
-        until = self._clock() + message.within_s * (1 - KEEP_S)
+        until = self._clock() + message.within_s * (1 - KEEP_PART)
         self._rounds.begin(asked, until, ask, finish)
 
     def _reported(self, peer: Peer, message: RowsReported) -> None:

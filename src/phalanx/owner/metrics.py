@@ -30,7 +30,7 @@ class OwnerMetrics:
         reconstruction: Reconstruction,
         of_program: Callable[[], list[Numbers]],
     ) -> None:
-        """`of_program`: the program's own numbers since the last call."""
+        """`of_program`: the program's own metrics since the last call."""
         self._node = node
         self._journal = journal
         self._machine = machine
@@ -52,7 +52,7 @@ class OwnerMetrics:
             self.say()
 
     def say(self) -> None:
-        """Report new numbers to the node."""
+        """Report new metrics to the node."""
         if runs := self._journal.take_uncounted():
             count_runs(self._meter, runs)
         states = self._states()
@@ -64,9 +64,9 @@ class OwnerMetrics:
         if remade != self._remade:
             self._meter.add("phalanx_object_reconstructions_total", by=remade - self._remade)
             self._remade = remade
-        numbers = [*self._meter.drain(), *self._of_program()]
-        if numbers:
-            self._node.post(ProcessNumbers(encode_numbers(numbers)))
+        metrics = [*self._meter.drain(), *self._of_program()]
+        if metrics:
+            self._node.post(ProcessNumbers(encode_numbers(metrics)))
 
     def _states(self) -> dict[str, int]:
         """Return how many tasks are in each state, without a loop over all tasks."""

@@ -225,7 +225,7 @@ class LeaseMachine:
         """Whether these amounts are free; `soon`: or will be once the due leases come back."""
         free = ResourceSet.from_mapping(self.resources.available())
         if soon:
-            due = (x.demand.hold for x in self.leases.values() if x.is_due and x.gives_way)
+            due = (x.demand.hold for x in self.leases.values() if x.is_due and x.is_yielding)
             free = sum(due, free)
         return amounts.is_subset(free)
 
@@ -292,7 +292,7 @@ class LeaseMachine:
 
     def yields(self) -> ResourceSet:
         """Return what ordinary tasks hold outside of bundles, and would give up for a gang."""
-        holds = (x.demand.hold for x in self.leases.values() if x.gives_way)
+        holds = (x.demand.hold for x in self.leases.values() if x.is_yielding)
         return sum(holds, EMPTY)
 
     # ---- leases ------------------------------------------------------------------------------
@@ -319,15 +319,15 @@ class LeaseMachine:
     def undrain(self, now: float) -> None:
         """Take new work again."""
         self.is_draining = False
-        self._look_anew(now)
+        self._look_again(now)
 
     def _begin_nothing_new(self, now: float) -> None:
         for lease in list(self.leases.values()):
             if lease.is_granted:
                 self._make_due_if_over(lease)
-        self._look_anew(now)
+        self._look_again(now)
 
-    def _look_anew(self, now: float) -> None:
+    def _look_again(self, now: float) -> None:
         """Dispatch, with the demands that lacked a worker too: some of them may be refused now."""
         for demand in self.waiting.all():
             demand.lacks_worker = False
@@ -462,7 +462,7 @@ class LeaseMachine:
             self._effects.stop_worker(worker, "idle", False)
         expired = self.claims.tick(now)
         if self.waiting or self.claims.all() or expired:
-            self._look_anew(now)
+            self._look_again(now)
 
 
 def _split(resources: ResourceSet) -> tuple[ResourceSet, ResourceSet]:

@@ -127,7 +127,7 @@ class Lease(msgspec.Struct, kw_only=True, eq=False):
     is_blocked: bool = False
 
     @property
-    def gives_way(self) -> bool:
+    def is_yielding(self) -> bool:
         """Whether its worker is free for others after the running task."""
         return not self.demand.actor and self.demand.group is None and not self.is_blocked
 

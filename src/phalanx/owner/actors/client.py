@@ -295,10 +295,10 @@ class ActorClient:
                 self.effects.fail_call(call, self)
             else:  # it was not sent, may be sent twice, or comes from `interrupted`
                 self.queue.append(call)
-        doubtful = [call for call in self.queue if call.ends >= ENDS_TO_GO_ALONE]
-        if doubtful:
+        alone = [call for call in self.queue if call.ends >= ENDS_TO_GO_ALONE]
+        if alone:
             others = [call for call in self.queue if call.ends < ENDS_TO_GO_ALONE]
-            self.queue = deque(others + sorted(doubtful, key=lambda call: call.ends))
+            self.queue = deque(others + sorted(alone, key=lambda call: call.ends))
         if blamed is not None:
             self.effects.ended_under(blamed, self)
 
