@@ -1,0 +1,1 @@
+"""A node: the machines that own the resources of one machine of the cluster."""

@@ -1,0 +1,1 @@
+"""Objects: references, serialization and streams, and a node's accounting of shared memory."""

@@ -1,0 +1,1 @@
+"""The messages between the processes of a cluster, and their bytes."""
