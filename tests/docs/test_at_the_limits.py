@@ -176,7 +176,7 @@ TRIED: dict[str, list[Limit]] = {
     "objects.failures.EXCEPTION_BYTES": [
         Limit(
             _exception,
-            "it is {value} bytes, and the limit of an exception is {limit}",
+            "the exception has {value} bytes, and the limit is {limit}",
             (failures, "EXCEPTION_BYTES", 2000),
         )
     ],

@@ -16,7 +16,7 @@ def refusal(order: Any, error: Exception) -> Any:
 
     None for orders that nobody waits for.
     """
-    reason = f"its node failed at it: {type(error).__name__}: {error}"[:300]
+    reason = f"an internal error on its node: {type(error).__name__}: {error}"[:300]
     match order:
         case PrepareBundles():
             return Prepared(order.group, order.attempt, False)

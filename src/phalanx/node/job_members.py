@@ -257,7 +257,7 @@ class JobMembers:
         if member is None or member.order.attempt != order.attempt or member.is_ending:
             self._head.notify(StepStarted(order.token, "it does not run any more"))
         elif len(member.steps) >= MAX_STEPS:
-            why = f"it has {MAX_STEPS} steps already, which is the most at a time"
+            why = f"it already has {MAX_STEPS} steps, the most at a time"
             self._head.notify(StepStarted(order.token, why))
         else:
             usage = MemberUsage(0.0, (), self._clock())

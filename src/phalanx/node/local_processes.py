@@ -160,7 +160,7 @@ class LocalProcesses:
         self._counts.meter.add("phalanx_worker_starts_total", "failed")
         now = self._clock()
         if self._leases.hold_starts(now, now + HOLD_STARTS_S):
-            self._note(f"a worker is wanted, and {reason}", level=WARNING)
+            self._note(f"a worker is needed, but {reason}", level=WARNING)
         self._ended(worker, *(self._workers.take_reason(worker) or (reason, CRASHED)))
 
     def exited(self, worker: bytes, how: str) -> None:

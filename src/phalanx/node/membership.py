@@ -226,7 +226,7 @@ class ClusterMembership:
         elif why != self.trouble:
             self.trouble = why
             self._effects.note(
-                f"The head at {self._options.head} is not there: {why}. It is tried again."
+                f"The head at {self._options.head} cannot be reached: {why}. The node keeps trying."
             )
 
     def _expelled(self, message: Expelled) -> None:
@@ -274,7 +274,7 @@ class ClusterMembership:
             self.is_stale = True
             self._end(f"The head at {self._options.head} refuses this node: {self._refusal}")
         elif lasted_s > self._options.patience_s and lasted_s > self._patience_s():
-            self._end(f"No head was there for {lasted_s:.0f} s.")
+            self._end(f"No head could be reached for {lasted_s:.0f} s.")
         elif self._head is None and self._address is not None and now >= self._dial_at:
             self._dial()
 

@@ -325,7 +325,7 @@ class ObjectStore:
             done(failure)
 
         if not is_name(name):
-            done(f"{name!r} is no name of an object's file")
+            done(f"{name!r} is not the name of an object's file")
         elif self._files.is_here(name):
             ended("")
         else:

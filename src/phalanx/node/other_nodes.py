@@ -98,7 +98,7 @@ class OtherNodes:
         if message.is_whole:  # a restarted head may not know all nodes that the last head knew
             known = {row.prefix for row in message.rows}
             for prefix in [p for p in self._links.known() if p not in known]:
-                self._cut(prefix, "the head knows nothing of its node", is_dead=True)
+                self._cut(prefix, "the head does not know its node", is_dead=True)
                 self._links.forget(prefix)
         for row in message.rows:
             self._links.node_known(row.prefix, row.node_id)

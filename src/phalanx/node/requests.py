@@ -79,7 +79,7 @@ class NodeRequests:
         if trouble and not peer.peer:
             # A person waits for the answer: an error now is better than an answer much later.
             where = f"The head at {self._address}"
-            error = to_wire(SystemFailureError(f"{where} is not there: {trouble}."))
+            error = to_wire(SystemFailureError(f"{where} cannot be reached: {trouble}."))
             peer.post(Reply(ask.token, NOTHING, error))
             return
         if ask.kind in _NEEDS_REPORT:

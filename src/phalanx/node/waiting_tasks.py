@@ -35,7 +35,7 @@ class WaitingTasks:
         name = request.name
         demand = self._waiting.of(asker.process, request.scheduling_class)
         if demand is None:
-            text = "it waits for no node: its worker starts, or its arguments are not there yet"
+            text = "it waits for no node: its worker is starting, or its arguments are not ready"
             return explain_waiting("task", name, plain_reason(text))
         if demand.group is not None:
             text = "it waits for room in the bundles of its placement group"

@@ -151,7 +151,7 @@ class InputNode(DAGNode):
         if len(execution.args) == 1 and not execution.kwargs:
             return execution.args[0]
         raise TypeError(
-            "execute() takes the one value of the graph's InputNode; of several values, bind "
+            "execute() takes the one value of the graph's InputNode; for several values, bind "
             "node[0] or node.name."
         )
 

@@ -36,8 +36,8 @@ def describe(
     text = _shortened(text)
     if cause_bytes is not None and len(cause_bytes) > EXCEPTION_BYTES:
         text += (
-            f"\nphalanx: the exception itself is not here, only its text: it is {len(cause_bytes)} "
-            f"bytes, and the limit of an exception is {EXCEPTION_BYTES}."
+            f"\nphalanx: only the text of the exception is here: the exception has "
+            f"{len(cause_bytes)} bytes, and the limit is {EXCEPTION_BYTES}."
         )
         cause_bytes = None
     if actor_repr is not None:

@@ -32,14 +32,14 @@ def why_call(call: PendingCall) -> str:
         runs = not actor.concurrency or call.number in actor.begun()
         if runs:
             return f"its actor runs it{_tried(actor) if call.attempt else ''}"
-        return f"its actor runs what was called before it{_tried(actor)}"
+        return f"its actor runs earlier calls{_tried(actor)}"
     if call.missing:
         return "it waits for its arguments"
     if actor.state == PENDING_CREATION:
         return "its actor has not started"
     if actor.state == RESTARTING:
         return f"its actor starts again{_tried(actor)}"
-    return "it waits for a call before it" if actor.state == ALIVE else ""
+    return "it waits for an earlier call" if actor.state == ALIVE else ""
 
 
 def _tried(actor: ActorClient) -> str:

@@ -102,7 +102,7 @@ def read_hello(raw: bytes) -> ClientHello:
         raise ProtocolError(f"a hello has {HELLO_BYTES} bytes, not {len(raw)}")
     magic, version, role, nonce, target = _HELLO.unpack(raw)
     if magic != MAGIC:
-        raise ProtocolError("what dialled is no Phalanx gateway: its first bytes are not a hello")
+        raise ProtocolError("the dialler is no Phalanx gateway: its first bytes are not a hello")
     try:
         return ClientHello(version, Role(role), nonce, target, raw)
     except ValueError:
@@ -142,10 +142,12 @@ class DiallersHandshake:
         speaks another version and this is no knock.
         """
         if len(raw_challenge) != CHALLENGE_BYTES or not raw_challenge.startswith(MAGIC):
-            raise ProtocolError("what answers there is no Phalanx gateway")
+            raise ProtocolError("the server there is no Phalanx gateway")
         _, version, status, _ = _CHALLENGE.unpack(raw_challenge)
         if status == Status.TLS_WANTED:
-            raise ProtocolError("it takes only TLS, and this node dials without (insecure=True)")
+            raise ProtocolError(
+                "it accepts only TLS, and this node dials without TLS (insecure=True)"
+            )
         self.their_version = version
         is_admitted = version == self._version or self._role is Role.KNOCK
         if not is_admitted or status != Status.OK:

@@ -66,4 +66,4 @@ def decode_body(body: bytes | bytearray | memoryview) -> list[StreamMessage]:
     try:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"a frame that is none of a program's streams: {error}") from None
+        raise ProtocolError(f"a frame that is not of a program's streams: {error}") from None

@@ -83,7 +83,7 @@ class HistoryLimits(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             if not getattr(self, name) >= 1:
-                raise ValueError(f"history {name} is 1 or more, not {getattr(self, name)}")
+                raise ValueError(f"history {name} must be 1 or more, not {getattr(self, name)}")
 
 
 class SqliteLedger:
@@ -108,7 +108,7 @@ class SqliteLedger:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         application = self._db.execute("PRAGMA application_id").fetchone()[0]
         if version and (application, version) != (_APPLICATION, 1):
-            raise sqlite3.DatabaseError(f"{self.path} is no history that this version reads")
+            raise sqlite3.DatabaseError(f"{self.path} is not a history that this version can read")
         self._db.execute("PRAGMA journal_mode = WAL")
         # Confirmed records are deleted from the store, so they must outlive a power cut.
         self._db.execute("PRAGMA synchronous = FULL")

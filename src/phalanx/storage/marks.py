@@ -64,7 +64,7 @@ class FileMark:
         words = text.split(b" ")
         if len(words) != 3 or checksum != _checksum(text):
             raise StorageCorruptError(
-                f"{self._path} is damaged. It says how far the store beside it was written. "
+                f"{self._path} is damaged. It says how far the store next to it was written. "
                 "`phalanx start --head --accept-loss` goes on with the store as it is."
             )
         return Head(int(words[1]), "", words[0].decode(), int(words[2]))

@@ -38,7 +38,7 @@ def open_storage(
     texts = [addresses] if isinstance(addresses, str) else list(addresses)
     if not texts or len(set(texts)) < len(texts):
         raise StorageAddressError(
-            f"a store has one or more different shards, and these are {len(texts)} of which "
+            f"a store has one or more different shards; of the {len(texts)} given, "
             f"{len(set(texts))} differ. Each is {_FORMS}."
         )
     with contextlib.ExitStack() as opened:
@@ -108,5 +108,5 @@ def _open_shard(text: str) -> Shard:
     path = text.removeprefix(_SQLITE)
     if colon or not path or path.endswith("/") or "\0" in path:
         shown = f"{scheme}://..." if colon else repr(text)
-        raise StorageAddressError(f"{shown} names no store. Right would be {_FORMS}.")
+        raise StorageAddressError(f"{shown} names no store. Use {_FORMS}.")
     return SqliteShard(path)

@@ -70,7 +70,7 @@ def parse_redis_url(url: str) -> RedisAddress:
     try:
         return _read(scheme, credentials if at else None, place)
     except ValueError as error:
-        raise StorageAddressError(f"{shown}: {error}. Right would be {FORMS}.") from None
+        raise StorageAddressError(f"{shown}: {error}. Use {FORMS}.") from None
 
 
 def _read(scheme: str, credentials: str | None, place: str) -> RedisAddress:

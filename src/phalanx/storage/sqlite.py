@@ -261,7 +261,7 @@ class SqliteShard:
             if "malformed" in text or "not a database" in text:
                 raise self._corrupt(text) from error
             raise StorageError(
-                f"{self.path} cannot be read or written ({text}). Look after that disk, then "
+                f"{self.path} cannot be read or written ({text}). Check that disk, then "
                 "start the head again."
             ) from error
 

@@ -62,7 +62,7 @@ def test_it_waits_for_a_head_that_it_does_not_find(folder, port):
         assert node.stdin is not None
         with node.stdin:
             node.stdin.write(json.dumps(msgspec.to_builtins(again)).encode() + b"\n")
-        eventually(lambda: log.exists() and "It is tried again" in log.read_text())
+        eventually(lambda: log.exists() and "The node keeps trying" in log.read_text())
         head = start_head(HeadOptions(port=port, **more), ends)
         eventually(lambda: "The head is there again" in log.read_text())
         head.kill()

@@ -121,7 +121,7 @@ def test_another_version_is_named():
     assert read_hello(side.hello).version == 99
     with pytest.raises(ProtocolError, match=f"version {PROTOCOL_VERSION} .* version 99"):
         side.proof(challenge(TWO, Status.WRONG_VERSION))
-    with pytest.raises(ProtocolError, match="takes only TLS"):
+    with pytest.raises(ProtocolError, match="accepts only TLS"):
         dialler().proof(challenge(TWO, Status.TLS_WANTED))
 
 

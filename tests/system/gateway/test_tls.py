@@ -102,7 +102,7 @@ def test_who_dials_without_tls_is_told(start, pair):
     _, there = pair
     (insecure,) = start(1, know=False, insecure=True)
     know(insecure, there)
-    with pytest.raises(ProtocolError, match="it takes only TLS"):
+    with pytest.raises(ProtocolError, match="it accepts only TLS"):
         insecure.ask(there.prefix + bytes(10))
     assert there.wait_for(AuthFailed).address == HOST
 

@@ -88,7 +88,7 @@ def test_a_timeout_says_why_it_is_not_there(runtime, get, tmp_path):
         (too_large, r"it asks for {'CPU': 50.0} and the largest node has"),
         (call, "its actor runs it"),
         (actor.wait.remote(str(go), running), "it waits for its arguments"),
-        (actor.wait.remote(str(go)), "it waits for a call before it"),
+        (actor.wait.remote(str(go)), "it waits for an earlier call"),
         (Serves.options(num_cpus=50).remote().wait.remote(""), "its actor has not started"),
     ):
         why_absent(runtime, ref, words)

@@ -109,7 +109,7 @@ def test_patience_is_counted_from_the_loss_of_the_connection(node, quiet_s):
     node.passes(MINUTE)
     assert not node.ends
     node.passes(1.0)
-    assert node.ends == ["No head was there for 61 s."]
+    assert node.ends == ["No head could be reached for 61 s."]
 
 
 def test_a_head_that_comes_back_ends_the_wait(node):
@@ -169,7 +169,7 @@ def test_a_node_that_comes_back_under_another_id_waits_for_the_head_as_one_that_
     assert not node.ends
     node.membership.connection_lost("no route to host")
     node.passes(MINUTE)
-    assert node.ends == ["No head was there for 61 s."]
+    assert node.ends == ["No head could be reached for 61 s."]
 
 
 def test_a_node_of_another_version_waits_and_ends_once_it_is_given_up():

@@ -49,7 +49,7 @@ def test_a_claim_ends_when_it_is_not_made_again_in_time_or_taken_back() -> None:
 
 def test_an_order_that_a_node_failed_at_is_answered_so_that_nobody_waits() -> None:
     error = ValueError("x" * 1000)
-    reason = f"its node failed at it: ValueError: {error}"[:300]
+    reason = f"an internal error on its node: ValueError: {error}"[:300]
     assert refusal(PrepareBundles(A, 3, {0: {"CPU": 1.0}}), error) == Prepared(A, 3, False)
     start = StartMember(A, 2, 3, "j", "m", [], [], {}, 1.0)
     assert refusal(start, error) == MemberNews(A, 2, 3, NOT_STARTED, reason)

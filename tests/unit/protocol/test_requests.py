@@ -162,7 +162,7 @@ def test_a_request_of_no_kind_one_with_other_fields_and_one_not_for_the_asker_ar
     with pytest.raises(ProtocolError, match="Echo has other fields than these: Expected `int`"):
         asked(handler, body=msgspec.Raw(msgspec.msgpack.encode([["x"]])))
     for role in (Role.VISITOR, Role.NODE):
-        with pytest.raises(ValueError, match="Echo is for drivers and workers alone"):
+        with pytest.raises(ValueError, match="Echo may be asked only by drivers and workers"):
             asked(handler, role=role)
 
 

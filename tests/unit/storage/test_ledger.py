@@ -184,7 +184,7 @@ def test_a_batch_that_fails_leaves_nothing(ledger: SqliteLedger) -> None:
 
 @pytest.mark.parametrize("name", ["days", "records", "sum_days"])
 def test_limits_below_one_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"history {name} is 1 or more, not 0"):
+    with pytest.raises(ValueError, match=f"history {name} must be 1 or more, not 0"):
         HistoryLimits(**{name: 0})
 
 

@@ -105,7 +105,7 @@ class LeaseMachine:
             return None
         place, hold = fields["place"], fields["hold"]
         if hold is not place and not hold.is_subset(place):
-            raise ValueError("what is held is no part of what has to be free")
+            raise ValueError("the held resources are not part of those that must be free")
         starting = self._starting_for(fields["actor"]) if "actor" in fields else None
         if starting is not None:
             starting.is_withdrawn = False  # its worker starts already, and is the one wanted
@@ -177,7 +177,7 @@ class LeaseMachine:
                 self._meet(demand, now, kept)
             except Exception as error:  # a demand that fails must not hold up the others
                 self.waiting.remove(demand)
-                text = f"the node failed at it: {type(error).__name__}: {error}"[:300]
+                text = f"an internal error on the node: {type(error).__name__}: {error}"[:300]
                 demand.asker.refused(demand, text, code_of(SystemFailureError))
 
     def _meet(self, demand: Demand, now: float, kept: ResourceSet) -> None:

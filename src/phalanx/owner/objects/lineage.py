@@ -103,7 +103,7 @@ def no_retries(recipe: Recipe) -> Unmakeable:
 
 
 SWITCHED_OFF = Unmakeable(
-    "off", "this cluster makes no results again (its setting lineage_pinning_enabled)."
+    "off", "this cluster does not make results again (setting lineage_pinning_enabled)."
 )
 
 

@@ -84,7 +84,7 @@ class References:
             lost = make_ref(owner, number)
             name = object_id_bytes(owner, number).hex() if number >= 0 else ""
             lost._value = failures.failed(
-                ObjectLostError(name, f"Object {name} is gone: all references to it had gone.")
+                ObjectLostError(name, f"Object {name} is gone: all references to it are gone.")
             )
             return lost
         key = (owner, number)

@@ -309,7 +309,7 @@ class Submission:
                 self.journal.move(task, INFEASIBLE, self._wall(), message.reason)
         if not message.fatal and message.reason not in self._warned:
             self._warned.add(message.reason)
-            waiting = "Tasks wait that nothing can run: " if message.scheduling_class else ""
+            waiting = "Tasks wait that no node can run: " if message.scheduling_class else ""
             self._warn(f"{waiting}{message.reason}")
 
     # ---- events: outcomes --------------------------------------------------------------------

@@ -31,7 +31,7 @@ class Role(enum.Enum):
     """The kinds of askers."""
 
     PROCESS = "drivers and workers"
-    VISITOR = "commands of a person, and programs that are no drivers yet"
+    VISITOR = "commands, and programs that are not drivers yet"
     NODE = "nodes, for themselves"
 
 
@@ -214,7 +214,7 @@ class RequestHandlers:
             request_type, handler = entry
             if asker.role not in request_type.asked_by:
                 allowed = " and ".join(role.value for role in request_type.asked_by)
-                raise ValueError(f"{request_type.__name__} is for {allowed} alone")
+                raise ValueError(f"{request_type.__name__} may be asked only by {allowed}")
             result = handler(asker, decode_request(request_type, body))
         except Exception as error:
             asker.fail(error)
