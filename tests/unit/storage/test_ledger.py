@@ -193,5 +193,5 @@ def test_a_file_of_another_program_is_refused(path: str) -> None:
     db.execute("PRAGMA user_version = 9")
     db.close()
     os.chmod(path, 0o600)
-    with pytest.raises(sqlite3.DatabaseError, match="no history"):
+    with pytest.raises(sqlite3.DatabaseError, match="not a history"):
         SqliteLedger(path)
