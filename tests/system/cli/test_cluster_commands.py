@@ -366,7 +366,7 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
     os.killpg(machine.daemons()["head"].pid, signal.SIGKILL)
     alone = machine.phalanx("status")
     assert alone.returncode == 1
-    assert f"The head at {address} is not there" in alone.stderr
+    assert f"The head at {address} cannot be reached" in alone.stderr
     head = machine.done("start", "--head", "--port", address.rpartition(":")[2])
     assert "It goes on with" in head
     assert "runs here already" in head

@@ -104,7 +104,7 @@ def test_a_member_has_so_many_steps_at_a_time(node):
     node.start()
     for _ in range(MAX_STEPS):
         assert node.step() == ""
-    assert f"it has {MAX_STEPS} steps already" in node.step()
+    assert f"it already has {MAX_STEPS} steps" in node.step()
     node.exits(0)
     assert node.step() == ""
 
