@@ -90,9 +90,7 @@ class NodeActors:
         """The incarnation that each lease's worker has made, by lease number."""
 
     def handle_in(self, from_head: MessageTable, from_processes: PeerMessageTable) -> None:
-        """Register the handlers for the head's orders and for what processes tell the head of
-        actors.
-        """
+        """Register the handlers for orders of the head and messages of processes about actors."""
         from_head.on(PlaceActor, self.place)
         from_head.on(WithdrawActor, self.withdraw)
         from_head.on(EndActor, self.end)

@@ -7,8 +7,9 @@ from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AHEAD = -(1 << 62)
-"""The order of claims: before the tasks of classes that hold as little, since room for tasks comes
-free whenever a task ends.
+"""The order of claims: before tasks of classes that hold as little.
+
+Room for tasks comes free whenever a task ends.
 """
 
 

@@ -57,11 +57,11 @@ class NodeEvents:
     def runs(
         self, before: Mapping[bytes, int] = MappingProxyType({})
     ) -> Iterator[tuple[bytes, Run]]:
-        """Yield finished work with its owner: what workers submitted, and what drivers have done
-        lately or have left behind.
+        """Yield finished work with its owner.
 
-        For an owner in `before`, only the work that it had reported by the time that this many
-        reports had come.
+        That is work which workers submitted, and work which drivers have done lately or have left
+        behind. For an owner in `before`, only the work that it had reported by the time that this
+        many reports had come.
         """
         first = self.received - len(self._runs)
         for number, (owner, one) in enumerate(self._runs, first):

@@ -13,8 +13,9 @@ from typing import Protocol
 from phalanx.node.notes import Note
 
 ASK_AFTER_S = 0.5
-"""Seconds of silence after an order until the fork server is asked for an answer; it has nothing to
-say while a command runs.
+"""Seconds of silence after an order until the fork server is asked for an answer.
+
+It has nothing to say while a command runs.
 """
 SILENT_S = 1.0
 """Seconds without an answer after which the fork server is continued, repeatedly.

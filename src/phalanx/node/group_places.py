@@ -56,8 +56,9 @@ class GroupPlaces:
         return iter(()) if self._is_held_up(place) else self._bundles.pools(place)
 
     def _is_held_up(self, place: tuple[bytes, int]) -> bool:
-        """Whether work that wants the whole group has to wait: a lost bundle is placed again, or
-        not all nodes have confirmed their bundles.
+        """Whether work that wants the whole group has to wait.
+
+        It waits while a lost bundle is placed again, or not all nodes have confirmed their bundles.
         """
         group, index = place
         known = self._known.get(group)

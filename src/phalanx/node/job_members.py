@@ -460,9 +460,7 @@ class JobMembers:
             )  # fmt: skip
 
     def _say_what_is_lost(self, member: _Member) -> None:
-        """Add lost output to the reason: the program itself writes its log, and nobody else
-        noticed.
-        """
+        """Add lost output to the reason: the program writes its log itself, unnoticed by others."""
         self._directories.seen()
         if not member.has_begun:
             return

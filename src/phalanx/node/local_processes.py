@@ -154,9 +154,7 @@ class LocalProcesses:
         self._counts.process_gone(process)
 
     def start_failed(self, worker: bytes, reason: str) -> None:
-        """Handle a worker whose process could not be started; starts are tried again a little
-        later.
-        """
+        """Handle a worker whose process could not be started; starts are tried again later."""
         self._counts.meter.add("phalanx_worker_starts_total", "failed")
         now = self._clock()
         if self._leases.hold_starts(now, now + HOLD_STARTS_S):

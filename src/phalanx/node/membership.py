@@ -46,10 +46,10 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     patience_s: float = PATIENCE_S
     """Seconds after the loss of the head until a node that nothing needs ends."""
     patience_in_use_s: float = PATIENCE_IN_USE_S
-    """Seconds after the loss of the head until a node ends that holds places of jobs, gangs or
-    groups.
+    """Seconds after the loss of the head until a node with places of work ends.
 
-    While something runs on it, the node never ends for lack of a head.
+    Places are those of jobs, gangs or groups. While something runs on it, the node never ends for
+    lack of a head.
     """
     retry_s: float = RETRY_S
     """Seconds between the end of a connection to the head and the next try."""

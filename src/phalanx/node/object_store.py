@@ -234,9 +234,7 @@ class ObjectStore:
             self._files.delete(name)  # its owner is on another node, and cannot delete it
 
     def given_back(self, name: str, owner: bytes) -> None:
-        """Take an object that `owner` has dropped; its writer may reuse the file for another
-        object.
-        """
+        """Take an object that `owner` has dropped; its writer may reuse the file."""
         claimed_by = self.accounting.owner_of(name)
         if claimed_by not in (owner, b""):
             return

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 from phalanx.model.ids import PREFIX_BYTES
 
 DRIVER, WORKER, NODE, HEAD, REMOTE = "driver", "worker", "node", "head", "remote"
-"""Kinds of processes at the other end of a connection. REMOTE: a process of another node, which is
-reached through that node.
+"""Kinds of processes at the other end of a connection.
+
+REMOTE: a process of another node, which is reached through that node.
 """
 
 

@@ -357,9 +357,7 @@ class Spillback:
         return frozenset(given.union(*asked))
 
     def _anybody(self, request: Request, count: int) -> dict[str, int]:
-        """Return the feasible nodes after this one in the ring of ids: each plan asks the same
-        ones.
-        """
+        """Return the feasible nodes after this one in the ring of ids, the same for each plan."""
         states = self.view.nodes.states
         feasible = self.view.of(request).feasible
         others = [state.id for state in states if state.id != self._me]

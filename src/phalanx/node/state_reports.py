@@ -21,8 +21,9 @@ from phalanx.protocol.cluster_messages import GatherState, StateReported
 from phalanx.protocol.node_messages import GatherRows, RowsReported
 
 KEEP_PART = 0.2
-"""The part of the time left by the head that a node keeps for itself, so that its answer is in time
-even when a process does not answer.
+"""The part of the time left by the head that a node keeps for itself.
+
+So its answer is in time even when a process does not answer.
 """
 MAX_ROUNDS = 64
 """Listings that can be under way at once; for further ones, no process is asked."""

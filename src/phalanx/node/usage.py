@@ -85,9 +85,7 @@ class MemberUsage:
         self._pids[process] = pid
 
     def exited(self, process: bytes, cpu_s: float, memory: float) -> None:
-        """Take the end of a process, with the kernel's counts of its CPU seconds and largest
-        memory.
-        """
+        """Take the end of a process, with the kernel's counts of CPU seconds and largest memory."""
         self._pids.pop(process, None)
         self._ended_s += max(cpu_s, self._seen_s.pop(process, 0.0))
         self._memory.add(0.0, memory)

@@ -14,8 +14,9 @@ Done = Callable[[str], None]
 
 AGAIN_S = 0.2
 GIVE_UP_S = 20.0
-"""Seconds for which an unreachable node is tried again: a little more than the head needs, by its
-own limits, to find it dead (15 s).
+"""Seconds for which an unreachable node is tried again.
+
+A little more than the head needs, by its own limits, to find it dead (15 s).
 """
 
 

@@ -23,9 +23,7 @@ class StoreAccounting:
         self._spilled: dict[str, int] = {}
         self._credit: dict[bytes, int] = {}
         self._kept: dict[str, tuple[int, bytes]] = {}
-        """(bytes, process) of files that hold no object and are kept for the next, the oldest
-        first.
-        """
+        """(bytes, process) of files without an object that are kept for the next, oldest first."""
         self._kept_early: set[str] = set()
         """Such files whose writers have not yet reported that they wrote an object there."""
         self._claimed: dict[str, bytes] = {}
@@ -154,8 +152,9 @@ class StoreAccounting:
     def victims(
         self, needed_bytes: int, pinned: Container[str] = ()
     ) -> list[tuple[str, int, bytes]]:
-        """Return (name, bytes, writer) of least recently used objects that free enough, none
-        `pinned`.
+        """Return (name, bytes, writer) of the least recently used objects that free enough.
+
+        None of them is `pinned`.
         """
         chosen: list[tuple[str, int, bytes]] = []
         freed = 0

@@ -34,11 +34,10 @@ class Cancelling:
         self._node = node
 
     def cancel(self, object_number: int, force: bool, recursive: bool) -> None:
-        """Cancel the work behind an object of this process. Ended work is not run again for lost
-        results.
+        """Cancel the work behind an object of this process.
 
-        `force`: end the process of a running task. `recursive`: also cancel what the work has
-        started.
+        Ended work is then not run again for lost results. `force`: end the process of a running
+        task. `recursive`: also cancel what the work has started.
         """
         number = object_number >> INDEX_BITS
         machine = self._tasks.machine

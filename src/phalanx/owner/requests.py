@@ -18,8 +18,9 @@ from phalanx.protocol.wire_errors import to_wire
 R = TypeVar("R")
 
 REQUEST_BYTES = 256 << 20
-"""The largest request in bytes: others pass it on in their own messages, and the head writes it as
-one row.
+"""The largest request in bytes.
+
+Others pass a request on in their own messages, and the head writes it as one row.
 """
 
 

@@ -43,8 +43,9 @@ class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
     kind: int
     body: msgspec.Raw
     is_again: bool = False
-    """Whether it was sent before, over a connection that ended without an answer: the head may have
-    carried it out.
+    """Whether it was sent before, over a connection that ended without an answer.
+
+    The head may have carried it out.
     """
     user: str = ""
     """The user who asks, for display; see Ask."""
@@ -212,8 +213,9 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
 
 
 class ActorRefused(msgspec.Struct, array_like=True, tag=81):
-    """Node to head: it has no worker for the actor: for ever if there is the code of an error, else
-    for now.
+    """Node to head: it has no worker for the actor, for now or for ever.
+
+    For ever if there is the code of an error.
     """
 
     actor: bytes

@@ -106,8 +106,9 @@ class Unblocked(msgspec.Struct, array_like=True, tag=38):
 
 
 class WorkerDied(msgspec.Struct, array_like=True, tag=39):
-    """A worker is gone. `reason` is for display; `kind` is crashed, oom, exited, killed or
-    preempted.
+    """A worker is gone.
+
+    `reason` is for display; `kind` is crashed, oom, exited, killed or preempted.
     """
 
     worker: bytes
@@ -170,8 +171,9 @@ class WorkerLeaving(msgspec.Struct, array_like=True, tag=133):
 
 
 class WorkerEnding(msgspec.Struct, array_like=True, tag=141):
-    """Worker to node: its work is done and its results were sent; the process runs its exit
-    handlers, then ends.
+    """Worker to node: its work is done and its results were sent.
+
+    The process runs its exit handlers, then ends.
     """
 
 
@@ -301,8 +303,9 @@ class Settled(msgspec.Struct, array_like=True, tag=56):
 
 
 class ReadersReported(msgspec.Struct, array_like=True, tag=58):
-    """Process to node, after another node's death: it has named by Used all that it may still read
-    of that node's objects.
+    """Process to node, after another node's death: it has reported what it still reads.
+
+    It has named by Used all that it may still read of that node's objects.
     """
 
     prefix: bytes

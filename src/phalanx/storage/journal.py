@@ -21,8 +21,9 @@ QUEUE_BYTES = 256 * 2**20
 LOOK_S = 1.0
 """Seconds between looks at the room of the store, and between tries of a batch that found none."""
 MERGED_RECORDS = 1_000
-"""Waiting records above which they are merged while the store is full, so that they grow with the
-rows that changed and not with the time.
+"""Waiting records above which they are merged while the store is full.
+
+So they grow with the rows that changed and not with the time.
 """
 _ROW_BYTES = 64
 

@@ -23,8 +23,9 @@ from phalanx.storage.shard import Batch, Head
 
 _ROWS_PER_ANSWER = 1_000
 FLOOR_BYTES = 64 * 2**20
-"""Free bytes of the server's maxmemory (or an eighth of it, if that is less) below which the store
-asks that no new work be taken.
+"""Free bytes of the server's memory below which the store asks that no new work be taken.
+
+An eighth of its maxmemory, if that is less.
 """
 
 # The token tells a repeated claim, whose answer was lost, from another head's claim.
@@ -168,8 +169,9 @@ class RedisShard:
         )
 
     def shortage(self) -> str:
-        """Return why there is too little room. An absent server is no shortage; the next batch
-        fails.
+        """Return why there is too little room.
+
+        An absent server is no shortage: the next batch fails there.
         """
         try:
             used, limit, failed = self._connection.room()

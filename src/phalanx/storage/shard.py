@@ -66,9 +66,7 @@ class Shard(Protocol):
         ...
 
     def shortage(self) -> str:
-        """Return why there is too little room for new work, for display; empty when there is
-        enough.
-        """
+        """Return why there is too little room for new work, for display; else ""."""
         ...
 
     def close(self) -> None:

@@ -31,8 +31,9 @@ RESERVE_BYTES = 16 * 2**20
 So the news of running work, and its end, can be written when others have filled the disk.
 """
 _FULL_BYTES = 2**20
-"""Free bytes of a disk below which an I/O error means a full disk: SQLite reports that for writes,
-but not for flushes and quotas.
+"""Free bytes of a disk below which an I/O error means a full disk.
+
+SQLite reports that for writes, but not for flushes and quotas.
 """
 MARK = ".mark"
 """The ending of the file next to the store that says how far it was written."""

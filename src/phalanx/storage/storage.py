@@ -116,9 +116,7 @@ class Storage:
             raise
 
     def shortage(self) -> str:
-        """Return why there is too little room for new work, for display; empty when there is
-        enough.
-        """
+        """Return why there is too little room for new work, for display; else ""."""
         return next(filter(None, (shard.shortage() for shard in self._shards)), "")
 
     def close(self) -> None:

@@ -39,8 +39,9 @@ class ActorCalls:
         self.method_groups: dict[str, str] = {}
         """The groups of methods that declare one."""
         self.received = AssignedWork()
-        """Calls that have not been looked at. An actor that runs one call after another keeps all
-        waiting calls here.
+        """Calls that have not been looked at.
+
+        An actor that runs one call after another keeps all waiting calls here.
         """
         self.contexts: dict[Key, TaskContext] = {}
         """Calls that run."""
@@ -77,9 +78,7 @@ class ActorCalls:
     # ---- concurrency groups ------------------------------------------------------------------
 
     def admit(self, entry: Entry) -> bool:
-        """Admit a call, if it may begin now; else it waits in its group until `finished` returns
-        it.
-        """
+        """Admit a call, if it may begin now; else it waits until `finished` returns it."""
         group = self._groups[self.group_of(entry)]
         if group.running >= group.limit:
             group.waiting.append(entry)

@@ -42,9 +42,7 @@ class TaskReferences:
         self._references = references
         self._patience_s = patience_s
         self._kept: dict[Key, tuple[int, list[Sequence[ObjectRef[Any]]]]] = {}
-        """By (reader, number of the task): how many results were not taken yet, and the references
-        in them.
-        """
+        """By (reader, task number): how many results were not taken yet, and their references."""
         self._cut_off: deque[tuple[float, Key]] = deque()
         """References kept for readers whose connection ended, and until when.
 
@@ -85,8 +83,7 @@ class TaskReferences:
     # ---- results -----------------------------------------------------------------------------
 
     def hand_over(self, refs: Sequence[ObjectRef[Any]], reader: bytes, number: int) -> None:
-        """Keep the references in a result of task `number` until its reader has registered for
-        them.
+        """Keep the references in a result of task `number` until its reader has registered.
 
         This concerns references to objects of third processes.
         """

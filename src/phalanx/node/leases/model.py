@@ -29,8 +29,9 @@ class Asker(Protocol):
         ...
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """Learn that the demand cannot be met: for now, or for ever if there is the `code` of an
-        error, with which its tasks fail.
+        """Learn that the demand cannot be met, for now or for ever.
+
+        For ever if there is the `code` of an error, with which its tasks then fail.
         """
         ...
 

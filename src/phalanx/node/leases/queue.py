@@ -16,15 +16,14 @@ from phalanx.scheduler.devices.instances import NodeResources
 
 MIN_HOLD_S = 0.01
 LONGEST_HOLD_S = 0.5
-"""Seconds after which an equal may ask for a lease, whatever each side holds: the asker's whole
-share may be used by one task that never ends.
+"""Seconds after which an equal may ask for a lease, whatever each side holds.
+
+The asker's whole share may be used by one task that never ends.
 """
 
 FIRST_BEYOND_S = 1.0
 LONGEST_BEYOND_S = 10.0
-"""Seconds, first and longest, between the starts of a class's tasks beyond those that fill the
-node.
-"""
+"""Seconds, first and longest, between starts of tasks beyond those that fill the node."""
 
 
 class LeaseQueue:
@@ -38,8 +37,7 @@ class LeaseQueue:
         self.shares = QueueShares()
 
     def ask_to_begin(self, demand: Demand, now: float) -> bool:
-        """Whether one more lease of the class may begin, given room; a first refusal sets the
-        delay.
+        """Whether one more lease of the class may begin, given room. A refusal sets the delay.
 
         Tasks that wait in `get` lend their CPUs, so more of a class can start than fill the node's
         CPUs. As many as fill them start at once. Beyond those, the next one starts after 1, 2, 4,

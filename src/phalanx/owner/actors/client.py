@@ -17,8 +17,9 @@ from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
 
 ENDS_TO_GO_ALONE = 3
-"""Ends of an actor under a call, or under calls that include it, after which that call is sent last
-and alone: then the others run, and it becomes clear which one ends the actor.
+"""Ends of an actor under a call, or calls that include it, until the call goes last and alone.
+
+Then the others run, and it becomes clear which one ends the actor.
 """
 
 

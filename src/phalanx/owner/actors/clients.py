@@ -17,8 +17,9 @@ from phalanx.owner.transport import Connection
 from phalanx.protocol.node_messages import ActorUpdate
 
 ASK_AGAIN_S = 5.0
-"""Seconds without a connection to an actor after which its caller asks again where it is, since
-news of actors may be lost.
+"""Seconds without a connection to an actor after which its caller asks again where it is.
+
+News of actors may be lost on their way.
 """
 
 

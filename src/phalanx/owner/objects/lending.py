@@ -61,8 +61,9 @@ class Lending:
             self._kept.pop(number, None)
 
     def connection_lost(self, borrower: bytes) -> bool:
-        """Handle the end of the connection to a process that may live. Whether it may hold
-        anything.
+        """Handle the end of the connection to a process that may live, and may hold something.
+
+        Returns whether it may hold anything.
         """
         self._declared.pop(borrower, None)
         for number in self._counted(borrower):

@@ -52,9 +52,7 @@ class References:
         """Borrowed objects whose last reference went: (owner, number, registrations)."""
         self._forever: list[ObjectRef[Any]] = []
         self._arriving: set[ObjectRef[Any]] = set()
-        """Objects whose values refer to third processes' objects, where this process is
-        registering.
-        """
+        """Objects with references to objects of third processes, where this one is registering."""
 
     # ---- references that arrive --------------------------------------------------------------
 

@@ -185,9 +185,7 @@ class ObjectTable:
     # ---- values are asked for ----------------------------------------------------------------
 
     def fetch(self, ref: ObjectRef[Any]) -> None:
-        """Request the value: from the owner of a borrowed object, once, or from recovery if it is
-        lost.
-        """
+        """Request the value: once from a borrowed object's owner, or from recovery if it is lost."""
         owner = ref._owner
         if ref._value is not None:
             return
@@ -286,8 +284,7 @@ class ObjectTable:
             self._owner_died(ref, unreached)
 
     def node_lost(self, prefix: bytes) -> None:
-        """Mark objects as lost that processes of a dead node wrote. They are made again when
-        needed.
+        """Mark objects written on a dead node as lost; they are made again when needed.
 
         `prefix`: the first bytes of the ids of the node's processes.
         """

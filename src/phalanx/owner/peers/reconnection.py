@@ -49,8 +49,9 @@ class Reconnection:
         self._request_tick = request_tick
         self._redialling = Redialling(peers.peer, self._is_reached, self._give_up)
         self._ended: set[bytes] = set()
-        """Processes whose connection ended, while either side may hold something of the other: the
-        next connection to them begins with a declaration of holds.
+        """Processes whose connection ended, while either side may hold something of the other.
+
+        The next connection to them begins with a declaration of holds.
         """
         self._unsure: frozenset[bytes] = frozenset()
         """Borrowers that had not declared their holds at the last look."""
@@ -119,9 +120,7 @@ class Reconnection:
         return not (is_gone or is_refused)
 
     def _dial_again(self, connection: Connection) -> None:
-        """Dial again, if one side holds objects of the other. Tasks and calls are retried
-        elsewhere.
-        """
+        """Dial again, if one side holds objects of the other. Other work is retried elsewhere."""
         process, now = connection.peer, self._clock()
         may_hold = self._references.lending.connection_lost(process)
         wants = self._references.holds_of(process) or self._objects.wants_of(process)

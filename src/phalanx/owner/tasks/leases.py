@@ -38,8 +38,9 @@ of the free resources sees it free, as in Ray.
 SLOW_HEAD_S = 0.02
 WORTH_A_WORKER_S = 0.001
 FEWER_MATTER_FROM = 16
-"""Number of wanted workers from which the node is told when only half of them are still wanted,
-because it tells other nodes how much waits here.
+"""Number of wanted workers from which the node is told when half of them are not wanted any more.
+
+The node tells other nodes how much waits here.
 """
 
 
@@ -63,8 +64,9 @@ class Effects(Protocol):
         ...
 
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
-        """Fail a task that will not run (again). `kind`: cancelled, refused, NODE_DEATHS, or how
-        its worker ended.
+        """Fail a task that will not run (again).
+
+        `kind`: cancelled, refused, NODE_DEATHS, or how its worker ended.
         """
         ...
 
@@ -85,8 +87,10 @@ class TaskMachine:
         self.classes: dict[ClassKey, SchedulingClass] = {}
         self._numbered: dict[int, SchedulingClass] = {}
         self._count = 0
-        """Classes made so far; their number is never used again. So a worker that another node
-        lends for a class that is over cannot go to a class with other resources.
+        """The number of classes made so far; a class's number is never used again.
+
+        So a worker that another node lends for a class that is over cannot go to a class with other
+        resources.
         """
         self.by_lease: dict[int, LeasedWorker] = {}
         self.pending: dict[int, PendingTask] = {}
@@ -112,9 +116,7 @@ class TaskMachine:
         return found
 
     def forget(self, key: ClassKey) -> None:
-        """Expect no more tasks of this class: it is forgotten, here and by the node, with its last
-        worker.
-        """
+        """Expect no more tasks of this class: it is forgotten, also by the node, when unused."""
         found = self.classes.get(key)
         if found is None or found.queue:
             return
@@ -337,8 +339,7 @@ class TaskMachine:
         return scheduling_class
 
     def refused(self, class_number: int, reason: str, fatal: bool) -> list[PendingTask]:
-        """Handle the node's refusal of this class: for ever (its tasks fail), or for now (they
-        wait).
+        """Handle the node's refusal of this class: for ever (its tasks fail), or now (they wait).
 
         Returns the tasks that have begun to wait.
         """
@@ -431,9 +432,7 @@ class TaskMachine:
             self._effects.fail(head, kind, reason)
 
     def tick(self, now: float) -> None:
-        """Return idle workers, recall tasks that wait behind slow ones, retry tasks that have
-        rested.
-        """
+        """Return idle workers, recall tasks behind slow ones, retry tasks that have rested."""
         self._now = now
         if self.resting:
             self._wake_rested(now)

@@ -118,8 +118,9 @@ class Locality:
                 self._events.record(ReaderWaits(**self._about(task.number), reader=self._me.hex()))
 
     def stored(self, ref: ObjectRef[Any], value: Value, writer: bytes) -> None:
-        """Record that a process of another node has written a large result of this process, and how
-        many readers hear of it.
+        """Record that another node's process wrote a large result of this process.
+
+        Also record how many readers hear of it.
         """
         if writer[:PREFIX_BYTES] == self._me[:PREFIX_BYTES]:
             return

@@ -60,8 +60,10 @@ class ClassKey(msgspec.Struct, frozen=True):
     once: bool = False
     """Whether its workers go back once its queue is empty: no more tasks are expected."""
     each: bool = False
-    """Whether each task gets a worker of its own: spread tasks must not pile up where the first
-    worker came, and tasks for a whole group must each be asked for.
+    """Whether each task gets a worker of its own.
+
+    Spread tasks must not pile up where the first worker came, and tasks for a whole group must each
+    be asked for.
     """
     near: bytes = b""
     """The other node that holds most bytes of the arguments, if any.

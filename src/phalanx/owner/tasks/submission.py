@@ -177,8 +177,7 @@ class Submission:
         self.machine.enqueue(task, self.machine.class_of(task.key))
 
     def _fail_with_input(self, task: PendingTask) -> bool:
-        """Fail a task with a failed argument, whose failure is then its own. Returns whether that
-        was so.
+        """Fail a task with a failed argument, whose failure is then its own. Whether that was so.
 
         Otherwise, large arguments decide where the task should run.
         """
@@ -197,9 +196,7 @@ class Submission:
         return False
 
     def waited_for(self, refs: list[ObjectRef[Any]]) -> None:
-        """Record that a reader here waits for these objects, for tasks that run near their
-        arguments.
-        """
+        """Record that a reader waits for these objects, where tasks run near their arguments."""
         if self._locality.is_used:
             pending = self.machine.pending
             mine = (pending.get(r._number >> INDEX_BITS) for r in refs if r._owner == self._me)

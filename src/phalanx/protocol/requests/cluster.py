@@ -107,8 +107,9 @@ class ChangeTotals(Request[None]):
 
 
 class GetStatus(Request[StatusInfo]):
-    """Return an overview of the whole cluster; `is_brief`: without nodes, gangs and placement
-    groups.
+    """Return an overview of the whole cluster.
+
+    `is_brief`: without nodes, gangs and placement groups.
     """
 
     kind: ClassVar[int] = 28

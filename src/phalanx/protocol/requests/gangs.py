@@ -79,8 +79,9 @@ class TakeSnapshot(Request[bytes]):
 
 
 class ShowPlan(Request[TimePlan]):
-    """Return the forecast: which waiting work starts when and where, and until when running work
-    holds its places, as far as run times are known.
+    """Return the forecast of which waiting work starts when and where.
+
+    It also says until when running work holds its places, as far as run times are known.
     """
 
     kind: ClassVar[int] = 65
@@ -89,10 +90,10 @@ class ShowPlan(Request[TimePlan]):
 
 
 class ListCycles(Request[list[CycleInfo]]):
-    """List the last cycles, the oldest first and without names; or, with a number, that cycle and
-    the one before it.
+    """List the last cycles, the oldest first and without names.
 
-    Raises JobNotFoundError for a number that is not known (any more).
+    With a number: that cycle, after the one before it. Raises JobNotFoundError for a number that is
+    not known (any more).
     """
 
     kind: ClassVar[int] = 32

@@ -42,8 +42,9 @@ class ApplyManifests(Request[list[AppliedInfo]]):
 
     manifests: list[Manifest]
     id: bytes = b""
-    """Identifies a job, flow or cron job that an earlier head took before it could answer: nodes
-    then ask the next head again. Empty: the object counts as another one of that name.
+    """Identifies a job, flow or cron job that an earlier head took before it could answer.
+
+    Nodes then ask the next head again. Empty: the object counts as another one of that name.
     """
 
 
@@ -65,12 +66,11 @@ class CommandJob(Request[None]):
 
 
 class ResizeJob(Request[JobInfo]):
-    """Change the size of a living job: replicas by group, or by "" for its only group. Returns its
-    row.
+    """Change the size of a living job, and return its row.
 
-    Its minimum stays, unless `min_members` sets another or the size falls below it. Raises
-    JobNotFoundError, JobCommandError, and GangInfeasibleError for a minimum that the cluster could
-    never hold.
+    `replicas`: by group, or by "" for its only group. Its minimum stays, unless `min_members` sets
+    another or the size falls below it. Raises JobNotFoundError, JobCommandError, and
+    GangInfeasibleError for a minimum that the cluster could never hold.
     """
 
     kind: ClassVar[int] = 82

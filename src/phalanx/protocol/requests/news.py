@@ -17,8 +17,9 @@ MAX_ROWS = 1_000
 
 
 class Since(msgspec.Struct, array_like=True, frozen=True):
-    """The state of the follower's knowledge. `head` stands for the head that answered; another head
-    starts again.
+    """The state of the follower's knowledge.
+
+    `head` stands for the head that answered; another head starts again.
     """
 
     head: float = 0.0

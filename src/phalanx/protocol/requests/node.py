@@ -116,10 +116,10 @@ class GetStoreCounts(Request[dict[str, int]]):
 
 
 class PullObject(Request[None]):
-    """Copy an object's file of `size` bytes from another node to this one. Answered when it is
-    here.
+    """Copy an object's file from another node to this one. Answered when it is here.
 
-    With `will_map`, the copy stays until the asker sends Used or Unwanted. Raises ObjectLostError.
+    The file has `size` bytes. With `will_map`, the copy stays until the asker sends Used or
+    Unwanted. Raises ObjectLostError.
     """
 
     kind: ClassVar[int] = 9

@@ -102,8 +102,9 @@ class ListQueues(Request[list[QueueInfo]]):
 
 
 class AdmitQueue(Request[None]):
-    """Check that a queue takes work, else raise QueueUnavailableError. `makes`: create an unknown
-    queue.
+    """Check that a queue takes work, else raise QueueUnavailableError.
+
+    `makes`: create an unknown queue.
     """
 
     kind: ClassVar[int] = 76

@@ -26,8 +26,9 @@ class Reserve(Request[ReservationInfo]):
 
 
 class DeleteReservation(Request[None]):
-    """Delete a reservation. Raises JobCommandError for an unknown one, and for one with running
-    jobs.
+    """Delete a reservation.
+
+    Raises JobCommandError for an unknown one, and for one with running jobs.
     """
 
     kind: ClassVar[int] = 122
