@@ -185,7 +185,7 @@ class ObjectTable:
     # ---- values are asked for ----------------------------------------------------------------
 
     def fetch(self, ref: ObjectRef[Any]) -> None:
-        """Request the value: once from a borrowed object's owner, or from recovery if it is lost."""
+        """Request the value: once from a borrowed object's owner, or from recovery if lost."""
         owner = ref._owner
         if ref._value is not None:
             return

@@ -116,7 +116,10 @@ class TaskMachine:
         return found
 
     def forget(self, key: ClassKey) -> None:
-        """Expect no more tasks of this class: it is forgotten, also by the node, when unused."""
+        """Expect no more tasks of this class.
+
+        Once its last worker was given back, the class is forgotten, by the node too.
+        """
         found = self.classes.get(key)
         if found is None or found.queue:
             return
