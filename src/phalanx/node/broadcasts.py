@@ -26,6 +26,7 @@ ASK_AGAIN_S = 5.0
 ANSWER_S = 10.0
 """Seconds without an answer after which a node takes the object from its writer."""
 _GRACE_S = 10.0
+"""Seconds that a taker has in addition to those for the object's bytes."""
 _SLOWEST = 20e6
 """Bytes a second; a node that receives more slowly counts as one that has stopped."""
 

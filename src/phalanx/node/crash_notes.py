@@ -11,7 +11,9 @@ from phalanx.node.notes import Note
 from phalanx.observe.log_lines import WARNING
 
 FIRST_GAP_S = 5.0
+"""Seconds until the first line about folded crashes of a kind; doubles with each line."""
 LONGEST_GAP_S = 60.0
+"""The longest time between two such lines, in seconds."""
 _PROCESS = re.compile(r"\bprocess \d+")
 
 

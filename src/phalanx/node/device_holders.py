@@ -12,6 +12,7 @@ from phalanx.node.leases.model import Lease
 from phalanx.observe.devices import DeviceProcess, DeviceSample
 
 _SHOWN = 12
+"""Hex digits of an actor's id that are shown."""
 
 
 class Holder(msgspec.Struct, frozen=True):

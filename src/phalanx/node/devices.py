@@ -28,6 +28,7 @@ from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
 from phalanx.scheduler.devices.instances import NodeResources
 
 LOOK_EVERY_S = 5.0
+"""Seconds between readings of the devices, and between reports while they cannot be read."""
 HANGS_AFTER_S = 30.0
 """Seconds after which a silent reader counts as hanging."""
 AGAIN_AFTER_S = 60.0

@@ -15,6 +15,7 @@ import msgspec
 from phalanx.node.notes import Note
 
 LOOK_EVERY_S = 1.0
+"""Seconds between looks at the directories."""
 FRESH_S = 0.1
 """Seconds for which a look counts: members that begin or end in this time need no other one."""
 LEAST_BYTES = 16 << 20

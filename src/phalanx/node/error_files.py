@@ -7,6 +7,7 @@ import json
 ERROR_BYTES = 1 << 20
 """Bytes of an error file that are read; longer files, with a traceback of every cause, are not."""
 TOLD_CHARACTERS = 300
+"""Characters of a message that are reported."""
 
 
 def told_in(data: bytes) -> str:

@@ -24,6 +24,7 @@ from phalanx.protocol.cluster_messages import Happened
 from phalanx.protocol.node_messages import Events
 
 KEEP_RUNS = 40_000
+"""Finished runs that a node remembers."""
 
 
 class NodeEvents:

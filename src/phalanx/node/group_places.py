@@ -14,6 +14,7 @@ from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.strategies import WHOLE_GROUP
 
 KEEP = 10_000
+"""Groups that a node remembers."""
 
 
 class GroupPlaces:

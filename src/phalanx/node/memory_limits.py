@@ -7,6 +7,7 @@ import msgspec
 from phalanx.node.member_effects import MemoryMeter
 
 LOOK_AT_MEMORY_EVERY_S = 0.5
+"""Seconds between measurements of commands with a memory limit."""
 
 
 class _Limited(msgspec.Struct, eq=False):

@@ -24,9 +24,11 @@ from phalanx.protocol.cluster_messages import NodeNumbers
 from phalanx.protocol.node_messages import ProcessNumbers
 
 SAY_EVERY_S = 5.0
+"""Seconds between reports of metrics to the head."""
 ALONE_EVERY_S = 1.0
 """Seconds between reports to a head in the same process."""
 _MOST_NOTES = 20
+"""The most notes about metrics that could not be taken in."""
 
 
 class NodeCounts:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 KEEP_ENDED = 1_000
+"""Ended processes that are remembered."""
 
 
 class ProcessRecord(msgspec.Struct, kw_only=True, eq=False):

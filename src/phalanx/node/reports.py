@@ -18,7 +18,9 @@ from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AT_MOST_EVERY_S = 0.1
+"""The least number of seconds between two reports at ticks."""
 STORE = "object_store_memory"
+"""The resource that stands for the object store."""
 
 
 class Status(Protocol):

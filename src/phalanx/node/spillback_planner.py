@@ -13,6 +13,7 @@ from phalanx.protocol.cluster_messages import View, ViewRow
 from phalanx.protocol.requests.cluster import GetViewChanges, ViewChanges
 
 VIEW_AT_MOST_EVERY_S = 0.1
+"""The least number of seconds between two questions for the view at ticks."""
 VIEW_OLD_AFTER_S = 0.5
 """Seconds; nothing is planned on an older view while the head can be asked."""
 

@@ -14,6 +14,7 @@ from phalanx.model.attempts import Used
 from phalanx.observe.accounting.series import Series
 
 SAMPLE_EVERY_S = 5.0
+"""Seconds between samples of members' processes."""
 IDLE_PART = 0.05
 """Part of the requested CPUs; a member that uses less is idle."""
 LEAST_PIECE_S = 1.0

@@ -10,7 +10,9 @@ WorkerKind = tuple[bytes, bytes, bool]
 """(job, environment, whether its work has devices)."""
 
 IDLE_S = 1.0
+"""Seconds after which an idle worker above the soft limit is ended."""
 MIN_STARTING = 8
+"""Workers that may be starting at once, however low the soft limit is."""
 
 
 class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):

@@ -9,7 +9,9 @@ from __future__ import annotations
 MIN_BYTES = 1 << 20
 """Bytes of the smallest file worth keeping; the pages of smaller ones cost less than the care."""
 MAX_FILES = 32
+"""The most files in the pool."""
 MAX_BYTES = 1 << 30
+"""The most bytes in the pool."""
 _SLACK_BYTES = 64 << 10
 
 

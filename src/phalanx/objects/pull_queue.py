@@ -13,6 +13,7 @@ Done = Callable[[str], None]
 
 
 AGAIN_S = 0.2
+"""Seconds until a transfer from an unreachable node is tried again."""
 GIVE_UP_S = 20.0
 """Seconds for which an unreachable node is tried again.
 

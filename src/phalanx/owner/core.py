@@ -78,8 +78,11 @@ from phalanx.protocol.node_messages import (
 )
 
 _BUSY_TICK_S = 0.02
+"""Seconds between ticks while workers are leased or tasks rest."""
 _IDLE_TICK_S = 1.0
+"""Seconds between ticks when nothing is urgent."""
 _REPORT_RUNS_EVERY_S = 1.0
+"""Seconds between a driver's reports of finished tasks."""
 _RUNS_OF_A_REPORT = 1_000
 """Finished tasks in one report; a driver that finishes more keeps the older ones itself."""
 

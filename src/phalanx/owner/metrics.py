@@ -16,6 +16,7 @@ from phalanx.owner.transport import NodeLink
 from phalanx.protocol.node_messages import ProcessNumbers
 
 SAY_EVERY_S = 1.0
+"""Seconds between reports of metrics to the node."""
 
 
 class OwnerMetrics:

@@ -87,6 +87,8 @@ class PendingWork:
 
 
 CANCELLED = "cancelled"
+"""Cancelled by the program."""
 FORCED = "force"
 """Cancelled, if need be by ending its process."""
 TIMED_OUT = "timeout"
+"""Cancelled because it ran longer than its `timeout_s`."""

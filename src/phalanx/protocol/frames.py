@@ -21,6 +21,7 @@ LIST_HEADER = struct.Struct(">BI")
 _LIST32 = 0xDD
 """The byte with which msgpack begins a list whose length takes four bytes."""
 MAX_FRAME_BYTES = 1 << 30
+"""The most bytes of a frame's body."""
 STRANGERS_FRAME_BYTES = 4 << 20
 """The most bytes of the frame in which a peer introduces itself."""
 

@@ -14,6 +14,7 @@ from phalanx.protocol.cluster_messages import ClusterMessage
 from phalanx.protocol.node_messages import NodeMessage
 
 PROTOCOL_VERSION = 10
+"""The version of the messages; processes that speak another version are refused."""
 
 INLINE, SHARED, FAILED = 0, 1, 2
 

@@ -16,6 +16,7 @@ from phalanx.storage.shard import Batch, Row
 BATCH_ROWS = 2_000
 """The most rows that are written together, so that no write takes long."""
 BATCH_BYTES = 8 * 2**20
+"""The most bytes that are written together, unless one record alone has more."""
 QUEUE_BYTES = 256 * 2**20
 """More bytes than this waiting is an error: the store is far slower than the cluster."""
 LOOK_S = 1.0
@@ -26,6 +27,7 @@ MERGED_RECORDS = 1_000
 So they grow with the rows that changed and not with the time.
 """
 _ROW_BYTES = 64
+"""Bytes that a row counts in addition to its key and value."""
 
 Durable = Callable[[], None]
 """Called in the loop's thread once the record that it came with is written."""

@@ -20,8 +20,11 @@ from phalanx.storage.errors import (
 from phalanx.storage.redis_address import RedisAddress
 
 _ANSWER_S = 5.0
+"""The most seconds that a server has for one answer."""
 _FIRST_PAUSE_S = 0.02
+"""Seconds before the first retry; later pauses double."""
 _LONGEST_PAUSE_S = 1.0
+"""The longest pause before a retry, in seconds."""
 _RETRIED = (redis.exceptions.ReadOnlyError, redis.exceptions.MasterDownError)
 _RETRIED_REPLIES = ("NOREPLICAS", "BUSY")
 

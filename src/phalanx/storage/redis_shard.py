@@ -22,6 +22,7 @@ from phalanx.storage.redis_connection import (
 from phalanx.storage.shard import Batch, Head
 
 _ROWS_PER_ANSWER = 1_000
+"""Rows that a server is asked for at a time."""
 FLOOR_BYTES = 64 * 2**20
 """Free bytes of the server's memory below which the store asks that no new work be taken.
 

@@ -23,6 +23,7 @@ from phalanx.storage.shard import Batch, Head
 _APPLICATION = 0x50484C58
 _VERSION = 2
 _BUSY_S = 5.0
+"""Seconds to wait while another program has locked the file."""
 FLOOR_BYTES = 64 * 2**20
 """Free bytes of the file's disk below which the store asks that no new work be taken."""
 RESERVE_BYTES = 16 * 2**20

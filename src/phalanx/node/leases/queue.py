@@ -15,6 +15,7 @@ from phalanx.node.queue_usage import QueueShares
 from phalanx.scheduler.devices.instances import NodeResources
 
 MIN_HOLD_S = 0.01
+"""Seconds for which a lease is held before it may become due."""
 LONGEST_HOLD_S = 0.5
 """Seconds after which an equal may ask for a lease, whatever each side holds.
 

@@ -16,6 +16,7 @@ import msgspec
 from phalanx.protocol.messages import Message
 
 DIAL_AGAIN_S = 0.2
+"""Seconds between two tries to reach a process."""
 GIVE_UP_S = 20.0
 """Seconds, a little more than the head needs by its own limits to find a node dead (15 s)."""
 BORROWER_DIALS_S = 2.0

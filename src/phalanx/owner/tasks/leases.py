@@ -20,14 +20,20 @@ from phalanx.protocol.node_messages import OVER
 NODE = "node"
 """The kind of a worker's end that came with the loss of its node's connection."""
 NODE_DEATHS = "node deaths"
+"""The kind of failure of a task under which too many nodes died."""
 FIRST_REST_S = 0.05
+"""Seconds before the second retry of a task; the first comes at once, later rests double."""
 LONGEST_REST_S = 1.0
+"""The longest rest before the retry of a task that raised, in seconds."""
 LONGEST_REST_OF_CRASHES_S = 5.0
 """Seconds; longer than after errors, since each crash of a task costs a process."""
 _MOST_DOUBLINGS = 16
 AHEAD_S = 0.005
+"""Seconds of work that a worker gets ahead."""
 AHEAD_TASKS = 400
+"""The most tasks that are sent ahead to a worker."""
 IDLE_RETURN_S = 0.3
+"""Seconds after which an idle worker goes back to the node."""
 IDLE_WANTED_S = 0.02
 """Seconds after which an idle worker goes back while other tasks wait that could use its resources.
 
@@ -36,7 +42,9 @@ lease due. A worker with a resource of the user's own always goes back this soon
 of the free resources sees it free, as in Ray.
 """
 SLOW_HEAD_S = 0.02
+"""Seconds for which a worker's first task may run before those behind it are recalled."""
 WORTH_A_WORKER_S = 0.001
+"""Seconds of queued work that are worth one more worker."""
 FEWER_MATTER_FROM = 16
 """Number of wanted workers from which the node is told when half of them are not wanted any more.
 

@@ -15,6 +15,7 @@ from phalanx.owner.peers.redialling import GIVE_UP_S
 from phalanx.owner.tasks.records import PendingTask
 
 KEPT = 1_000
+"""Dead nodes that are remembered."""
 
 
 class NodeDeaths:

@@ -15,6 +15,7 @@ from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
 
 _WEIGHT = 0.2
+"""The weight of a new run time in the average."""
 
 
 class FunctionRecord:
