@@ -98,7 +98,7 @@ def test_a_large_exception_travels_as_its_text(monkeypatch):
     assert isinstance(small.cause, ValueError)
     large: Any = failures.load(failures.describe(ValueError("x" * 3000), "f", 1))
     assert type(large.cause) is PhalanxError
-    assert "limit of an exception is 2000" in str(large)
+    assert "the limit is 2000" in str(large)
     assert len(str(large)) < 1000
     assert "ValueError" in str(large)
 

@@ -361,7 +361,7 @@ def test_a_file_that_cannot_grow_ends_the_store_and_keeps_what_it_has(path: Path
     theirs.close()
     assert errors[0] == errors[1]
     assert errors[0][0] == "StorageError"
-    assert "head.db cannot be read or written (disk I/O error). Look after" in errors[0][1]
+    assert "head.db cannot be read or written (disk I/O error). Check" in errors[0][1]
     _check_acknowledged(path, acknowledged)
 
 
