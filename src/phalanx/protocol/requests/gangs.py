@@ -15,8 +15,8 @@ class CreateGang(Request[str]):
     """Create a gang, which waits in a queue from now on. Returns its name in listings.
 
     `needs`: the request of each member; `min_members` of them must have places for any to start.
-    `topology`: a word for closeness ("" for none). `ports`: how many ports are reserved on every
-    node of the gang. `grace_s`: seconds between SIGTERM and SIGKILL when members are evicted.
+    `topology`: a word for closeness ("" for none). `ports`: how many ports must be free on
+    every node of the gang. `grace_s`: seconds between SIGTERM and SIGKILL when members are evicted.
     Repeated after a head came back, it changes nothing. Raises QueueUnavailableError,
     GangInfeasibleError, and ValueError for an unknown topology.
     """
