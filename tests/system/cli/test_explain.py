@@ -62,7 +62,7 @@ def test_all_that_waits(file: Path) -> None:
 def test_a_podgroup_its_members_and_its_position(file: Path) -> None:
     code, out = run(file, "late")
     assert code == 0
-    assert "of queue q 1 is ahead of it" in out
+    assert "1 is ahead of it in queue q" in out
     assert "2 nodes lack CPU" in out or "no node, even empty, has 9 CPU (largest 4)" in out
     assert "to change that: ask for at most 4 CPU" in out
 

@@ -110,7 +110,7 @@ def test_an_explanation_in_words() -> None:
         reason="resource", count=2, detail={}, sentence="2 nodes lack GPU", change="add a node"
     )
     behind = Reason(
-        reason="behind", count=1, detail={}, sentence="of queue lab 1 is ahead of it", change=""
+        reason="behind", count=1, detail={}, sentence="1 is ahead of it in queue lab", change=""
     )
     held = Holders(
         most=[
@@ -134,9 +134,9 @@ def test_an_explanation_in_words() -> None:
         "(limits of 1 job), and nobody fills in before it\n"
         "  it is number 2 of those that wait in its queue\n"
         "  held by b (8 GPU, for 90 s at most), x/c (64.0 GiB memory), and 3 more\n"
-        "  - of queue lab 1 is ahead of it\n"
+        "  - 1 is ahead of it in queue lab\n"
         "  tasks t0, t1, t2 and 2 more\n"
-        "    - of queue lab 1 is ahead of it"
+        "    - 1 is ahead of it in queue lab"
     )
     by_clock = ExpectedStart(
         at_s=1.8e9, in_s=90.4, after_tasks=1, basis=Basis(by_limit=1), is_promised=True

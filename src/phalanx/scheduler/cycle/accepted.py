@@ -1,8 +1,8 @@
-"""Which arguments a plugin or action takes, declared beside it and checked when a file is read.
+"""The arguments that each plugin or action takes, declared next to it and checked on reading.
 
-A wrong kind of value is refused with its line. A value of the right kind that is out of bounds is
-left to the plugin, which does with it what Volcano does. An argument that nobody knows, or that has
-no meaning here, is named in a warning of the plan.
+A value of the wrong kind is refused with its line. A value of the right kind that is out of bounds
+is left to the plugin, which treats it as Volcano does. An argument that is unknown, or that has no
+meaning here, is named in a warning of the plan.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from phalanx.scheduler.cycle.documents import MOST, Place
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of value: what a person calls it, and the test for it."""
+    """A kind of value: its name in messages, and the test for it."""
 
     says: str
     good: Callable[[Any], bool]
 
 
 Accepted: TypeAlias = "Mapping[str, Kind | Accepted]"
-"""Name -> kind, or the members of a mapping. A name that ends in `*` stands for all that begin so,
-and `[]` for the items of a list."""
+"""For each name its kind, or the members of a mapping.
+
+A name that ends in `*` stands for all names that begin like it, and `[]` for the items of a list.
+"""
 
 
 def _number(value: Any) -> bool:
@@ -56,7 +58,7 @@ NUMBER = Kind(says="a number", good=_number)
 WHOLE = Kind(says="a whole number", good=lambda v: _number(v) and float(v).is_integer())
 FLAG = Kind(says="true or false", good=_flag)
 ONLY_ONE = Kind(says="true or false", good=_flag)
-"""As FLAG; of all that are declared so, at most one may be true."""
+"""Like FLAG, but at most one of a plugin's arguments of this kind may be true."""
 TEXT = Kind(says="text", good=lambda v: isinstance(v, str))
 DURATION = Kind(
     says="a duration such as 1h30m", good=lambda v: isinstance(v, str) and seconds(v) is not None
@@ -67,7 +69,7 @@ QUANTITY = Kind(
 )
 HOURS = Kind(says="hours such as 22:00-04:00", good=_hours)
 FOREIGN = Kind(says="anything", good=lambda _: True)
-"""Known to Volcano, without meaning here."""
+"""Known to Volcano, but without meaning here."""
 
 
 def one_of(*words: str) -> Kind:
@@ -98,7 +100,7 @@ def check_arguments(at: Place, accepted: Accepted) -> None:
 
 
 def strange(name: str, arguments: Mapping[str, Any], accepted: Accepted) -> Iterator[str]:
-    """A sentence for each argument that changes nothing here."""
+    """Yield a sentence for each argument that changes nothing here."""
     for key, value in arguments.items():
         kind = _of(accepted, key)
         if kind is None:

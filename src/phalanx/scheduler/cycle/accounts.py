@@ -1,4 +1,4 @@
-"""What each queue holds, asks for, has promised and could give back: the books that quotas read."""
+"""The books that quotas read: how much each queue holds, asks for, was promised and could free."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from phalanx.scheduler.cycle.jobs import Job
 
 
 class QueueAccount:
-    """Sums over a queue's jobs. `elastic` is what they hold above their minimum, `inqueue` what
-    was promised to jobs that were let in but do not hold it yet."""
+    """The sums over a queue's jobs.
+
+    `elastic` is what they hold above their minimum. `inqueue` is what was promised to jobs that
+    were let in and do not hold it yet.
+    """
 
     __slots__ = ("allocated", "elastic", "inqueue", "request")
 
@@ -23,7 +26,7 @@ class QueueAccount:
         self.inqueue = dims.empty()
 
     def add(self, other: QueueAccount) -> None:
-        """As the sums over the jobs of both."""
+        """Add the sums of another account."""
         self.allocated.add(other.allocated)
         self.request.add(other.request)
         self.elastic.add(other.elastic)
@@ -31,11 +34,11 @@ class QueueAccount:
 
 
 def queue_accounts(cluster: Cluster) -> dict[int, QueueAccount]:
-    """The account of every queue that has a job."""
+    """Return the account of every queue that has a job."""
     accounts = {q: QueueAccount(cluster.dims) for q in dict.fromkeys(x.queue for x in cluster.jobs)}
     waiting: dict[int, list[Counts]] = {}
     unlike: dict[int, Counts] = {}
-    """What those hold whose part is entered job by job."""
+    """Per queue, the holdings of jobs that are entered one by one."""
     for job in cluster.jobs:
         pending = job.counts[j.PENDING]
         if job.min_resources is not None or 0 < pending < len(job.tasks):
@@ -73,7 +76,7 @@ def enter(cluster: Cluster, account: QueueAccount, job: Job) -> None:
 
 
 def held_by(job: Job) -> Amount:
-    """What the job's tasks hold when the cycle begins."""
+    """Return the amounts that the job's tasks hold when the cycle begins."""
     return _amount(job.held)
 
 
@@ -92,8 +95,10 @@ def pending_of(cluster: Cluster, job: Job) -> Amount:
 
 
 def promised_to(cluster: Cluster, job: Job) -> Amount:
-    """What is set aside for a job that was let in: its minimum less what it holds. A running job
-    counts only while it still has its minimum of tasks."""
+    """Return the amounts set aside for a job that was let in: its minimum less its holdings.
+
+    A running job counts only while it still has its minimum of tasks.
+    """
     least = job.min_resources
     waiting = job.phase == "Inqueue"
     running = job.phase == "Running" and job.holding_count() >= job.min_available

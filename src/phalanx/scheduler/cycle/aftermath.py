@@ -1,4 +1,4 @@
-"""The snapshot that a plan leaves, if all goes well: for several cycles in a row."""
+"""The snapshot that a plan leaves if all goes well, so that several cycles can run in a row."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from phalanx.scheduler.cycle.specs import Snapshot, TaskSpec
 
 
 def after(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """Bound tasks run, evicted ones are pending again and have left their nodes, podgroups are in
-    their new phases, and nodes that were set aside for tasks are remembered."""
+    """Return the snapshot after the plan.
+
+    Bound tasks run. Evicted tasks have left their nodes and are pending again. Podgroups are in
+    their new phases, and nodes that were set aside for tasks are remembered.
+    """
     evicted = set(plan.evicted)
     tasks = tuple(_task(t, plan, evicted) for t in snapshot.tasks)
     groups = tuple(
@@ -40,5 +43,5 @@ def _task(task: TaskSpec, plan: Plan, evicted: set[str]) -> TaskSpec:
 
 
 def _phase(phase: str) -> str:
-    """A gang whose phase is in doubt, or that ended, is let in again if tasks of it wait."""
+    """Return the phase for the next cycle: a gang in phase Unknown is let in again."""
     return "Inqueue" if phase in ("Unknown",) else phase

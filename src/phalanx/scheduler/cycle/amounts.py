@@ -2,7 +2,7 @@
 
 Nodes and tasks count in whole thousandths (milli-cores, milli-devices), bytes and slots, so that
 taking and giving back is exact. Quotas may be fractions (a third of the cluster), so they are
-doubles. A quota that does not name a resource differs from one that says zero, hence `has` beside
+doubles. A quota that does not name a resource differs from one that says zero, hence `has` next to
 `v`.
 """
 
@@ -20,23 +20,27 @@ EPSILON = 0.1
 """Quotas closer than this many milli-cores or bytes are equal (Volcano's `minResource`)."""
 INFINITE = 1e300
 _OFTEN = 1 << 30
-"""More often than any request is made."""
+"""An upper bound on how many times any request fits."""
 
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 MAX_OF_ONE = 10**16
-"""No node has, and no task asks for, more of a resource, counted in its smallest unit: a hundred
-times as much still fits 64 bits."""
+"""The most of one resource that a node has or a task asks for, in the resource's smallest unit.
+
+A hundred times this amount still fits 64 bits.
+"""
 MAX_IN_ALL = 4 * 10**18
-"""No quota is larger, and the nodes (or the tasks) have no more together."""
+"""The most that a quota names, and that all nodes (or all tasks) have together."""
 
 ALIASES = {"gpu": "nvidia.com/gpu"}
 
 
 def units(name: str) -> float:
-    """How many of the smallest unit that is counted make one: bytes and pod slots are not divided,
-    of all else thousandths are counted."""
+    """Return how many of the smallest counted units make one.
+
+    Bytes and pod slots are counted whole; everything else is counted in thousandths.
+    """
     plain = name in ("memory", "pods", "ephemeral-storage") or name.startswith("hugepages-")
     return 1.0 if plain else 1000.0
 
@@ -62,16 +66,19 @@ class Dimensions:
         self.scale = tuple(units(n) for n in self.names)
         self.scalar = np.array([i >= PODS for i in range(len(self.names))])
         self.weighed = np.array([i != PODS for i in range(len(self.names))])
-        """False for `pods`: every task takes one, so most rules leave it out."""
+        """False for `pods`: every task takes one slot, so most rules leave slots out."""
         self._always: Flags = np.arange(len(self.names)) < PODS
-        """What every quota names: cpu and memory."""
+        """The resources that every quota names: cpu and memory."""
 
     def __len__(self) -> int:
         return len(self.names)
 
     def counts(self, amounts: Amounts) -> Counts:
-        """`amounts` in smallest units; what is not counted is left out, and what is beyond
-        MAX_IN_ALL counts as that."""
+        """Return `amounts` in smallest units.
+
+        Resources that are not counted are left out; an amount beyond MAX_IN_ALL counts as
+        MAX_IN_ALL.
+        """
         out = np.zeros(len(self.names), dtype=np.int64)
         for name, x in amounts:
             i = self.index.get(name)
@@ -80,7 +87,7 @@ class Dimensions:
         return out
 
     def amount(self, amounts: Amounts) -> Amount:
-        """`amounts` as a quota."""
+        """Return `amounts` as a quota."""
         has = self._always.copy()
         for name, _ in amounts:
             i = self.index.get(name)
@@ -92,12 +99,14 @@ class Dimensions:
         return Amount(np.zeros(len(self.names)), self._always.copy())
 
     def written(self, i: int, x: float) -> float:
-        """The number a person reads for `x` of the resource at `i`."""
+        """Return the number to display for `x` of the resource at `i`."""
         return x / self.scale[i]
 
 
 class Amount:
-    """A quota: `v` per resource, and in `has` which of them it names (cpu and memory always)."""
+    """A quota: `v` is the amount per resource, `has` the resources it names (always cpu and
+    memory).
+    """
 
     __slots__ = ("has", "v")
 
@@ -121,45 +130,52 @@ class Amount:
         return Amount(self.v * ratio, self.has.copy())
 
     def is_empty(self) -> bool:
-        """Nothing but pod slots in it."""
+        """Whether the amount holds nothing but pod slots."""
         v = self.v
         return not (v[CPU] >= EPSILON or v[MEMORY] >= EPSILON or bool((v[3:] >= EPSILON).any()))
 
     def less_equal(self, other: Amount) -> bool:
-        """In every resource that self names; what `other` does not name counts as zero there."""
+        """Whether self is at most `other` in every resource that self names.
+
+        A resource that `other` does not name counts as zero there.
+        """
         return bool(((self.v - other.v < EPSILON) | ~self.has).all())
 
     def cap(self, other: Amount, *, missing_is_zero: bool) -> Amount:
-        """Lower self to `other`, resource by resource; in place."""
+        """Lower self to `other` in place, resource by resource."""
         low = np.minimum(self.v, other.v)
         unnamed = 0.0 if missing_is_zero else self.v
         self.v = np.where(other.has, low, np.where(self.has, unnamed, self.v))
         return self
 
     def raise_to(self, other: Amount) -> Amount:
-        """The larger of both in each resource, as a new amount."""
+        """Return the larger of both in each resource, as a new amount."""
         return Amount(np.maximum(self.v, other.v), self.has | other.has)
 
     def excess_over(self, other: Amount) -> Amount:
-        """What self has more than `other`, as a new amount that is never below zero."""
+        """Return how much more than `other` self has, as a new amount that is never below zero."""
         return Amount(np.maximum(self.v - other.v, 0.0), self.has | other.has)
 
     def same(self, other: Amount) -> bool:
         return bool((self.v == other.v).all() and (self.has == other.has).all())
 
     def named(self) -> list[int]:
-        """Resources of which there is any."""
+        """Return the resources of which there is some."""
         return [int(i) for i in np.flatnonzero(self.v >= EPSILON)]
 
 
 def over_requested(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> list[int]:
-    """Requested resources (pods apart) in which `used` is above `limit`, without tolerance."""
+    """Return requested resources (without pods) in which `used` is above `limit`, without
+    tolerance.
+    """
     return [int(i) for i in np.flatnonzero((request > 0) & dims.weighed & (used > limit))]
 
 
 def fits_how_often(used: Vector, limit: Vector, asked: Iterable[tuple[int, float]]) -> int:
-    """How many times what is asked for, as resource and amount, may be added before one of these
-    resources passes `limit`."""
+    """Return how many times a request can be added before one of its resources passes `limit`.
+
+    `asked` is the request, as pairs of resource and amount.
+    """
     held, most = used.tolist(), limit.tolist()
     fewest = _OFTEN
     for r, ask in asked:
@@ -181,20 +197,22 @@ def within_partly(dims: Dimensions, used: Vector, limit: Vector, request: Vector
 
 
 def above_where_named(dims: Dimensions, used: Amount, limit: Amount, request: Vector) -> bool:
-    """Whether `used` is above `limit` in a requested resource that `limit` gives (Volcano's
-    `GreaterPartlyWithRelevantDimensions`)."""
+    """Whether `used` is above `limit` in a requested resource that `limit` gives.
+
+    As in Volcano's `GreaterPartlyWithRelevantDimensions`.
+    """
     given = np.where(dims.scalar, limit.has, limit.v >= EPSILON)
     return bool(((request > 0) & dims.weighed & given & (used.v > limit.v)).any())
 
 
 def shares_resource(dims: Dimensions, a: Vector, b: Vector, *, pods: bool = False) -> bool:
-    """Whether both hold some of one resource; pod slots count only if asked for."""
+    """Whether both hold some of one resource; pod slots count only if `pods`."""
     both = (a >= EPSILON) & (b >= EPSILON)
     return bool(both.any() if pods else (both & dims.weighed).any())
 
 
 def share(used: float, of: float) -> float:
-    """used / of; of nothing, having something is a full share and having nothing none."""
+    """Return used / of. If `of` is zero, the share is 1 for any use and 0 for none."""
     if of == 0:
         return 0.0 if used == 0 else 1.0
     return used / of

@@ -1,4 +1,4 @@
-"""Reading a plugin's or action's arguments, which YAML may give as numbers, flags or text."""
+"""Readers of a plugin's or action's arguments, which YAML may give as numbers, flags or text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 Arguments = Mapping[str, Any]
 MAX_DURATION = 100
-"""Characters of a duration."""
+"""The most characters of a duration."""
 LONGEST_S = 2.0**63 / 1e9
 """The longest duration that Volcano reads: 292 years."""
 _TRUE, _FALSE = frozenset({"true", "1", "t"}), frozenset({"false", "0", "f"})
@@ -22,7 +22,7 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "ns": 1e-9}
 
 
 def number(arguments: Arguments, key: str, default: float) -> float:
-    """The number at `key`; what is no number leaves the default, as in Volcano."""
+    """Return the number at `key`; as in Volcano, anything that is not a number leaves the default."""
     value = arguments.get(key)
     if isinstance(value, bool) or value is None:
         return default
@@ -46,19 +46,19 @@ def flag(arguments: Arguments, key: str, default: bool) -> bool:
 
 
 def within(arguments: Arguments, key: str, default: float, low: float, high: float) -> float:
-    """The number at `key`; one out of bounds leaves the default."""
+    """Return the number at `key`; one out of bounds leaves the default."""
     given = number(arguments, key, default)
     return given if low <= given <= high else default
 
 
 def table(arguments: Arguments, key: str) -> Arguments:
-    """The mapping at `key`; an empty one where there is none."""
+    """Return the mapping at `key`; an empty one if it is missing."""
     given = arguments.get(key)
     return given if isinstance(given, dict) else {}
 
 
 def names(arguments: Arguments, key: str) -> list[str]:
-    """The names at `key`, which are written with commas between them."""
+    """Return the names at `key`, which are separated by commas."""
     return [n.strip() for n in text(arguments, key).split(",") if n.strip()]
 
 
@@ -68,12 +68,14 @@ def text(arguments: Arguments, key: str, default: str = "") -> str:
 
 
 def seconds(written: Any) -> float | None:
-    """Seconds of "1h30m" or "90s"; None for anything else, plain numbers among it, and for what is
-    not positive."""
+    """Return the seconds of "1h30m" or "90s".
+
+    None for anything else: plain numbers and what is not positive are not durations here.
+    """
     if not isinstance(written, str) or not written:
         return None
     written = written.replace("\u00b5s", "us").replace("\u03bcs", "us")
-    if len(written) > MAX_DURATION:  # of longer ones the search would take time quadratic in them
+    if len(written) > MAX_DURATION:  # the search would take quadratic time
         return None
     parts = re.findall(r"([0-9]{1,15}\.?[0-9]*|\.[0-9]+)(ms|us|ns|h|m|s)", written)
     if "".join(n + u for n, u in parts) != written:
@@ -83,7 +85,7 @@ def seconds(written: Any) -> float | None:
 
 
 def quantity(written: str | float) -> float | None:
-    """Kubernetes' "500m", "8Gi" or a plain number; None if it is none of those."""
+    """Return the value of Kubernetes' "500m", "8Gi" or a plain number; None for anything else."""
     found = re.fullmatch(
         r"([0-9]{1,18}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})([mk]|[KMGTPE]i?)?", str(written).strip()
     )
@@ -91,7 +93,7 @@ def quantity(written: str | float) -> float | None:
 
 
 def clock_minutes(written: str) -> int | None:
-    """Minutes since midnight of "HH:MM"."""
+    """Return the minutes since midnight of "HH:MM"; None for any other text."""
     found = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", written.strip())
     if not found:
         return None
@@ -100,13 +102,13 @@ def clock_minutes(written: str) -> int | None:
 
 
 def count(written: str) -> int | None:
-    """The number that plain digits write; None for any other text."""
+    """Return the number that plain digits write; None for any other text."""
     is_plain = written.isascii() and written.isdigit() and len(written) <= 15
     return int(written) if is_plain else None
 
 
 def part_of(written: str, whole_count: int) -> int:
-    """ "3" as 3, "40%" as that part of `whole_count`, rounded up; 0 if it is neither."""
+    """ "3" as 3, "40%" as that part of `whole_count`, rounded up; 0 for anything else."""
     found = re.fullmatch(r"([0-9]{1,15})(%?)", written.strip())
     if not found:
         return 0

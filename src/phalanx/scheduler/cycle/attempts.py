@@ -1,4 +1,4 @@
-"""How far a gang came when it was tried and taken back: what its explanation is made of."""
+"""How far a gang's placing came before it was undone, from which its explanation is made."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from phalanx.scheduler.cycle.plan import Rejection
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """`placed` tasks had room (or need none) when `failed` was the first that had none (-1: it was
-    not a task that failed); `why` is what a quota said of it. `roles` and `subgroups` tell how many
-    of each were lacking."""
+    """One try to place a gang.
+
+    `placed` tasks had room (or need none) when `failed` was the first that had none; -1 if no task
+    failed. `why` is what a quota gave as the reason. `roles` and `subgroups` map names to how many
+    were lacking.
+    """
 
     placed: int
     failed: int = -1
@@ -26,8 +29,10 @@ class Attempt:
 def attempt_of(
     job: Job, failed: int = -1, why: tuple[Rejection, ...] = (), *, besides: int = 0
 ) -> Attempt:
-    """The attempt as the job stands before it is taken back; `besides`: tasks that could have been
-    placed, though none was."""
+    """Return the attempt as the job stands before its places are taken back.
+
+    `besides` counts tasks that could have been placed, though none was.
+    """
     placed = job.min_available - job.shortfall() + job.counts[j.PIPELINED] + besides
     return Attempt(
         placed=placed,

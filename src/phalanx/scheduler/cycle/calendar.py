@@ -1,7 +1,8 @@
-"""Reservations as one session reads them: what is kept of each node, when, and for whom.
+"""Reservations as one session reads them: what is kept of each node, when, and for which jobs.
 
-A job that names a reservation is its guest: it runs inside of it, as long as that lasts. All others
-are strangers to it: they may be on its nodes only while they leave it what it keeps.
+A job that names a reservation is its guest: it runs inside the reservation, as long as that lasts.
+All other jobs are strangers: they may use its nodes only while they leave the reserved amounts
+free.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from phalanx.scheduler.cycle.specs import PodGroupSpec, ReservationSpec
 
 
 class Window(NamedTuple):
-    """A time in which it is kept: from `begin_s` until before `end_s`."""
+    """A period in which a reservation holds: from `begin_s` until before `end_s`."""
 
     begin_s: float
     end_s: float
 
 
 class Kept:
-    """One reservation. `claim` has what it keeps of each node, (nodes, resources); `whole` the
-    nodes that it keeps altogether."""
+    """One reservation.
+
+    `claim` is what it keeps of each node, (nodes, resources); `whole` marks the nodes that it keeps
+    altogether.
+    """
 
     def __init__(self, spec: ReservationSpec, cluster: Cluster) -> None:
         self.spec = spec
@@ -40,7 +44,7 @@ class Kept:
         for name, amounts in spec.places:
             node = cluster.node_index.get(name)
             if node is None:
-                continue  # it is gone
+                continue  # the node is gone
             self.whole[node] = not amounts
             self.claim[node] = cluster.capacity[node]
             if amounts:
@@ -48,32 +52,32 @@ class Kept:
         self.nodes: Flags = np.asarray(self.claim.any(axis=1))
 
     def window_at(self, time_s: float) -> Window | None:
-        """The one that this time is in."""
+        """Return the window that contains this time."""
         return next((w for w in self.windows if w.begin_s <= time_s < w.end_s), None)
 
     def following(self, time_s: float) -> Window | None:
-        """The one that this time is in, or the first after it."""
+        """Return the window that contains this time, or the first one after it."""
         return next((w for w in self.windows if time_s < w.end_s), None)
 
     def admits(self, group: PodGroupSpec) -> bool:
-        """Whether a podgroup may name it."""
+        """Whether a podgroup may name the reservation."""
         return may_name(self.spec, group.user, group.queue)
 
 
 def may_name(spec: ReservationSpec, user: str, queue: str) -> bool:
-    """Whether jobs of this user, in this queue, may run inside of it."""
+    """Whether jobs of this user, in this queue, may run inside the reservation."""
     is_open = not (spec.users or spec.queues)
     return is_open or user in spec.users or queue in spec.queues
 
 
 def owners(users: Sequence[str], queues: Sequence[str]) -> str:
-    """Whose it is, in words."""
+    """Return the owners of a reservation in words."""
     named = [*(f"user {name}" for name in users), *(f"queue {name}" for name in queues)]
     return ", ".join(named[:5]) + (", ..." if len(named) > 5 else "") if named else "anybody"
 
 
 def _part(cluster: Cluster, node: int, claim: Counts) -> Counts:
-    """Of task slots as large a part as of what it keeps most of."""
+    """Return the claim with task slots in proportion to the resource that it takes most of."""
     has = np.maximum(cluster.capacity[node], 1)
     claim[PODS] = math.ceil(float((claim / has).max()) * float(has[PODS]))
     part: Counts = np.minimum(claim, cluster.capacity[node])
@@ -88,8 +92,10 @@ class Calendar:
         self.kept: Mapping[str, Kept] = {spec.name: Kept(spec, cluster) for spec in specs}
 
     def host(self, job: Job) -> Kept | None:
-        """The reservation that a job is a guest of; None for a stranger, and for one that has no
-        right there."""
+        """Return the reservation that a job is a guest of.
+
+        None for a stranger, and for a job that may not use the reservation that it names.
+        """
         if not job.spec.reservation:
             return None
         kept = self.kept.get(job.spec.reservation)
@@ -97,7 +103,9 @@ class Calendar:
         return kept if is_guest else None
 
     def ends(self, job: Job) -> float:
-        """When a job has ended that begins now, or has begun: infinite where it tells no limit."""
+        """Return when a job that runs, or starts now, will have ended; infinite without a time
+        limit.
+        """
         group = job.spec
         if group.run_time_s is None:
             return math.inf
@@ -106,7 +114,7 @@ class Calendar:
         return max(begun + group.run_time_s, self._now)
 
     def in_words(self, kept: Kept) -> str:
-        """When it is kept next: `rack-work from 2026-11-23 14:00:00 UTC`."""
+        """Return when the reservation holds next: `rack-work from 2026-11-23 14:00:00 UTC`."""
         window = kept.following(self._now)
         if window is None:
             return kept.spec.name

@@ -1,7 +1,8 @@
 """The state that a cycle works on, as columns: nodes in arrays, tasks in lists, jobs in objects.
 
 Everything is ordered by name, so that the order in which a snapshot lists things changes nothing.
-All moves go through `place`, `unplace`, `evict` and `unevict`, each other's exact inverse.
+All moves go through `place`, `unplace`, `evict` and `unevict`; `unplace` is the exact inverse of
+`place`, and `unevict` of `evict`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from phalanx.scheduler.cycle.specs import (
 T = TypeVar("T")
 
 SHARED_DEVICES = ("volcano.sh/gpu-", "volcano.sh/vgpu-")
-"""Resources that are parts of devices: the deviceshare plugin counts them by device instead."""
+"""Prefixes of resources that are parts of devices: the deviceshare plugin counts them by device."""
 
 _PHASE_STATUS = {
     "Pending": -1,
@@ -44,12 +45,15 @@ _PHASE_STATUS = {
 
 
 class Cluster:
-    """Columns of one cycle. Node arrays have one row per node, one column per resource; a column
-    lies together in memory, as rules look at one resource of many nodes.
+    """The columns of one cycle.
+
+    Node arrays have one row per node and one column per resource. A column is contiguous in memory,
+    as rules look at one resource of many nodes.
 
     `idle`, `used`, `releasing` and `promised` are Volcano's books; `future` is what will be idle
     once evictions end. `asked` and `weighed` are the books of kube-scheduler's scores: they count
-    promised tasks and drop evicted ones at once, and so does `seats`, the tasks on a node.
+    promised tasks and drop evicted ones at once, and so does `seats`, the number of tasks on a
+    node.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -80,15 +84,15 @@ class Cluster:
         bound_and_settle(self.jobs, self.hypernodes, self.node_of, self.status, is_strict)
         self.version = 0
         self._others: dict[str, Counts] = {}
-        """What others take of nodes (see `occupy`)."""
+        """Amounts of each node that work outside the columns takes (see `occupy`)."""
         self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)
         """The version at which each node's books last changed: caches redo only newer ones."""
         self.answers: dict[tuple[int, int], Any] = {}
-        """What the placer knows of classes and nodes, as far as it outlasts a cycle."""
+        """The placer's answers about classes and nodes, as far as they outlast a cycle."""
         self._described: dict[str, Any] = {}
         self._of_queues: dict[str, Any] = {}
         self.is_apart = bool(self.releasing.any())
-        """Whether what is idle and what will be may differ on some node."""
+        """Whether idle room and future room may differ on some node."""
 
     def _nodes(self, specs: Sequence[NodeSpec]) -> None:
         dims = self.dims
@@ -124,7 +128,10 @@ class Cluster:
         self.total = Amount(self.capacity.sum(axis=0).astype(np.float64), has)
 
     def _jobs(self, snapshot: Snapshot) -> None:
-        """Podgroups whose queue exists; tasks of others keep their nodes, but take no part."""
+        """Make jobs of the podgroups whose queue exists.
+
+        Tasks of other podgroups keep their nodes, but take no part.
+        """
         zero = np.zeros(len(self.dims), dtype=np.int64)
         self.jobs: list[Job] = []
         self.strays = []
@@ -139,16 +146,21 @@ class Cluster:
             self.jobs.append(job)
         self.job_index = {job.uid: job.index for job in self.jobs}
         self.held_in_queue = np.zeros((len(self.queues), len(self.dims)), dtype=np.int64)
-        """What jobs of each queue hold at the start of the cycle."""
+        """The amounts that jobs of each queue hold at the start of the cycle."""
 
     def _hold_more(self, job: Job, load: Counts) -> None:
-        """Enter into the books of the next cycle's start that a job holds more, or less."""
+        """Enter into the books of the next cycle's start that a job holds more (or less, if
+        negative).
+        """
         job.held += load
         self.held_in_queue[job.queue] += load
 
     def _tasks(self, snapshot: Snapshot, shapes: dict[int, Shape]) -> tuple[Counts, Counts, Counts]:
-        """One list per attribute: a snapshot may hold a hundred thousand tasks. Returns status and
-        node of each, and the tasks sorted by job, those without one first."""
+        """Fill one list per attribute, since a snapshot may hold a hundred thousand tasks.
+
+        Returns the status and the node of each task, and the tasks sorted by job, tasks without a
+        job first.
+        """
         self.tasks: Sequence[TaskSpec] = snapshot.tasks
         self.task_uid = [f"{t.shape.namespace}/{t.name}" for t in snapshot.tasks]
         uids = sorted(self.task_uid)
@@ -203,7 +215,7 @@ class Cluster:
         return status, nodes, by_job
 
     def _hold(self, status: Counts, nodes: Counts, by_job: Counts) -> None:
-        """Enter the tasks that already stand on nodes into the books, and count all by job."""
+        """Enter the tasks that already stand on nodes into the books, and count all tasks by job."""
         if not self.tasks:
             return
         of_class = np.array([k.index for k in self.eq_class])
@@ -247,7 +259,7 @@ class Cluster:
 
     @property
     def on_node(self) -> list[dict[int, None]]:
-        """The tasks on each node, leaving ones included; made when first asked for."""
+        """The tasks on each node, leaving ones included; built on first use."""
         if self._on_node is None:
             self._on_node = [{} for _ in self.nodes]
             for t, node in enumerate(self.node_of):
@@ -256,7 +268,7 @@ class Cluster:
         return self._on_node
 
     def _subjobs(self) -> None:
-        """Parts of jobs: one part that shares the job's counts, or one per subgroup."""
+        """Make the parts of jobs: one part that shares the job's counts, or one per subgroup."""
         self._sub_of: dict[int, SubJob] = {}
         for job in self.jobs:
             if job.role_min:
@@ -278,7 +290,7 @@ class Cluster:
                 default.allocated_hypernode = job.allocated_hypernode
 
     def sub_of(self, t: int) -> SubJob | None:
-        """The part that a task belongs to."""
+        """Return the part of its job that a task belongs to; None for a task without a job."""
         index = self.job_of[t]
         if index < 0:
             return None
@@ -286,15 +298,17 @@ class Cluster:
         return self._sub_of[t] if job.has_subgroups else job.default_subjob
 
     def described(self, name: str, make: Callable[[Sequence[NodeSpec]], T]) -> T:
-        """What follows from the nodes' descriptions alone: made once, whatever the cycle."""
+        """Return what `make` derives from the nodes' descriptions alone; kept over cycles."""
         if name not in self._described:
             self._described[name] = make(self.nodes)
         found: T = self._described[name]
         return found
 
     def of_queues(self, name: str, make: Callable[[Cluster], T]) -> T:
-        """What follows from the queues and the nodes' descriptions alone, whatever runs: as above,
-        and not to be changed by who asks."""
+        """Return what `make` derives from the queues and the nodes' descriptions alone.
+
+        The result is kept over cycles like that of `described`; callers must not change it.
+        """
         if name not in self._of_queues:
             self._of_queues[name] = make(self)
         found: T = self._of_queues[name]
@@ -306,7 +320,7 @@ class Cluster:
         return [labels.get(key) for labels in self.labels]
 
     def labelled(self, *matches: Match) -> Flags:
-        """Nodes whose labels (or, for the key metadata.name, names) meet every match."""
+        """Return the nodes whose labels (or names, for the key metadata.name) meet every match."""
         good = np.ones(len(self.nodes), dtype=np.bool_)
         for match in matches:
             mask = self._label_masks.get(match)
@@ -351,7 +365,7 @@ class Cluster:
             self._count_role(job, t, status, 1)
 
     def _set_statuses(self, eq_class: EquivalenceClass, tasks: Sequence[int], status: int) -> None:
-        """As `set_status`, for tasks of one job and one class that are in one state."""
+        """Do `set_status` for tasks of one job and one class that are in one state."""
         index = self.job_of[tasks[0]]
         job = self.jobs[index]
         if index < 0 or job.role_min or job.has_subgroups or eq_class.best_effort:
@@ -390,7 +404,7 @@ class Cluster:
         self._set_statuses(eq_class, tasks, j.PENDING)
 
     def bind(self, tasks: Sequence[int]) -> None:
-        """Allocated tasks go to their nodes."""
+        """Mark allocated tasks as going to their nodes."""
         self._set_statuses(self.eq_class[tasks[0]], tasks, j.BINDING)
 
     def _move(
@@ -425,7 +439,9 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def occupy(self, node: str, amounts: Amounts) -> None:
-        """What others than the tasks here take of a node, from now on; what is free is less."""
+        """Set what work outside the columns takes of a node; the free amounts change by the
+        difference.
+        """
         at = self.node_index[node]
         load = self.dims.counts(amounts)
         more = load - self._others.get(node, 0)
@@ -441,19 +457,21 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def held_by_others(self, resource: str) -> float:
-        """What others than the tasks here take of a resource on all nodes together."""
+        """Return what work outside the columns takes of a resource on all nodes together."""
         r = self.dims.index.get(resource)
         if r is None:
             return 0.0
         return self.dims.written(r, float(sum(int(load[r]) for load in self._others.values())))
 
     def evict(self, t: int) -> None:
-        """Mark a running task as leaving: its node's future room grows, its idle room not yet."""
+        """Mark a running task as leaving: its node's future room grows at once, its idle room
+        later.
+        """
         self._leave(t, 1)
         self.set_status(t, j.RELEASING)
 
     def unevict(self, t: int, status: int) -> None:
-        """Undo `evict`; `status` is the state before."""
+        """Undo `evict`; `status` is the task's state before."""
         self._leave(t, -1)
         self.set_status(t, status)
 

@@ -1,6 +1,6 @@
-"""Which actions run, which plugins speak in which tier, and which of their hooks are on.
+"""The configuration: the actions to run, the plugins in each tier, and which hooks are on.
 
-The file is Volcano's scheduler configuration.
+The file format is Volcano's scheduler configuration.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ACTIONS: Mapping[str, Accepted] = {
 """The actions, and the arguments that each takes."""
 
 Known: TypeAlias = "Mapping[str, Accepted | None]"
-"""Plugins that may be named, with the arguments that each takes; None where it does not say."""
+"""Plugins that may be named, with the arguments of each; None if a plugin declares none."""
 
 SWITCHES = (
     "jobOrder",
@@ -87,12 +87,16 @@ tiers:
   - name: nodeorder
   - name: binpack
 """
-"""What Volcano's chart installs; packs nodes, and neither gang nor drf has a say in preemption."""
+"""The configuration that Volcano's chart installs. It packs nodes, and neither gang nor drf may
+veto preemption.
+"""
 
 
 class PluginOption(msgspec.Struct, frozen=True, kw_only=True):
-    """One plugin in a tier. `enabled` lists its switches that are on; None leaves all as they are
-    by default (all on but hierarchy)."""
+    """One plugin in a tier.
+
+    `enabled` lists the switches that are on; None leaves the defaults (all on but hierarchy).
+    """
 
     name: str
     arguments: Mapping[str, Any] = {}
@@ -107,7 +111,10 @@ class PluginOption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """A cycle's rules. `compat` is "volcano" for its outcomes, quirks included, or "none"."""
+    """A cycle's rules.
+
+    `compat` is "volcano" for Volcano's outcomes, quirks included, or "none".
+    """
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginOption, ...], ...]
@@ -124,7 +131,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 def parse_volcano(
     text: str, known_plugins: Known, file: str = "", most_values: int | None = None
 ) -> Configuration:
-    """Volcano's YAML (`actions`, `tiers`, `configurations`) as a Configuration.
+    """Read Volcano's YAML (`actions`, `tiers`, `configurations`) as a Configuration.
 
     Raises BatchFileError with file, line and reason.
     """
@@ -151,8 +158,11 @@ def parse_volcano(
 
 
 def read_config(at: Place, known_plugins: Known) -> Configuration:
-    """The `config` of a snapshot: what a cycle ran with, so also tiers that `parse_volcano` would
-    not take. Raises BatchFileError."""
+    """Read the `config` of a snapshot.
+
+    A snapshot records what a cycle ran with, so tiers that `parse_volcano` would refuse are
+    allowed. Raises BatchFileError.
+    """
     at.keys("actions", "action_arguments", "tiers", "compat")
     tiers = tuple(
         tuple(_snapshot_plugin(p) for p in tier.keys("plugins").need("plugins").items())
@@ -175,19 +185,19 @@ def read_config(at: Place, known_plugins: Known) -> Configuration:
 
 
 def check(config: Configuration, at: Place, known: Known) -> None:
-    """Refuse plugins that no session could open, and arguments that none could read."""
+    """Refuse plugins that no session could open, and arguments of unknown actions."""
     for tier, place in zip(config.tiers, at.get("tiers").items(), strict=True):
         for option, spot in zip(tier, place.get("plugins").items(), strict=True):
             if option.name not in known:
                 spot.get("name").fail(
-                    f"there is no plugin {option.name!r}; known are {', '.join(sorted(known))}"
+                    f"there is no plugin {option.name!r}; known plugins: {', '.join(sorted(known))}"
                 )
             accepted = known[option.name]
             if accepted is not None:
                 check_arguments(spot.get("arguments"), accepted)
     for name in config.action_arguments:
         if name not in ACTIONS:
-            at.fail(f"arguments are given for {name!r}, which is no action")
+            at.fail(f"arguments are given for {name!r}, which is not an action")
 
 
 def _actions(at: Place) -> tuple[str, ...]:
@@ -195,7 +205,7 @@ def _actions(at: Place) -> tuple[str, ...]:
     actions = tuple(n.strip() for n in names if n.strip())
     for name in actions:
         if name not in ACTIONS:
-            at.fail(f"there is no action {name!r}; known are {', '.join(ACTIONS)}")
+            at.fail(f"there is no action {name!r}; known actions: {', '.join(ACTIONS)}")
     if not actions:
         at.fail("no action is named")
     return actions
@@ -208,7 +218,7 @@ def _volcano_plugin(at: Place) -> PluginOption:
             continue
         switch = _switch_of(key)
         if switch is None:
-            value.fail(f"{key!r} is no setting of a plugin")
+            value.fail(f"{key!r} is not a setting of a plugin")
         elif value.flag():
             on.add(switch)
         else:
@@ -221,7 +231,7 @@ def _volcano_plugin(at: Place) -> PluginOption:
 
 
 def _switch_of(key: str) -> str | None:
-    """enableJobOrder, enabledVictim … as jobOrder, victim."""
+    """Return the switch for a key such as enableJobOrder or enabledVictim: jobOrder, victim."""
     for prefix in ("enabled", "enable"):
         if key.startswith(prefix) and len(key) > len(prefix):
             rest = key[len(prefix) :]
@@ -238,7 +248,7 @@ def _snapshot_plugin(at: Place) -> PluginOption:
         for switch in at.get("enabled").items():
             if switch.text() not in SWITCHES:
                 switch.fail(
-                    f"{switch.text()!r} is no extension point; one of {', '.join(SWITCHES)}"
+                    f"{switch.text()!r} is not an extension point; allowed: {', '.join(SWITCHES)}"
                 )
         enabled = frozenset(s.text() for s in at.get("enabled").items())
     return PluginOption(

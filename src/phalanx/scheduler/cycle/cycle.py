@@ -32,11 +32,14 @@ def run_cycle(
     cluster: Cluster | None = None,
     explains: bool = True,
 ) -> Plan:
-    """Decide once. `clock` (seconds) times the parts, and of those the hooks of plugins unless
-    `times_hooks` is False; `shells` lends the outside to plugins that
-    need it (the extender's sender); `cluster` is the state where it was kept from an earlier cycle
-    (see `kept`), so that the snapshot's own is not read; unless it `explains`, the plan says no
-    more of why the rest must wait than what plugins said on the way. Same snapshot, same plan."""
+    """Run one cycle and return its plan. The same snapshot gives the same plan.
+
+    `clock` (seconds) times the parts, and the plugins' hooks too unless `times_hooks` is False.
+    `shells` lends outside connections to plugins that need them (the extender's sender). `cluster`
+    is the state kept from an earlier cycle (see `kept`), so that the snapshot's own columns are not
+    read. Unless `explains` is true, the plan's rejections are only those that plugins gave during
+    the cycle.
+    """
     with uncollected():
         session, plan = decide(
             snapshot, clock=clock, times_hooks=times_hooks, shells=shells, cluster=cluster,
@@ -56,7 +59,7 @@ def decide(
     cluster: Cluster | None = None,
     explains: bool = True,
 ) -> tuple[Session, Plan]:
-    """As `run_cycle`, with the session for those who ask further."""
+    """Run one cycle as `run_cycle` does; return the session with the plan for further questions."""
     with uncollected():
         watch = None if clock is None else Stopwatch(clock)
         return _decide(snapshot, watch, times_hooks, shells, cluster, explains)
@@ -134,7 +137,7 @@ def _plan(session: Session, rejections: Any, timings: tuple[Timing, ...]) -> Pla
 
 
 def _choices(session: Session) -> dict[str, Choice]:
-    """Of those podgroups that kept what they were given."""
+    """Return the choices of podgroups that kept their places."""
     cluster, binds = session.cluster, session.binds
     return {
         uid: choice
@@ -144,7 +147,7 @@ def _choices(session: Session) -> dict[str, Choice]:
 
 
 def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
-    """Nodes on which evictions made room for a task: the next cycle tries them first."""
+    """Return nodes on which evictions made room for a task: the next cycle tries them first."""
     cluster = session.cluster
     freed = {cluster.node_of[t] for t in session.evictions}
     return {
@@ -155,11 +158,11 @@ def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
 
 
 def phase_of(session: Session, job: Job) -> str:
-    """The podgroup's phase after the cycle. Source: Volcano's getPodGroupPhase."""
+    """Return the podgroup's phase after the cycle. Source: Volcano's getPodGroupPhase."""
     c = job.counts
     done = c[j.SUCCEEDED] + c[j.FAILED]
     node_of, status = session.cluster.node_of, session.cluster.status
-    # What is ending on a node still holds its place there.
+    # An ending task still holds its place on its node.
     leaving = 0
     if c[j.RELEASING]:
         leaving = sum(status[t] == j.RELEASING and node_of[t] >= 0 for t in job.tasks)

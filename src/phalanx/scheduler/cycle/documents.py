@@ -1,4 +1,4 @@
-"""Reading a YAML or JSON document so that every complaint names its file and line."""
+"""A reader of YAML and JSON documents whose every complaint names the file and line."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from phalanx.errors import BatchFileError
 from phalanx.model.nearest import nearest
 
 MOST = 10**18
-"""Numbers beyond this mean nothing here, and sums of them would be no numbers."""
+"""The largest number that is accepted: sums of larger ones would lose their meaning."""
 MAX_VALUES = 10_000_000
-"""So many values a file may hold whose aliases say things again: few lines could stand for more
-than any memory holds."""
+"""The most values in a file, counting values again that aliases repeat.
+
+A few lines with aliases could stand for more values than any memory holds.
+"""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -24,8 +26,11 @@ class Document:
     """A parsed text; `root` is the place to start reading from."""
 
     def __init__(self, text: str, file: str = "", most_values: int | None = None) -> None:
-        """Raises BatchFileError for what is neither YAML nor JSON, or has more values than that,
-        with what its aliases stand for; None: MAX_VALUES."""
+        """Parse the text.
+
+        `most_values` limits the values, those that aliases repeat included; None: MAX_VALUES.
+        Raises BatchFileError for more values, and for text that is neither YAML nor JSON.
+        """
         most_values = MAX_VALUES if most_values is None else most_values
         self.text = text
         self.file = file
@@ -40,7 +45,7 @@ class Document:
         except (yaml.YAMLError, ValueError, RecursionError) as e:
             raise BatchFileError(f"this is neither YAML nor JSON: {e}", file, 1) from e
         if "*" in text and "&" in text and _values_beyond(self.value, most_values):
-            reason = f"with what its aliases stand for, this is more than {most_values} values"
+            reason = f"this is more than {most_values} values, those that aliases repeat included"
             raise BatchFileError(reason, file, _first_alias(text))
 
     @property
@@ -48,7 +53,7 @@ class Document:
         return Place(self, (), self.value)
 
     def line_of(self, path: tuple[str | int, ...]) -> int:
-        """The line on which the value at `path` begins, counted from 1."""
+        """Return the line on which the value at `path` begins, counted from 1."""
         node = yaml.compose(self.text, Loader=_LOADER)
         line = node.start_mark.line if node is not None else 0
         for step in path:
@@ -65,7 +70,7 @@ class Document:
 
 def _load(text: str) -> Any:
     class Unique(_LOADER):  # type: ignore[misc]
-        """Safe loading that refuses a key given twice instead of keeping the last."""
+        """A safe loader that refuses a key given twice instead of keeping the last."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen: set[Any] = set()
@@ -82,8 +87,11 @@ def _load(text: str) -> Any:
 
 
 def _values_beyond(value: Any, most: int) -> bool:
-    """Whether the value holds more than `most` others, those counted again that an alias repeats;
-    a circle of aliases has no end."""
+    """Whether the value holds more than `most` others.
+
+    A value that an alias repeats is counted each time; a cycle of aliases never ends, so it is
+    beyond any number.
+    """
     waiting = [value] if isinstance(value, dict | list) else []
     while waiting and most >= 0:
         found = waiting.pop()
@@ -122,31 +130,31 @@ class Place:
         return isinstance(self.value, dict) and self.value.get(key) is not None
 
     def get(self, key: str) -> Place:
-        """The member `key`, or a place that holds None."""
+        """Return the member `key`, or a place that holds None."""
         value = self.value.get(key) if isinstance(self.value, dict) else None
         return Place(self.document, (*self.path, key), value)
 
     def need(self, key: str) -> Place:
         if not isinstance(self.value, dict):
-            self.fail(f"{self._name()} is a mapping with {key!r}, not {_kind(self.value)}")
+            self.fail(f"{self._name()} must be a mapping with {key!r}, not {_kind(self.value)}")
         if self.value.get(key) is None:
             self.fail(f"{self._name()} lacks {key!r}")
         return self.get(key)
 
     def keys(self, *allowed: str) -> Place:
-        """Refuse any key other than these; returns self."""
+        """Refuse any key other than these; return self."""
         for key, place in self.members().items():
             if key not in allowed:
                 hint = nearest(key, allowed)
                 known = ", ".join(allowed)
-                place.fail(f"{self._name()} has no key {key!r}; allowed are {known}{hint}")
+                place.fail(f"{self._name()} has no key {key!r}; allowed: {known}{hint}")
         return self
 
     def members(self) -> dict[str, Place]:
         if self.value is None:
             return {}
         if not isinstance(self.value, dict):
-            self.fail(f"{self._name()} is a mapping, not {_kind(self.value)}")
+            self.fail(f"{self._name()} must be a mapping, not {_kind(self.value)}")
         return {str(k): Place(self.document, (*self.path, k), v) for k, v in self.value.items()}
 
     def mapping(self) -> Mapping[str, Any]:
@@ -159,28 +167,28 @@ class Place:
         if self.value is None:
             return []
         if not isinstance(self.value, list):
-            self.fail(f"{self._name()} is a list, not {_kind(self.value)}")
+            self.fail(f"{self._name()} must be a list, not {_kind(self.value)}")
         return [Place(self.document, (*self.path, i), v) for i, v in enumerate(self.value)]
 
     def text(self, default: str | None = None) -> str:
         if self.value is None and default is not None:
             return default
         if not isinstance(self.value, str):
-            self.fail(f"{self._name()} is text, not {_kind(self.value)}")
+            self.fail(f"{self._name()} must be text, not {_kind(self.value)}")
         return self.value
 
     def flag(self, default: bool | None = None) -> bool:
         if self.value is None and default is not None:
             return default
         if not isinstance(self.value, bool):
-            self.fail(f"{self._name()} is true or false, not {_kind(self.value)}")
+            self.fail(f"{self._name()} must be true or false, not {_kind(self.value)}")
         return self.value
 
     def whole(self, default: int | None = None) -> int:
         if self.value is None and default is not None:
             return default
         if isinstance(self.value, bool) or not isinstance(self.value, int):
-            self.fail(f"{self._name()} is a whole number, not {_kind(self.value)}")
+            self.fail(f"{self._name()} must be a whole number, not {_kind(self.value)}")
         self._bounded()
         return self.value
 
@@ -190,13 +198,13 @@ class Place:
         good = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         # A whole number may be too large for math.isfinite.
         if not good or self.value != self.value or abs(self.value) == math.inf:
-            self.fail(f"{self._name()} is a number, not {_kind(self.value)}")
+            self.fail(f"{self._name()} must be a number, not {_kind(self.value)}")
         self._bounded()
         return float(self.value)
 
     def _bounded(self) -> None:
         if abs(self.value) > MOST:
-            self.fail(f"{self._name()} is a number from -{MOST:g} to {MOST:g}, not larger")
+            self.fail(f"{self._name()} must be a number from -{MOST:g} to {MOST:g}")
 
     def texts(self) -> tuple[str, ...]:
         return tuple(p.text() for p in self.items())

@@ -1,4 +1,4 @@
-"""Tasks of one shape as one class, and sums over very many of them."""
+"""Tasks of one shape as one class, and sums over large numbers of such tasks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from phalanx.scheduler.cycle.specs import Shape
 
 UNASKED_CPU = 100
 UNASKED_MEMORY = 200 * 1024 * 1024
-"""What kube-scheduler's scores take a task for that asks for no cpu or no memory."""
+"""Amounts that kube-scheduler's scores assume for a task that asks for no cpu or no memory."""
 
 
 class EquivalenceClass:
-    """Tasks of one shape: one request, one answer from every filter and scorer."""
+    """Tasks of one shape: they share one request and one answer from every filter and scorer."""
 
     __slots__ = (
         "asked", "best_effort", "index", "labels", "request", "shape", "under_quota", "vector",
@@ -28,9 +28,9 @@ class EquivalenceClass:
         self.request[PODS] = 1
         self.vector: Vector = self.request.astype(np.float64)
         self.asked = [int(i) for i in np.flatnonzero(self.request)]
-        """Resources of which it asks for some, pod slots included."""
+        """Resources of which the class asks for some, pod slots included."""
         self.under_quota = [(r, float(self.request[r])) for r in self.asked if r != PODS]
-        """What it asks for of each resource that quotas limit."""
+        """The amount that the class asks for of each resource that quotas limit."""
         self.best_effort = not bool((self.request[dims.weighed] > 0).any())
         self.weighed: Counts = np.array(
             [
@@ -45,13 +45,13 @@ class EquivalenceClass:
 
 
 def column_sums(rows: Counts, ends: Counts) -> Counts:
-    """The sum of the rows between every two neighbours in `ends`."""
+    """Return the sums of the rows between each two neighbours in `ends`."""
     running = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.int64)
     np.cumsum(rows, axis=0, out=running[1:])
     return np.asarray(running[ends[1:]] - running[ends[:-1]], dtype=np.int64)
 
 
 def sums_by_node(at: Counts, loads: Counts, n: int) -> Counts:
-    """The loads of each node together; exact, since no machine holds 2**53 of anything."""
+    """Return the sum of the loads on each node; exact, since no machine holds 2**53 of anything."""
     columns = [np.bincount(at, weights=column, minlength=n) for column in loads.T]
     return np.asarray(np.column_stack(columns), dtype=np.int64)

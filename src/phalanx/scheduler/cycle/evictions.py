@@ -1,4 +1,4 @@
-"""Who asks for room that others must leave."""
+"""The gang on whose behalf an action evicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phalanx.scheduler.cycle.jobs import Job
 
 @dataclass(frozen=True, kw_only=True)
 class EvictionAsk:
-    """A whole gang asks, from its own queue (`within_queue`) or from others, in one domain."""
+    """A whole gang asks for room in one domain: from its own queue (`within_queue`) or from others."""
 
     job: Job
     within_queue: bool

@@ -1,4 +1,4 @@
-"""How plans differ from what a snapshot expects, in sentences."""
+"""Sentences that state how plans differ from what a snapshot expects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.scheduler.cycle.specs import Expectation, Snapshot
 
 
 def differences(snapshot: Snapshot, plans: Sequence[Plan]) -> Iterator[str]:
-    """Every difference; binds and evictions of several cycles are taken together."""
+    """Yield every difference; the binds and evictions of several cycles are taken together."""
     expect = snapshot.expect
     if expect is None:
         return
@@ -26,12 +26,12 @@ def differences(snapshot: Snapshot, plans: Sequence[Plan]) -> Iterator[str]:
     for group, phase in (expect.phases or {}).items():
         got = plans[-1].phases.get(group)
         if got != phase:
-            yield f"podgroup {group} is expected {phase}, and is {got}"
+            yield f"podgroup {group} is expected to be {phase}, and is {got}"
     if expect.binds_per_lowest_hypernode_sorted is not None:
         counts = _per_domain(snapshot, binds)
         if counts != list(expect.binds_per_lowest_hypernode_sorted):
             want = list(expect.binds_per_lowest_hypernode_sorted)
-            yield f"binds per closest domain are expected {want}, and are {counts}"
+            yield f"binds per closest domain are expected to be {want}, and are {counts}"
     yield from _allocated(snapshot, expect, binds, evicted)
 
 
@@ -52,7 +52,7 @@ def _evictions(expect: Expectation, evicted: set[str]) -> Iterator[str]:
     if expect.evict_count is not None and len(evicted) != expect.evict_count:
         yield f"{expect.evict_count} evictions are expected, {len(evicted)} made: {sorted(evicted)}"
     if expect.evicted is not None and set(expect.evicted) != evicted:
-        yield f"evictions are expected of {sorted(expect.evicted)}, made of {sorted(evicted)}"
+        yield f"expected evictions: {sorted(expect.evicted)}; made: {sorted(evicted)}"
 
 
 def _promises(snapshot: Snapshot, expect: Expectation, plan: Plan) -> Iterator[str]:
@@ -60,7 +60,7 @@ def _promises(snapshot: Snapshot, expect: Expectation, plan: Plan) -> Iterator[s
     for group, allowed in (expect.pipelined or {}).items():
         got = sorted(node for task, node in plan.pipelined.items() if group_of[task] == group)
         if (allowed and not got) or not set(got) <= set(allowed):
-            yield f"tasks of {group} are expected promised {sorted(allowed)}, and are {got}"
+            yield f"expected promises for {group}: {sorted(allowed)}; made: {got}"
 
 
 def _per_domain(snapshot: Snapshot, binds: dict[str, str]) -> list[int]:
@@ -76,7 +76,7 @@ def _per_domain(snapshot: Snapshot, binds: dict[str, str]) -> list[int]:
 def _allocated(
     snapshot: Snapshot, expect: Expectation, binds: dict[str, str], evicted: set[str]
 ) -> Iterator[str]:
-    """What a podgroup's tasks hold after the cycle: a number of tasks, or amounts."""
+    """Yield differences in what podgroups hold after the cycle: a number of tasks, or amounts."""
     for group, want in (expect.allocated_per_podgroup or {}).items():
         holding = [
             t

@@ -1,4 +1,4 @@
-"""Why things wait: typed rejections for every task and gang not placed, and sentences from them."""
+"""Typed reasons why tasks and gangs were not placed, and the sentences that state them."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ REASONS: dict[str, str] = {
     "gang-member": "task {task} of the gang was the first without room",
     "gang-role": "role {role} lacks room for {count} of the tasks that it needs",
     "gang-subgroup": "subgroups {policy} lack room for {count} of those needed",
-    "gang-promised": "{count} of {minimum} tasks are promised room, once evictions end",
+    "gang-promised": "{count} of {minimum} tasks are promised room once evictions end",
     "not-tried": "no action tried to place it in this cycle",
     "not-let-in": "it has not been let into its queue",
-    "behind": "of queue {queue} {count} are ahead of it",
+    "behind": "{count} are ahead of it in queue {queue}",
     "podgroup-missing": "there is no podgroup {podgroup}",
     "queue-missing": "there is no queue {queue}",
     "queue-closed": "queue {queue} is not open",
     "queue-not-leaf": "queue {queue} has queues below it, and only those start work",
-    "queue-tree": "the queues' parents are missing, go round in a circle, or hold work themselves",
+    "queue-tree": "the queues' parents are missing, form a cycle, or hold work themselves",
     "queue-quota": (
         "queue {queue} may hold {limit:g} {resource} and holds {used:g}; "
         "this asks for {asked:g} more"
@@ -44,15 +44,17 @@ REASONS: dict[str, str] = {
     "queue-capability": (
         "queue {queue} may use {limit:g} {resource} and uses {used:g}; this asks for {asked:g} more"
     ),
-    "cluster-overcommitted": "the cluster can promise {left:g} more {resource}, {asked:g} asked",
+    "cluster-overcommitted": (
+        "the cluster can promise {left:g} more {resource}; this asks for {asked:g}"
+    ),
     "namespace-quota": "its namespace may use {limit:g} {resource}, and would use {would_use:g}",
     "user-limit": "{who} may use {limit:g} {resource}, and would use {would_use:g}",
     "resource": "{count} nodes lack {resource} (needs {asked:g}, most free {most:g})",
     "deserves-no-more": (
         "queue {queue} deserves {deserved:g} {resource} and holds {held:g}: "
-        "nothing is taken from other queues for {asked:g} more"
+        "it cannot reclaim {asked:g} more from other queues"
     ),
-    "held-by-right": "nothing of its {resource} can be taken from other queues: {queues}",
+    "held-by-right": "no {resource} can be reclaimed from other queues: {queues}",
     "never-fits": "no node, even empty, has {asked:g} {resource} (largest {most:g})",
     "no-single-node": "none of {count} nodes has all of that at once",
     "slots": "{count} nodes have no slot for another task",
@@ -64,46 +66,48 @@ REASONS: dict[str, str] = {
     "pod-anti-affinity": "{count} nodes are near tasks it must keep away from",
     "spread-label": "{count} nodes lack the label it spreads over",
     "spread": "{count} nodes would make its spread uneven",
-    "node-group": "{count} nodes are not of a node group its queue may use",
-    "node-group-limit": "{count} nodes are of a group where its queue holds all it may",
+    "node-group": "{count} nodes are not in a node group that its queue may use",
+    "node-group-limit": "{count} nodes are in a group where its queue is at its limit",
     "revocable-zone": "{count} nodes are lent out at this time of day, or not for this task",
     "usage": "{count} nodes are busier than the threshold",
     "numa": "{count} nodes cannot hold it on the NUMA nodes its policy asks for",
     "devices": "{count} nodes have no device with the memory it needs",
     "gpu-type": "{count} nodes have no GPU of the type it asks for",
     "cpu-only": "{count} nodes are kept for work that asks for their GPUs",
-    "tried": "{count} nodes were asked for it a moment ago, in vain",
+    "tried": "{count} nodes were tried for it a moment ago without success",
     "rack": "{count} nodes are in other racks than the rest of its gang",
     "common-ports": "{count} nodes lack the ports that all nodes of its gang must have free",
-    "proportion": "{count} nodes would keep too little for their scarce devices",
-    "reserved": "{count} nodes are kept for those that were promised places there",
+    "proportion": "{count} nodes would keep too little cpu and memory for their scarce devices",
+    "reserved": "{count} nodes are kept for work that was promised places there",
     "reserved-time": "{count} nodes are reserved for {reserved}, and {length}",
     "reservation-begins": "its reservation {reservation} begins at {at}",
     "reservation-over": "its reservation {reservation} is over, or was deleted",
     "reservation-not-its-own": "reservation {reservation} is for {owners}",
     "reservation-closed": "reservation {reservation} is a maintenance: nothing runs inside of it",
-    "outside-reservation": "{count} nodes are not in its reservation {reservation}, or full there",
+    "outside-reservation": (
+        "{count} nodes are outside its reservation {reservation}, or without room in it"
+    ),
     "license": (
         "{held} of {total} licences of {license} are held by {holders}, and it asks for {asked}"
     ),
     "license-none": "it asks for {asked} licences of {license}, and the cluster has {total}",
     "promised": "places are promised to it, in {in_s} at the latest",
-    "no-room-yet": "all room is taken, or kept for those that were promised places",
+    "no-room-yet": "all room is taken, or kept for work that was promised places",
     "extender": "{count} nodes were refused by the extender",
-    "topology": "no network domain within its bound holds the gang",
+    "topology": "no network domain within its highest tier has room for the gang",
     "no-nodes": "there are no nodes",
-    "waiting-for-release": "promised node {node}, once evictions there end",
-    "waiting-for-gang": "could run on {node}, once the rest of its gang has room",
-    "fits-alone": "{count} nodes have room for it alone: what it waits for is said of its gang",
+    "waiting-for-release": "it is promised node {node} once evictions there end",
+    "waiting-for-gang": "it could run on {node} once the rest of its gang has room",
+    "fits-alone": "{count} nodes have room for it alone: its gang's reasons say why it waits",
 }
-"""Reason -> the sentence, filled with `count` and the detail."""
+"""The sentence for each reason; `count` and the rejection's detail fill its placeholders."""
 OF_QUOTAS = frozenset(
     {
         *("queue-missing", "queue-closed", "queue-not-leaf", "queue-tree", "queue-quota"),
         *("queue-capability", "namespace-quota", "user-limit", "license", "license-none"),
     }
 )
-"""What speaks against a task wherever there is room."""
+"""Reasons that keep a task waiting even where there is room."""
 OF_ITSELF = frozenset(
     {
         *("podgroup-missing", "gang-tasks-missing", "gang-role-short", "gang-subgroups-short"),
@@ -111,23 +115,26 @@ OF_ITSELF = frozenset(
         *("reservation-closed", "promised", "cluster-overcommitted"),
     }
 )
-"""What speaks against a podgroup however much room there is now."""
+"""Reasons that keep a podgroup waiting however much room there is now."""
 OF_OTHERS = frozenset({"fits-alone", "waiting-for-gang"})
-"""Said of tasks that wait for nothing of their own."""
+"""Reasons given to tasks that could start but for their gang or for evictions."""
 HINTS = frozenset(
     {
         *("behind", "gang-member", "gang-role", "gang-subgroup"),
         *("not-let-in", "not-tried", "tried"),
     }
 )
-"""What explains nothing by itself where something else is said."""
+"""Reasons that explain nothing alone; they are left out where another reason is given."""
 MAIN = 3
-"""So many reasons are the main ones, at most."""
+"""The most rejections that count as the main ones."""
 
 
 def rejections(session: Session) -> dict[str, tuple[Rejection, ...]]:
-    """Why each task, and each podgroup with tasks waiting, was not placed. Tasks of one class and
-    job share one answer, and so do the counts of nodes for one class."""
+    """Return why each task, and each podgroup with waiting tasks, was not placed.
+
+    Tasks of one class and job share one answer. Jobs whose tasks are of one class share its counts
+    of nodes.
+    """
     out: dict[str, tuple[Rejection, ...]] = {}
     cluster = session.cluster
     nodes: dict[tuple[int, int], _Nodes] = {}
@@ -180,7 +187,9 @@ def _of_job(session: Session, job: Job, position: int) -> list[Rejection]:
 
 
 def _of_gang(session: Session, job: Job) -> list[Rejection]:
-    """How far the gang came when it was tried, and which member came no further."""
+    """Return how many members of the gang found room when it was tried, and which was the first
+    without.
+    """
     if job.counts[j.PIPELINED] and session.job_pipelined(job):
         detail = {"minimum": job.min_available}
         return [Rejection(reason="gang-promised", count=job.counts[j.PIPELINED], detail=detail)]
@@ -188,7 +197,7 @@ def _of_gang(session: Session, job: Job) -> list[Rejection]:
     if attempt is None:
         return [] if job.uid in session.refusals else [Rejection(reason="not-tried")]
     bound = job.is_hard() and job.has_topology()
-    if len(job.tasks) == 1 and attempt.failed >= 0 and not bound:  # its task says it all
+    if len(job.tasks) == 1 and attempt.failed >= 0 and not bound:  # its task's reasons suffice
         return list(attempt.why)
     out = []
     if attempt.placed < job.min_available and (attempt.failed >= 0 or not bound):
@@ -233,7 +242,7 @@ def _of_class(
     if not found.room:
         taken = [] if out else _nothing_taken(session, job, eq_class, found.away)
         return (*out, *found.away, *taken)
-    if out:  # there are nodes with room: the others are not what it waits for
+    if out:  # some nodes have room, so the others are not the reason
         return tuple(out)
     return (*found.away, Rejection(reason="fits-alone", count=found.room))
 
@@ -241,7 +250,9 @@ def _of_class(
 def _nothing_taken(
     session: Session, job: Job, eq_class: EquivalenceClass, away: Sequence[Rejection]
 ) -> list[Rejection]:
-    """Why reclaim has not made room for it, where other queues hold what no node has left."""
+    """Return why reclaim has not made room for a task where other queues hold what no node has
+    left.
+    """
     if "reclaim" not in session.config.actions:
         return []
     lacking = [
@@ -256,14 +267,14 @@ def _nothing_taken(
 
 
 class _Nodes(NamedTuple):
-    """What turned nodes away, and how many have room."""
+    """The reasons why nodes were turned away, and how many nodes have room."""
 
     away: tuple[Rejection, ...]
     room: int = 0
 
 
 def _of_nodes(session: Session, ask: Ask) -> _Nodes:
-    """Each filter with the nodes that it alone would turn away, then each resource that lacks."""
+    """Count the nodes that each filter alone would turn away, then those that lack each resource."""
     cluster = session.cluster
     n = len(cluster.nodes)
     if n == 0:
@@ -294,7 +305,7 @@ def _of_nodes(session: Session, ask: Ask) -> _Nodes:
 
 
 def _labels(session: Session, ask: Ask) -> str:
-    """Each condition on labels, with how many nodes meet it alone."""
+    """Describe each condition on labels, with how many nodes meet that condition alone."""
     shape, cluster = ask.eq_class.shape, session.cluster
     conditions = [
         (f"{key}={value}", Match(key=key, op="In", values=(value,)))
@@ -329,8 +340,11 @@ def _lack(session: Session, ask: Ask, r: int, lacks: Flags) -> Rejection:
 def main_reasons(
     of_group: Sequence[Rejection], of_tasks: Sequence[Rejection] = ()
 ) -> tuple[Rejection, ...]:
-    """The few without which it would not wait: quotas before any node, what turned away all nodes
-    before what turned away some. `of_tasks`: of the first of its tasks that waits."""
+    """Return the few rejections without which it would not wait, `MAIN` at most.
+
+    Quotas come before nodes, and reasons that turned away all nodes before those that turned away
+    some. `of_tasks` are the rejections of its first waiting task.
+    """
     both = (*of_group, *of_tasks)
     for decisive in (OF_QUOTAS, OF_ITSELF):
         found = [one for one in both if one.reason in decisive]
@@ -352,7 +366,7 @@ def _first(found: Sequence[Rejection]) -> tuple[Rejection, ...]:
 
 
 def sentence(rejection: Rejection) -> str:
-    """One rejection in words."""
+    """Return the sentence for one rejection."""
     template = REASONS.get(rejection.reason)
     if template is None:
         return f"{rejection.reason} ({rejection.count})"
@@ -363,7 +377,7 @@ def sentence(rejection: Rejection) -> str:
 
 
 def as_data(found: Mapping[str, Sequence[Rejection]]) -> dict[str, list[dict[str, Any]]]:
-    """Rejections as plain lists and mappings, for JSON."""
+    """Convert rejections to plain lists and mappings, for JSON."""
     return {
         name: [{"reason": r.reason, "count": r.count, "detail": dict(r.detail)} for r in listed]
         for name, listed in found.items()

@@ -1,8 +1,9 @@
-"""Every point at which a plugin may speak: its signature, its switch, and how answers combine.
+"""All hooks: each hook's signature, its switch, and how the plugins' answers combine.
 
-`HOOKS` is the one table; `HookRegistry` collects what the plugins of a session registered and
-combines by the declared rule. Rules after Volcano's session_plugins.go. Order functions give keys,
-filters give one mask and scorers one vector over all nodes for a class of equal tasks.
+`HOOKS` is the one table. `HookRegistry` collects what the plugins of a session registered and
+combines answers by the declared rule. The rules follow Volcano's session_plugins.go. Order
+functions give keys; filters give one mask, and scorers one vector, over all nodes for a class of
+equal tasks.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from typing import Any
 from phalanx.scheduler.cycle.config import Configuration
 
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
-"""Votes."""
+"""The votes of a plugin."""
 
 
 class Rule(Enum):
-    """How the answers of several plugins become one."""
+    """The way in which the answers of several plugins become one."""
 
     KEY = "keys are compared plugin by plugin, the smaller first"
     COMPARE = "the first answer other than 0 decides"
     FIRST_NO = "the first refusal decides"
     ALL = "all must agree"
     ANY = "one that says yes is enough"
-    VOTE = "a reject ends it; else a permit in a tier does; no votes permit"
-    FIRST_TIER_ALL = "all of the first tier that has any must say yes; none is a no"
+    VOTE = "a reject decides; else a permit within a tier does; without votes it is permitted"
+    FIRST_TIER_ALL = "all plugins of the first tier that has any must say yes; none means no"
     SMALLEST = "the smallest number"
     LARGEST = "the largest number"
-    INTERSECT = "victims that all of a tier name; the first tier that names some decides"
-    UNION = "all of a tier together; the first tier that names some decides"
+    INTERSECT = "victims that all plugins of a tier name; the first tier with some decides"
+    UNION = "all victims of a tier together; the first tier with some decides"
     SUM = "scores add up"
     FIRST = "the first plugin that answers"
     EACH = "every plugin is called"
@@ -43,7 +44,9 @@ class Rule(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Hook:
-    """`signature` is for people; `switch` is None where no configuration can turn it off."""
+    """One hook; `signature` is for display, `switch` is None where no configuration can turn it
+    off.
+    """
 
     signature: str
     switch: str | None
@@ -109,20 +112,20 @@ _tier = itemgetter(0)
 
 
 class HookRegistry:
-    """What the session's plugins registered, tier by tier, and the combined answers."""
+    """The functions that the session's plugins registered, tier by tier, and the combined answers."""
 
     def __init__(self, config: Configuration) -> None:
         self._config = config
         self._tier_of = {p.name: i for i, tier in enumerate(config.tiers) for p in tier}
         self._options = {p.name: p for tier in config.tiers for p in tier}
-        # Empty for a hook that nobody has asked for: one of these is made for every cycle.
+        # Missing until a hook is first used: one registry is made for every cycle.
         self._added: dict[str, list[tuple[int, str, Callable[..., Any]]]] = defaultdict(list)
-        """What was registered for a hook, with its tier and its plugin."""
+        """The functions registered for each hook, each with its tier and its plugin."""
         self._flat: dict[str, list[Callable[..., Any]]] = defaultdict(list)
         self._tiers: dict[str, list[list[Callable[..., Any]]]] = {}
-        """By hook, of each tier that has any; made when they are first asked for."""
+        """The functions of each hook, one list for each tier that has any; built on first use."""
         self.strict = config.compat == "none"
-        """Without Volcano's quirks."""
+        """Whether Volcano's quirks are left out."""
 
     def is_on(self, plugin: str, switch: str) -> bool:
         option = self._options.get(plugin)
@@ -136,14 +139,14 @@ class HookRegistry:
             is_last = not added or added[-1][0] <= tier
             added.append((tier, plugin, fn))
             self._flat[hook].append(fn)
-            if not is_last:  # plugins are seldom opened in another order than that of their tiers
+            if not is_last:  # plugins are usually opened in the order of their tiers
                 added.sort(key=_tier)
                 self._flat[hook] = [fn for _, _, fn in added]
             if self._tiers:
                 self._tiers.pop(hook, None)
 
     def clear(self) -> None:
-        """Nothing is registered any more."""
+        """Drop all that was registered."""
         self._added.clear()
         self._flat.clear()
         self._tiers.clear()
@@ -159,7 +162,7 @@ class HookRegistry:
         return found
 
     def named(self, hook: str) -> Iterator[tuple[str, Any]]:
-        """The same, each with the plugin that registered it."""
+        """Return the functions of a hook, each with the plugin that registered it."""
         return ((plugin, fn) for _, plugin, fn in self._added[hook])
 
     def key(self, hook: str, *args: Any) -> tuple[Any, ...]:
@@ -173,7 +176,7 @@ class HookRegistry:
         return 0
 
     def first(self, hook: str, *args: Any) -> Any:
-        """The first answer other than None, or None."""
+        """Return the first answer other than None, or None."""
         for fn in self._flat[hook]:
             answer = fn(*args)
             if answer is not None:
@@ -181,7 +184,7 @@ class HookRegistry:
         return None
 
     def every(self, hook: str, *args: Any) -> bool:
-        for fn in self._flat[hook]:  # noqa: SIM110 -- asked so often that a generator is felt
+        for fn in self._flat[hook]:  # noqa: SIM110 -- asked so often that a generator costs time
             if not fn(*args):
                 return False
         return True
@@ -231,8 +234,11 @@ class HookRegistry:
         return []
 
     def intersect(self, hook: str, asker: Any, candidates: Sequence[int]) -> list[int]:
-        """Victims by tiers. Volcano's quirk: an intersection that came out empty counts as not
-        begun, so the next plugin of the tier begins it anew; compat "none" keeps it empty."""
+        """Return the victims that the plugins of a tier agree on.
+
+        Volcano's quirk: after an empty intersection the next plugin of the tier starts a new one;
+        with compat "none" an empty intersection stays empty.
+        """
         for tier in self._by_tier(hook):
             victims: list[int] | None = None
             for fn in tier:

@@ -1,4 +1,4 @@
-"""The tree of network domains: who is in which, and the smallest domain that holds two."""
+"""The tree of network domains: the nodes in each, and the smallest domain that holds two."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from phalanx.scheduler.cycle.specs import HyperNodeSpec, NetworkTopology
 
 TOP = "<cluster-top-hypernode>"
-"""The domain that holds every node; it stands one tier above the highest that is given."""
+"""The domain that holds every node, one tier above the highest given tier."""
 
 
 class HyperNodes:
-    """Domains by name. `members` are indexes of nodes in the cycle's order."""
+    """The domains by name. `members` are indexes of nodes in the cycle's order."""
 
     def __init__(self, specs: Sequence[HyperNodeSpec], node_index: Mapping[str, int]) -> None:
         self.tier: dict[str, int] = {h.name: h.tier for h in specs}
@@ -49,11 +49,11 @@ class HyperNodes:
                 self._lowest_of.setdefault(i, name)
 
     def lowest_of(self, node: int) -> str:
-        """The closest domain of a node, or "" for a node in none."""
+        """Return the closest domain of a node, or "" for a node in none."""
         return self._lowest_of.get(node, "")
 
     def ancestors(self, name: str) -> list[str]:
-        """`name` itself, its parent, and so on to the top."""
+        """Return `name` itself, its parent, and so on to the top."""
         out = []
         while name and name in self.tier and name not in out:
             out.append(name)
@@ -61,14 +61,16 @@ class HyperNodes:
         return out
 
     def common(self, a: str, b: str) -> str:
-        """The smallest domain that holds both; "" stands for nothing yet."""
+        """Return the smallest domain that holds both; "" stands for nothing yet."""
         if not a or not b:
             return a or b
         of_a = set(self.ancestors(a))
         return next((x for x in self.ancestors(b) if x in of_a), "")
 
     def bound(self, topology: NetworkTopology) -> int | None:
-        """The highest tier that the topology allows; None when it names one that is not there."""
+        """Return the highest tier that the topology allows; None if the tier that it names is
+        unknown.
+        """
         if topology.highest_tier is not None:
             return topology.highest_tier
         named = [t for n, t in self.tier.items() if self.tier_name[n] == topology.highest_tier_name]

@@ -1,6 +1,6 @@
-"""Gangs and their parts during a cycle: how many tasks stand where, and what that makes of them.
+"""Gangs and their parts during a cycle: how many tasks are in each state, and what follows.
 
-Counting rules after Volcano's JobInfo and SubJobInfo (pkg/scheduler/api).
+The counting rules follow Volcano's JobInfo and SubJobInfo (pkg/scheduler/api).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ STATUS_NAMES = (
 HOLDING = frozenset({ALLOCATED, BINDING, BOUND, RUNNING})
 """States in which a task holds its node's resources for good (Volcano's AllocatedStatus)."""
 IDLE_PENDING = 10
-"""Slot of `counts` for pending tasks that request nothing."""
+"""The slot of `counts` for pending tasks that request nothing."""
 SLOTS = 11
 
 
 class Counted:
-    """Tasks counted by state, the common part of a job and a subjob."""
+    """Tasks counted by state: the common part of a job and a subjob."""
 
     __slots__ = ("counts", "min_available")
 
@@ -46,7 +46,7 @@ class Counted:
         return self.ready_count() + self.counts[PIPELINED] + self.counts[PENDING]
 
     def shortfall(self) -> int:
-        """How many more tasks must be placed before the minimum holds."""
+        """Return how many more tasks must be placed before the minimum holds."""
         return self.min_available - self.ready_count() - self.counts[IDLE_PENDING]
 
     def is_ready(self) -> bool:
@@ -60,7 +60,7 @@ class Counted:
 
 
 class SubJob(Counted):
-    """A part of a job that is placed together: all of it, or one subgroup."""
+    """A part of a job that is placed together: all of the job, or one subgroup."""
 
     __slots__ = (
         "allocated_hypernode", "gid", "job", "match_index", "nominated_hypernode", "priority",
@@ -86,7 +86,7 @@ class SubJob(Counted):
 
 
 class Job(Counted):
-    """A podgroup with its tasks. `failed_roles` remembers, per subjob, roles that fit nowhere."""
+    """A podgroup with its tasks. `failed_roles` holds, per subjob, the roles that fit nowhere."""
 
     __slots__ = (
         "allocated_hypernode",
@@ -131,14 +131,17 @@ class Job(Counted):
         self.eq_class: EquivalenceClass | None = None
         """The class of all its tasks; None without tasks, and with tasks of several classes."""
         self.held = zero.copy()
-        """What its tasks hold at the start of the cycle."""
+        """The amounts that its tasks hold at the start of the cycle."""
         self.total_request = zero.copy()
         self.failed_roles: dict[str, set[str]] = {}
         self.amend(spec)
 
     def amend(self, spec: PodGroupSpec) -> None:
-        """Its podgroup says this of itself, now or again: all but its queue, its topology and how
-        it is cut into subgroups may be other than before."""
+        """Take over what the podgroup's description says now.
+
+        The queue, the topology and the cut into subgroups must stay as they were; all else may
+        change.
+        """
         self.spec = spec
         self.min_available = spec.min_member
         self.priority = spec.priority
@@ -150,7 +153,7 @@ class Job(Counted):
         self.pending_since = spec.created
 
     def copy(self) -> Job:
-        """The same job once more, of one part at most; each counts for itself from now on."""
+        """Return an independent copy of a job that has one part at most."""
         other = copy.copy(self)
         other.counts = list(self.counts)
         other.tasks = list(self.tasks)
@@ -173,11 +176,15 @@ class Job(Counted):
         return self.phase == "Pending"
 
     def roles_matter(self) -> bool:
-        """Per-role minimums count only if the job's own minimum reaches their sum."""
+        """Whether per-role minimums count: only if the job's own minimum reaches their sum."""
         return self.min_available >= self.role_min_total
 
     def role_count(self, role: str, *, pipelined: bool = False, idle: bool = False) -> int:
-        """Ready tasks of a role, and if asked those promised room, and those that need none."""
+        """Return how many tasks of a role are ready.
+
+        `pipelined` adds the tasks that are promised room, `idle` the pending tasks that request
+        nothing.
+        """
         c = self.role_counts.get(role)
         if c is None:
             return 0
@@ -185,7 +192,7 @@ class Job(Counted):
         return ready + c[PIPELINED] * pipelined + c[IDLE_PENDING] * idle
 
     def roles_short(self, *, pipelined: bool) -> dict[str, int]:
-        """Roles below their minimum, and how many tasks each lacks."""
+        """Return the roles below their minimum, and how many tasks each lacks."""
         if not self.role_min or not self.roles_matter():
             return {}
         lacks = {
@@ -195,7 +202,7 @@ class Job(Counted):
         return {role: n for role, n in lacks.items() if n > 0}
 
     def roles_valid(self) -> bool:
-        """Every role has, or could have, its minimum."""
+        """Whether every role has, or could have, its minimum."""
         if not self.role_min or not self.roles_matter():
             return True
         for role, least in self.role_min.items():
@@ -230,8 +237,10 @@ class Job(Counted):
         return all(found.get(gid, 0) >= n for gid, n in self.min_subjobs.items())
 
     def subjobs_short(self, *, pipelined: bool) -> dict[str, int]:
-        """Policies of which too few subgroups are ready (or will be, once evictions end), and how
-        many each lacks."""
+        """Return the policies with too few subgroups ready, and how many subgroups each lacks.
+
+        `pipelined` counts subgroups that will be ready once evictions end, too.
+        """
         out: dict[str, int] = {}
         for gid, least in self.min_subjobs.items():
             if least:
@@ -245,13 +254,13 @@ class Job(Counted):
         return not self.min_subjobs or not self.subjobs_short(pipelined=pipelined)
 
     def is_hard(self) -> bool:
-        """Whether it, or a part of it, must stay within a network domain."""
+        """Whether the job, or a part of it, must stay within a network domain."""
         return is_bound(self.topology) or any(x.is_hard() for x in self.subjobs.values())
 
     def has_topology(self) -> bool:
         if self.topology is not None:
             return True
-        for sub in self.subjobs.values():  # noqa: SIM110 -- asked so often that it is felt
+        for sub in self.subjobs.values():  # noqa: SIM110 -- asked so often that a generator costs time
             if sub.topology is not None:
                 return True
         return False
@@ -264,8 +273,10 @@ class Job(Counted):
 
 
 def is_bound(topology: NetworkTopology | None) -> bool:
-    """Whether it names a highest tier, of which 0 is one too. Soft ones are hard with the whole
-    cluster as the bound, once the session converts them."""
+    """Whether a topology names a highest tier; tier 0 counts as one.
+
+    Soft topologies become hard ones with the whole cluster as the bound when the session opens.
+    """
     return (
         topology is not None
         and topology.mode == "hard"

@@ -1,16 +1,16 @@
-"""A cluster that outlives its cycle: work comes, runs and ends without reading the rest again.
+"""A cluster that outlives its cycle: changes are patched in without reading everything again.
 
-A cycle's columns cost a pass over every node and task to make. Whoever decides over and over (a
-head that runs for months, the simulator) keeps them instead, and patches what has changed:
+Making a cycle's columns costs a pass over every node and task. A caller that decides repeatedly (a
+head that runs for months, the simulator) keeps the columns instead, and patches what has changed:
 
-    put_group, drop_group   a podgroup is new or says something else of itself, or is gone
-    add_rows, drop_rows     tasks are known, or are forgotten
+    put_group, drop_group   a podgroup is new, has changed, or is gone
+    add_rows, drop_rows     tasks become known, or are forgotten
     stand                   tasks wait, run, leave their nodes, or take no part
-    set_nodes, set_queues   there are these nodes, these queues
+    set_nodes, set_queues   the nodes, the queues, from now on
 
-After each of these the columns are what reading a snapshot of the same state would give, but for
-the places of things in the lists: what comes later stands later, whatever its name. After a cycle
-`take_back` undoes what its plan only promised; `stand` then says what became of the rest.
+After each of these the columns equal those read from a snapshot of the same state, except for the
+order of the lists: later entries stand later, whatever their names. After a cycle `take_back`
+undoes what its plan only promised; `stand` then sets the outcome of the rest.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from phalanx.scheduler.cycle.specs import (
 )
 
 _SPARE = 64
-"""So many rows of tasks that are forgotten may always stay, so that small clusters seldom look."""
+"""Rows of forgotten tasks that may always stay, so that small clusters seldom compact."""
 
 OUT: Final = j.SUCCEEDED
-"""The state of a task that takes no part: it is in no job's counts."""
+"""The state of a task that takes no part: no job counts it."""
 _MARKS = (j.ALLOCATED, j.BINDING)
 """States that a plan gives, and that last until `stand`."""
 _BOOKS = (
@@ -61,11 +61,11 @@ _BY_NAME = (
 
 
 class NotPatchableError(ValueError):
-    """The columns cannot follow this change: everything has to be read again."""
+    """A change that the columns cannot follow: everything has to be read again."""
 
 
 class Standing(NamedTuple):
-    """How a task stands: PENDING, RUNNING, RELEASING or OUT, on which node, running since when."""
+    """The state of a task: PENDING, RUNNING, RELEASING or OUT, its node, and since when it runs."""
 
     task: str
     status: int
@@ -74,10 +74,10 @@ class Standing(NamedTuple):
 
 
 class KeptCluster(Cluster):
-    """Starts as the cluster of a snapshot without network domains, topologies or subgroups.
+    """A cluster that starts from a snapshot without network domains, topologies or subgroups.
 
-    Raises NotPatchableError for a snapshot with any of those: they are settled once for a whole
-    cycle.
+    Raises NotPatchableError for a snapshot with any of those, since they are settled once for a
+    whole cycle.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -93,13 +93,16 @@ class KeptCluster(Cluster):
         self._by_shape = {eq_class.shape: eq_class for eq_class in self.eq_classes}
         self._row_of = {uid: t for t, uid in enumerate(self.task_uid)}
         self._stood = list(self.status)
-        """How each task stands, whatever the last plan did with it."""
+        """The state of each task, whatever the last plan did with it."""
         self._gone = 0
-        """Rows of tasks that are forgotten."""
+        """The number of rows of forgotten tasks."""
 
     def copy(self) -> KeptCluster:
-        """The same columns once more, as they are between cycles: whatever is decided or changed
-        there changes nothing here. Far less work than reading everything."""
+        """Return a copy of the columns as they are between cycles.
+
+        Decisions and changes on the copy do not affect this one. Copying costs far less than
+        reading everything.
+        """
         other = copy.copy(self)
         for name in _BOOKS:
             setattr(other, name, getattr(self, name).copy("K"))
@@ -109,17 +112,18 @@ class KeptCluster(Cluster):
             setattr(other, name, dict(getattr(self, name)))
         other.tasks = other._specs
         other.jobs = [job.copy() for job in self.jobs]
-        other.answers = {}  # they are brought up to date where they are
+        other.answers = {}  # they are brought up to date in the original
         other._on_node = None
         return other
 
     # -- podgroups ------------------------------------------------------------------------------
 
     def put_group(self, spec: PodGroupSpec) -> None:
-        """A podgroup is new, or says something else of itself than before; it stays in its queue.
+        """Add a podgroup, or take over its changed description; a known podgroup stays in its
+        queue.
 
-        Raises NotPatchableError for a queue that there is not, and for a podgroup with a topology
-        or subgroups.
+        Raises NotPatchableError for an unknown queue, and for a podgroup with a topology or
+        subgroups.
         """
         if spec.topology is not None or spec.subgroups:
             raise NotPatchableError(f"podgroup {spec.uid} has a topology or subgroups")
@@ -132,7 +136,7 @@ class KeptCluster(Cluster):
         queue = self.queue_index.get(spec.queue)
         if queue is None:
             raise NotPatchableError(
-                f"podgroup {spec.uid} is for queue {spec.queue!r}: there is none"
+                f"podgroup {spec.uid} is for queue {spec.queue!r}, which does not exist"
             )
         job = Job(spec, len(self.jobs), queue, np.zeros(len(self.dims), dtype=np.int64))
         self._limit(job, spec)
@@ -158,7 +162,7 @@ class KeptCluster(Cluster):
             job.min_resources = self.dims.amount(spec.min_resources)
 
     def drop_group(self, uid: str) -> None:
-        """A podgroup of which no task takes part any more leaves the columns."""
+        """Remove a podgroup of which no task takes part any more."""
         index = self.job_index.pop(uid, None)
         if index is None:
             return
@@ -177,7 +181,7 @@ class KeptCluster(Cluster):
         return uid in self._row_of
 
     def add_rows(self, specs: Iterable[TaskSpec]) -> None:
-        """Tasks are known from now on; they take no part until `stand` says so.
+        """Make tasks known; they take no part until `stand` sets their state.
 
         Raises NotPatchableError for a resource that no node, queue or earlier task names.
         """
@@ -195,7 +199,7 @@ class KeptCluster(Cluster):
             self.job_of.append(-1)
 
     def drop_rows(self, uids: Iterable[str]) -> None:
-        """Tasks that take no part are forgotten."""
+        """Forget tasks that take no part."""
         for uid in uids:
             t = self._row_of.pop(uid, None)
             if t is not None:
@@ -219,7 +223,7 @@ class KeptCluster(Cluster):
                 raise NotPatchableError(f"{who} {name}, which nothing here has")
 
     def stand(self, group: str, standings: Iterable[Standing]) -> None:
-        """These tasks of a podgroup stand so from now on, whatever the last plan did with them."""
+        """Set the state of these tasks of a podgroup, whatever the last plan did with them."""
         job = self.jobs[self.job_index[group]]
         alike = groupby(standings, key=self._likeness)
         for (eq_class, old, _, status), listed in alike:
@@ -234,7 +238,7 @@ class KeptCluster(Cluster):
         self._on_node = None
 
     def _likeness(self, standing: Standing) -> tuple[int, int, int, int]:
-        # Of tasks that leave, some may have stood so before the plan that evicted the others.
+        # A leaving task may have left before the last plan evicted others of the same state.
         t = self._row_of[standing.task]
         return self.eq_class[t].index, self.status[t], self._stood[t], standing.status
 
@@ -247,8 +251,11 @@ class KeptCluster(Cluster):
         status: int,
         nodes: list[int],
     ) -> None:
-        """Move tasks of one job and class that are in one state, and stood in one before the last
-        plan; `nodes`: -1 for none."""
+        """Move tasks of one job and class that share their present state and their state before the
+        plan.
+
+        `nodes` are the new nodes; -1 for none.
+        """
         before = [self.node_of[t] for t in rows]
         if old in _MARKS and (status != j.RUNNING or before != nodes):
             self.unplace(eq_class, rows, before)
@@ -280,7 +287,7 @@ class KeptCluster(Cluster):
     def _rebook(
         self, eq_class: EquivalenceClass, nodes: Sequence[int], status: int, sign: int
     ) -> None:
-        """Enter tasks that stand so into the books of their nodes, or take them out."""
+        """Enter tasks in this state into the books of their nodes, or take them out."""
         if status not in (j.RUNNING, j.RELEASING):
             return
         self._move(eq_class, nodes, j.RUNNING, sign)
@@ -292,7 +299,7 @@ class KeptCluster(Cluster):
                 self.future[node] += load
 
     def _take_part(self, job: Job, eq_class: EquivalenceClass, rows: list[int]) -> None:
-        """Tasks take part in their job, as pending ones."""
+        """Add tasks to their job, as pending ones."""
         if not job.tasks:
             job.eq_class = eq_class
             sub = SubJob(job, job.uid, job.uid, job.min_available, None)
@@ -302,7 +309,7 @@ class KeptCluster(Cluster):
             job.eq_class = None
         job.tasks += rows
         if len(job.tasks) > len(rows):
-            job.tasks.sort()  # as reading them gives them: by name
+            job.tasks.sort()  # the order that reading gives: by name
         job.total_request += eq_class.request * len(rows)
         for t in rows:
             self.job_of[t] = job.index
@@ -310,7 +317,7 @@ class KeptCluster(Cluster):
             self._count(job, t, 1)
 
     def _drop_out(self, job: Job, eq_class: EquivalenceClass, rows: list[int]) -> None:
-        """Pending tasks take no part in their job any more."""
+        """Remove pending tasks from their job."""
         for t in rows:
             self._count(job, t, -1)
             self.job_of[t] = -1
@@ -332,9 +339,11 @@ class KeptCluster(Cluster):
     # -- after a cycle --------------------------------------------------------------------------
 
     def take_back(self, plan: Plan) -> None:
-        """The plan was made on these columns: what it promised is withdrawn, and podgroups are in
-        their new phases. Tasks that it bound or evicted stay marked so until `stand` says what
-        became of them."""
+        """Withdraw what a plan made on these columns only promised, and set the podgroups' new
+        phases.
+
+        Tasks that it bound or evicted stay marked until `stand` sets their outcome.
+        """
         for uid in plan.pipelined:
             t = self._row_of[uid]
             self.unplace(self.eq_class[t], [t], [self.node_of[t]])
@@ -346,7 +355,7 @@ class KeptCluster(Cluster):
             job.phase = "Inqueue" if phase == "Unknown" else phase
             if job.failed_roles:
                 job.failed_roles.clear()
-            if job.counts[j.ALLOCATED]:  # it did not get ready, so nothing was bound
+            if job.counts[j.ALLOCATED]:  # it did not become ready, so nothing was bound
                 for t in [t for t in job.tasks if self.status[t] == j.ALLOCATED]:
                     self.unplace(self.eq_class[t], [t], [self.node_of[t]])
         self._on_node = None
@@ -355,7 +364,7 @@ class KeptCluster(Cluster):
     # -- nodes and queues -----------------------------------------------------------------------
 
     def set_nodes(self, specs: Iterable[NodeSpec]) -> None:
-        """There are these nodes.
+        """Set the nodes.
 
         Raises NotPatchableError for a resource that nothing here names, and when a task stands on a
         node that is gone.
@@ -394,7 +403,7 @@ class KeptCluster(Cluster):
         self.hypernodes = HyperNodes((), self.node_index)
 
     def set_queues(self, specs: Iterable[QueueSpec]) -> None:
-        """There are these queues.
+        """Set the queues.
 
         Raises NotPatchableError for a resource that nothing here names, and when a podgroup is in a
         queue that is gone.
@@ -412,9 +421,9 @@ class KeptCluster(Cluster):
         self._of_queues = {}
 
     def _reorder(self, names: list[str]) -> None:
-        """Queues of these names stand in this order from now on."""
+        """Put the queues into the order of these names."""
         if self.strays:
-            raise NotPatchableError("a podgroup waits for its queue to be there")
+            raise NotPatchableError("a podgroup waits for its queue to exist")
         now = {name: index for index, name in enumerate(names)}
         if any(job.spec.queue not in now for job in self.jobs):
             raise NotPatchableError("a podgroup is in a queue that is gone")
@@ -427,7 +436,7 @@ class KeptCluster(Cluster):
     # -- rows -----------------------------------------------------------------------------------
 
     def _compact(self) -> None:
-        """Forgotten tasks leave the columns, and so do classes of which none is left."""
+        """Remove the rows of forgotten tasks, and classes that have no task left."""
         stays = sorted(self._row_of.values())
         moved = dict(zip(stays, range(len(stays)), strict=True))
         self._specs = [self._specs[t] for t in stays]
@@ -459,7 +468,7 @@ class KeptCluster(Cluster):
     # -- all of it ------------------------------------------------------------------------------
 
     def snapshot_now(self) -> Snapshot:
-        """How everything stands, as a snapshot; what others take (`occupy`) is not in it."""
+        """Return the present state as a snapshot, without what other work takes (`occupy`)."""
         return msgspec.structs.replace(
             self.snapshot,
             nodes=tuple(self.nodes),
@@ -483,7 +492,7 @@ class KeptCluster(Cluster):
 
 
 def _rows(books: Counts, was: list[int]) -> Counts:
-    """These rows of some books; zeros for -1."""
+    """Return these rows of some books; zeros for -1."""
     out = np.zeros((len(was), *books.shape[1:]), dtype=np.int64, order="F")
     index = np.array(was, dtype=np.int64)
     there = index >= 0

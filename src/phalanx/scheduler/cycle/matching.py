@@ -8,7 +8,7 @@ from phalanx.scheduler.cycle.specs import Match, Taint, Toleration
 
 
 def meets(labels: Mapping[str, str], matches: Iterable[Match]) -> bool:
-    """True when every requirement holds."""
+    """Whether every requirement holds."""
     return all(_meets_one(labels, m) for m in matches)
 
 
@@ -30,7 +30,7 @@ def _meets_one(labels: Mapping[str, str], match: Match) -> bool:
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """True when some toleration covers the taint."""
+    """Whether some toleration covers the taint."""
     return any(_covers(t, taint) for t in tolerations)
 
 

@@ -1,6 +1,6 @@
-"""Times of day in words: what rules of scheduling have to say of them, without a calendar at hand.
+"""Times of day in words, computed without a calendar library.
 
-Source of the date: days since the epoch in eras of 400 years, which have 146,097 days each.
+The date is computed from days since the epoch in eras of 400 years, which have 146,097 days each.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import math
 _DAY_S = 86_400
 _ERA_DAYS = 146_097
 _EPOCH = 719_468
-"""Days between the first of March of the year 0 and the epoch."""
+"""Days from the first of March of the year 0 to the epoch."""
 
 
 def moment(at_s: float) -> str:
-    """Seconds since the epoch as UTC shows them: `2026-11-23 14:00:00 UTC`."""
+    """Return seconds since the epoch as UTC: `2026-11-23 14:00:00 UTC`."""
     days, second = divmod(math.floor(at_s), _DAY_S)
     era, day = divmod(days + _EPOCH, _ERA_DAYS)
     year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
@@ -27,6 +27,6 @@ def moment(at_s: float) -> str:
 
 
 def span(length_s: float) -> str:
-    """A length of time in hours, minutes and seconds: `2:30:00`."""
+    """Return a length of time in hours, minutes and seconds: `2:30:00`."""
     minutes, seconds = divmod(math.ceil(length_s), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"

@@ -1,4 +1,4 @@
-"""Heaps in the session's orders."""
+"""Heaps that pop jobs, tasks and queues in the session's orders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ T = TypeVar("T")
 
 
 class Heap(Generic[T]):
-    """Pops the smallest by `key`, taken when an item is pushed: push again after it changed."""
+    """Pops the item with the smallest `key`.
+
+    The key is taken when an item is pushed, so push an item again after it changed.
+    """
 
     __slots__ = ("_entries", "_key", "_sequence")
 
@@ -40,8 +43,10 @@ class Heap(Generic[T]):
 
 
 class QueueHeap:
-    """Pops the queue that is first by `compare`. Each is put in its place when pushed: push again
-    after it changed."""
+    """Pops the queue that `compare` puts first.
+
+    Each queue is put in its place when it is pushed, so push a queue again after it changed.
+    """
 
     __slots__ = ("_compare", "_items")
 

@@ -1,4 +1,4 @@
-"""Which part of a job a task belongs to, and the network domains that parts are bound to or in."""
+"""The part of a job that a task belongs to, and the network domains of parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.scheduler.cycle.specs import NetworkTopology
 
 
 def part_for(job: Job, labels: Mapping[str, str]) -> SubJob:
-    """The subgroup of the first policy whose labels the task has, else the job's own part."""
+    """Return the subgroup of the first policy whose labels the task has, else the job's own part."""
     for policy in job.spec.subgroups:
         values = [labels.get(key, "") for key in policy.match_label_keys]
         if values and all(values):
@@ -37,10 +37,11 @@ def bound_and_settle(
     status: Sequence[int],
     is_strict: bool,
 ) -> None:
-    """Turn soft wishes into bounds that only the whole cluster reaches; then, where domains were
-    given, a part that runs somewhere already stays in the smallest domain that holds it.
+    """Turn soft topologies into bounds that only the whole cluster reaches, and settle running
+    parts.
 
-    The name of a tier that there is not is no bound, as in Volcano; `is_strict`: nothing is within
+    Where network domains are given, a part that runs already stays in the smallest domain that
+    holds it. As in Volcano, an unknown tier name is no bound; with `is_strict` no domain satisfies
     it.
     """
     top = max(tree.tier.values())

@@ -1,8 +1,8 @@
-"""Finding nodes: masks and scores per class, kept, and redone only where something changed.
+"""The search for nodes: masks and scores per class, kept, and redone only where something changed.
 
-Equal tasks are placed in one go. Taken one by one, each would go to the best node and only that
-node's answers would change; so the best few nodes are unrolled (what would the second, third …
-task see there?), and the unrolled answers merged in order. The outcome is the same.
+Equal tasks are placed in one go. Placed one by one, each would go to the best node, and only that
+node's answers would change. So the scores that the second, third and later tasks would see on the
+best few nodes are computed ahead ("unrolled"), and merged in order. The outcome is the same.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from phalanx.scheduler.cycle.plan import Choice
 from phalanx.scheduler.cycle.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
 
 _WIDTH, _DEPTH = 96, 48
-"""Nodes, and tasks on each, that are unrolled at once."""
+"""Nodes, and tasks on each of them, that are unrolled at once."""
 _SHALLOW = 2
-"""So many tasks on each are unrolled first: where nodes are taken in turn, that is enough."""
+"""Tasks on each node that are unrolled first: enough where nodes are taken in turn."""
 _FEW = 16
-"""So many nodes, or fewer, are looked for one by one."""
+"""Up to this many nodes are searched for one by one."""
 _OUT = -np.inf
 
 
 class Answers:
-    """One class's masks over all nodes, true at version `mark` of the cluster, and its scores, of
-    which those are known at version `seen` that do not hold any more.
+    """One class's masks and scores over all nodes.
 
-    Most classes that wait find no node open, so a node is scored only once it is to be ranked; and
-    evictions rank nodes whatever the masks say.
+    The masks hold at version `mark` of the cluster. The scores hold at version `seen`, except for
+    nodes marked as stale. Most waiting classes find no open node, so a node is scored only once it
+    is to be ranked; and evictions rank nodes whatever the masks say.
     """
 
     __slots__ = ("fixed", "mark", "open", "room", "scores", "seen", "stale", "static", "steady")
 
     def __init__(self, n: int) -> None:
         self.static: Flags = np.ones(n, dtype=np.bool_)
-        """Filters that never change."""
+        """The conjunction of the filters that never change."""
         self.fixed: Vector = np.zeros(n)
-        """Scores that never change."""
+        """The sum of the scores that never change."""
         self.open: Flags = np.zeros(n, dtype=np.bool_)
-        """Passes every filter, and fits the room that is or will be idle."""
+        """Nodes that pass every filter and have enough room, now or once evictions end."""
         self.room: Flags = self.open
-        """Open, and fits the room that is idle now: the same flags until other room may differ."""
+        """Open nodes with enough room now; the same array until idle and future room may differ."""
         self.scores: Vector = np.zeros(n)
-        """Of each node; only where `steady`, and not `stale`."""
+        """The score of each node; valid only where `steady`, and not `stale`."""
         self.stale: Flags = np.ones(n, dtype=np.bool_)
         """Nodes that changed since they were scored."""
         self.mark = self.seen = -1
@@ -57,7 +57,7 @@ class Answers:
 
 
 class Placer:
-    """Answers "which nodes, and which is best" for a session's tasks, as its plugins see it."""
+    """The search for nodes, and for the best node, for a session's tasks as its plugins see it."""
 
     def __init__(self, cluster: Cluster, hooks: HookRegistry) -> None:
         self._cluster = cluster
@@ -71,9 +71,9 @@ class Placer:
         self._static: dict[tuple[int, int], Flags] = {}
         self._never_changing: dict[int, tuple[list[Filter], str]] = {}
         self._chooser = ""
-        """The plugin that chose the last node by itself, whatever the scores."""
+        """The plugin that chose the last node itself, whatever the scores."""
         self._kinds: dict[tuple[Hashable, ...], int] = {}
-        """Kinds of jobs for which filters of that scope answer alike."""
+        """Numbers for kinds of jobs, for which filters of the scope "kind" answer alike."""
 
     def ask(self, t: int, domain: str = "") -> Ask:
         cluster = self._cluster
@@ -88,7 +88,7 @@ class Placer:
     # -- rules --------------------------------------------------------------------------------
 
     def rules(self) -> tuple[list[Filter], list[Scorer], str]:
-        """Filters, scorers, and the narrowest scope among them."""
+        """Return the filters, the scorers, and the narrowest scope among them."""
         if self._rules is None:
             filters: list[Filter] = self._hooks.all("filter")  # type: ignore[assignment]
             scorers: list[Scorer] = self._hooks.all("scorer")  # type: ignore[assignment]
@@ -99,11 +99,15 @@ class Placer:
         return self._rules
 
     def key(self, eq_class: EquivalenceClass, job: Job) -> tuple[int, int]:
-        """Jobs with the same key have the same answers for the class, unless tasks differ."""
+        """Return a key: jobs with the same key get the same answers for the class, unless tasks
+        differ.
+        """
         return (eq_class.index, self._scope_key(self.rules()[2], job, -1))
 
     def can_unroll(self, eq_class: EquivalenceClass) -> bool:
-        """Whether the answers about a node with ever more tasks of the class on it are known."""
+        """Whether the answers about a node with a growing number of the class's tasks can be
+        computed.
+        """
         known = self._unrollable.get(eq_class.index)
         if known is None:
             known = self._unrollable[eq_class.index] = self._changes_below(BY_ONE, eq_class)
@@ -119,7 +123,7 @@ class Placer:
         )
 
     def static(self, ask: Ask) -> Flags:
-        """Nodes that no filter turns the asker's class away from whose answer never changes."""
+        """Return the nodes that pass every filter whose answer for the asker's class never changes."""
         key = self.static_key(ask.eq_class, ask.job, ask.task)
         known = self._static.get(key)
         if known is None:
@@ -131,11 +135,13 @@ class Placer:
         return known
 
     def static_key(self, eq_class: EquivalenceClass, job: Job, task: int) -> tuple[int, int]:
-        """Tasks with the same key have the same `static` nodes."""
+        """Return a key: tasks with the same key have the same `static` nodes."""
         return (eq_class.index, self._scope_key(self._never(eq_class)[1], job, task))
 
     def _never(self, eq_class: EquivalenceClass) -> tuple[list[Filter], str]:
-        """Filters whose answers for the class never change, and the narrowest scope among them."""
+        """Return filters whose answers for the class never change, and the narrowest scope among
+        them.
+        """
         found = self._never_changing.get(eq_class.index)
         if found is None:
             filters = [f for f in self.rules()[0] if f.changes(eq_class) == NEVER]
@@ -144,7 +150,7 @@ class Placer:
         return found
 
     def answers(self, ask: Ask) -> Answers:
-        """What is known of the asker's class, its masks brought up to date."""
+        """Return the answers of the asker's class, with its masks brought up to date."""
         known = self._known_of(ask)
         version, before = self._cluster.version, known.mark
         if before < 0 or not known.steady:
@@ -161,7 +167,7 @@ class Placer:
         return known
 
     def _known_of(self, ask: Ask) -> Answers:
-        """What is known of the asker's class, as it was when it was last asked."""
+        """Return the answers of the asker's class as they were when last asked."""
         filters, scorers, scope = self.rules()
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
         known = self._known.get(key)
@@ -219,12 +225,12 @@ class Placer:
             return fixed
         moving = scorers[0].score(rows, ask)
         for s in scorers[1:]:
-            moving = moving + s.score(rows, ask)  # what it gave may be its own
+            moving = moving + s.score(rows, ask)  # a scorer may keep its array, so no +=
         fixed += moving
         return fixed
 
     def _moving_scorers(self, eq_class: EquivalenceClass) -> list[Scorer]:
-        """Scorers whose answers for the class change within a cycle."""
+        """Return scorers whose answers for the class change within a cycle."""
         found = self._scorers.get(eq_class.index)
         if found is None:
             found = [s for s in self.rules()[1] if s.changes(eq_class) != NEVER]
@@ -232,7 +238,7 @@ class Placer:
         return found
 
     def _moving_filters(self, eq_class: EquivalenceClass) -> list[Filter]:
-        """Filters whose answers for the class change within a cycle."""
+        """Return filters whose answers for the class change within a cycle."""
         found = self._filters.get(eq_class.index)
         if found is None:
             found = [f for f in self.rules()[0] if f.changes(eq_class) != NEVER]
@@ -242,8 +248,10 @@ class Placer:
     # -- choosing -----------------------------------------------------------------------------
 
     def choice(self, ask: Ask, node: int, candidates: Flags) -> Choice:
-        """What plugins say of the node that was just chosen among these, before anything goes
-        there."""
+        """Return the plugins' scores for the node that was just chosen, before anything goes there.
+
+        `candidates` are the nodes that it was chosen from.
+        """
         names = self._cluster.node_names
         of_itself = self.answers(ask).steady
         index = np.array([node]) if of_itself else np.flatnonzero(candidates)
@@ -256,7 +264,9 @@ class Placer:
         return Choice(node=names[node], among=among, scores=scores, chooser=self._chooser)
 
     def best(self, ask: Ask, mask: Flags) -> int:
-        """The node of the mask with the highest score, the first by name; -1 if none."""
+        """Return the node of the mask with the highest score, the first by name among equals; -1 if
+        none.
+        """
         self._chooser = ""
         nodes = np.flatnonzero(mask)
         if len(nodes) == 0:
@@ -274,8 +284,10 @@ class Placer:
         return int(nodes[int(np.argmax(scores))])
 
     def _scores(self, ask: Ask, nodes: Indexes, mask: Flags) -> Vector:
-        """Scores of these nodes, which the mask has, too; where scores are relative, relative to
-        these nodes alone."""
+        """Return the scores of these nodes, which must be in the mask.
+
+        Scores that are relative to other nodes are relative to these alone.
+        """
         known = self._known_of(ask)
         if known.steady:
             self._rescore(known, mask, ask)
@@ -283,9 +295,11 @@ class Placer:
         return self._scored(known, Rows(self._cluster, nodes), ask)
 
     def unroll(self, ask: Ask, count: int, mask: Flags) -> list[int]:
-        """Nodes for up to `count` tasks of the asker's class, one after the other, in idle room.
+        """Return nodes for up to `count` tasks of the asker's class, one after the other, in idle
+        room.
 
-        Stops early when what was unrolled no longer decides; call again after placing those.
+        The list ends early when the unrolled scores no longer decide; call again after placing
+        those.
         """
         known = self.answers(ask)
         fits = known.room & mask
@@ -309,7 +323,7 @@ class Placer:
             if (score, node) > bar:
                 break
             nodes.append(node)
-            if k + 1 == depth < most:  # the same nodes, in the same order, further up
+            if k + 1 == depth < most:  # the same nodes in the same order, with more tasks on each
                 depth = min(4 * depth, most)
                 ladders = self._ladders(ask, fitting[chosen], depth)
             ladder = ladders[i][1]
@@ -322,7 +336,7 @@ class Placer:
         return nodes
 
     def _ladders(self, ask: Ask, nodes: Indexes, depth: int) -> list[tuple[int, list[float]]]:
-        """For each node the score that the first, second … task of the class would see there."""
+        """Return for each node the scores that the first, second and later tasks would see there."""
         cluster = self._cluster
         eq_class = ask.eq_class
         room = cluster.future[nodes]
@@ -348,8 +362,10 @@ class Placer:
         return out
 
     def room_for(self, ask: Ask, mask: Flags, count: int) -> int:
-        """How many of `count` tasks of the class the room that is or will be idle could hold, if
-        nobody else took of it."""
+        """Return how many of `count` tasks of the class fit into the idle and future room.
+
+        Other work that may take of the room is not considered.
+        """
         cluster = self._cluster
         found = self.answers(ask).open & mask
         if np.count_nonzero(found) >= count:
@@ -360,8 +376,10 @@ class Placer:
     # -- for evictions ------------------------------------------------------------------------
 
     def curable(self, ask: Ask, mask: Flags | None = None) -> Flags:
-        """Nodes that no filter rules out for good: evictions might make them fit. Not to be
-        written to."""
+        """Return the nodes that evictions might make fit; callers must not write to the mask.
+
+        These are the nodes that no filter turns away for good.
+        """
         fixed, _, moving = self._incurable_of(ask)
         if mask is None and not moving:
             return fixed
@@ -372,8 +390,11 @@ class Placer:
         return passes
 
     def _incurable_of(self, ask: Ask) -> tuple[Flags, Indexes, list[Filter]]:
-        """Nodes that no filter rules out for good whose answer never changes, their numbers, and
-        the others of those filters that rule out for good."""
+        """Return what the filters that evictions cannot change say.
+
+        That is: the mask of nodes that pass those filters whose answers never change, the same
+        nodes' indexes, and the filters of that kind whose answers do change.
+        """
         filters, _, scope = self.rules()
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
         known = self._incurable.get(key)
@@ -394,14 +415,17 @@ class Placer:
         return all(bool(f.passes(rows, ask)[0]) for f in self.rules()[0])
 
     def fits(self, t: int, node: int) -> bool:
-        """Whether the task's request is within what is or will be idle on the node."""
+        """Whether the task's request is within the node's future room."""
         cluster = self._cluster
         eq_class = cluster.eq_class[t]
         return bool((cluster.future[node] >= eq_class.request)[eq_class.asked].all())
 
     def ranked(self, ask: Ask, among: Flags | None = None) -> Iterator[int]:
-        """Curable nodes by falling score, then name; sorted only when the first is not enough.
-        `among` says which of them to give, but scores stay relative to them all."""
+        """Yield curable nodes by falling score, then by name; sorted only when the first is not
+        enough.
+
+        `among` limits which nodes are given, but scores stay relative to all curable nodes.
+        """
         _, nodes, moving = self._incurable_of(ask)
         mask = self.curable(ask)
         if moving:
@@ -422,7 +446,7 @@ class Placer:
                 yield int(nodes[i])
 
     def mask_of(self, nodes: Sequence[int] | None) -> Flags:
-        """A mask of these nodes; None stands for all."""
+        """Return a mask of these nodes; None stands for all."""
         n = len(self._cluster.nodes)
         if nodes is None:
             return np.ones(n, dtype=np.bool_)
@@ -432,14 +456,14 @@ class Placer:
 
 
 def _narrowest(scopes: set[str]) -> str:
-    """What answers depend on that depend on all of these."""
+    """Return the scope of answers that depend on all of these scopes."""
     if {"queue", "kind"} <= scopes:
         return "task" if "task" in scopes else "job"
     return next((s for s in ("task", "job", "kind", "queue") if s in scopes), "")
 
 
 def _holds(room: Counts, index: Indexes, eq_class: EquivalenceClass) -> Flags:
-    """Which of these nodes have, of the books `room`, what one task of the class asks for."""
+    """Return which of these nodes have the request of one task of the class in the books `room`."""
     first, *others = eq_class.asked
     request = eq_class.request
     out: Flags = room[:, first].take(index) >= request[first]
@@ -449,18 +473,20 @@ def _holds(room: Counts, index: Indexes, eq_class: EquivalenceClass) -> Flags:
 
 
 def _how_often(room: Counts, eq_class: EquivalenceClass) -> Counts:
-    """How many tasks of the class each row of `room`, (T, R), has room for."""
+    """Return how many tasks of the class each row of `room`, (T, R), has room for."""
     out: Counts = (room[:, eq_class.asked] // eq_class.request[eq_class.asked]).min(axis=1)
     return out
 
 
 def _top(heads: Vector, count: int) -> tuple[Indexes, int]:
-    """Indexes of the `count` highest, lower index first among equals, and that of the next; -1
-    where there is none."""
+    """Return the indexes of the `count` highest, the lower index first among equals.
+
+    The second value is the index of the next one after those; -1 where there is none.
+    """
     if len(heads) <= count:
         return np.arange(len(heads)), -1
     left = heads.copy()
-    if count <= _FEW:  # looking a few times for the highest is less work than parting all of them
+    if count <= _FEW:  # a few searches for the highest cost less than a partition
         chosen = np.empty(count, dtype=np.intp)
         for i in range(count):
             chosen[i] = top = left.argmax()

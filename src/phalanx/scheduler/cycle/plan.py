@@ -1,4 +1,4 @@
-"""What a cycle decided, and why the rest must wait, as frozen values."""
+"""The decisions of a cycle, and the reasons why the rest must wait, as frozen values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import msgspec
 
 
 class Rejection(msgspec.Struct, frozen=True, kw_only=True):
-    """One typed "no": `reason` is a code of explain.REASONS, `count` how many nodes (or tasks, or
-    groups ahead) it concerns, `detail` the numbers behind it. `plugin` is who says so; empty where
-    it is the cycle itself: no node with room, say."""
+    """One typed "no".
+
+    `reason` is a code of explain.REASONS. `count` is the number of nodes (or tasks, or groups
+    ahead) concerned, and `detail` has the numbers behind it. `plugin` names the plugin that
+    refused; it is empty where the cycle itself did, for lack of room for example.
+    """
 
     reason: str
     count: int = 0
@@ -20,9 +23,12 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Eviction(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that must go, and which action (or plugin) says so. `move_to` names the node that
-    has room for it once it comes back, where one was found. `claimant`: the podgroup that gets its
-    room; empty where it goes for nobody."""
+    """A task that is evicted.
+
+    `reason` is the action (or plugin) that decided it. `move_to` is a node with room for the task
+    once it comes back, where one was found. `claimant` is the podgroup that gets its room; empty if
+    none.
+    """
 
     task: str
     reason: str
@@ -32,9 +38,11 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the first of a podgroup's tasks went where it did: of `among` nodes that would take it
-    `node` had the highest score, `scores` of each plugin that ranks nodes. `chooser`: the plugin
-    that chooses among them by itself, where one does."""
+    """Why the first task of a podgroup went to its node.
+
+    `among` nodes would have taken it. `scores` has the score of `node` from each plugin that ranks
+    nodes. `chooser` is the plugin that chose among those nodes itself, if one did.
+    """
 
     node: str
     among: int
@@ -43,8 +51,11 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that one part of the cycle took, by the caller's clock. `part` is cycle (the whole),
-    session, plugin (opening it), action, or hook; a hook's seconds are in the action's too."""
+    """Seconds that one part of the cycle took, by the caller's clock.
+
+    `part` is cycle (the whole), session, plugin (opening it), action, or hook. A hook's seconds are
+    included in those of the action that called it.
+    """
 
     part: str
     name: str
@@ -59,15 +70,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pipelined: Mapping[str, str]
     phases: Mapping[str, str]
     rejections: Mapping[str, tuple[Rejection, ...]]
-    """Of a cycle that does not explain: only what plugins said of podgroups as a whole."""
+    """Without explaining, only what plugins gave as reasons for podgroups as a whole."""
     choices: Mapping[str, Choice] = {}
-    """Of the first podgroups that got places."""
+    """Choices for the first podgroups that got places."""
     allocated_hypernodes: Mapping[str, str] = {}
     nominations: Mapping[str, str] = {}
     timings: tuple[Timing, ...] = ()
     warnings: tuple[str, ...] = ()
     acted: tuple[str, ...] = ()
-    """Plugins that did what they do only now and then: the next snapshot's `last_acted`."""
+    """Plugins that did their periodic work: the next snapshot's `last_acted`."""
 
     @property
     def evicted(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A snapshot file as values: every key is known, every amount a number, or the line is named."""
+"""A reader of snapshot files; unknown keys and wrong amounts are refused with their line."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FORMAT = "phalanx-snapshot/1"
 PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 QUEUE_STATES = ("Open", "Closed", "Closing", "Unknown")
 DEEPEST = 100
-"""Nothing that has a place in a tree lies deeper than so many levels."""
+"""The deepest level in any tree that a snapshot holds."""
 T = TypeVar("T")
 
 
 def read_snapshots(text: str, known_plugins: Known, file: str = "") -> tuple[s.Snapshot, ...]:
-    """Every snapshot of a file that holds one, or a list of them under `snapshots`.
+    """Read every snapshot of a file that holds one, or a list of them under `snapshots`.
 
     Raises BatchFileError with file, line and reason.
     """
@@ -36,7 +36,7 @@ def read_snapshots(text: str, known_plugins: Known, file: str = "") -> tuple[s.S
 
 
 def holds_list(text: str) -> bool:
-    """Whether a text that can be read has a list of snapshots rather than one."""
+    """Whether a readable text has a list of snapshots rather than one."""
     return "snapshots" in text and "snapshots" in Document(text).root.members()
 
 
@@ -85,7 +85,7 @@ def _each(at: Place, key: str, read: Callable[[Place], T]) -> tuple[T, ...]:
 
 
 def _check_names(at: Place, snapshot: s.Snapshot) -> None:
-    """Names are the identities of things, so none may be given twice, nor point nowhere."""
+    """Refuse names that are given twice or that nothing has: names are identities."""
     named: tuple[tuple[str, Iterable[str]], ...] = (
         ("nodes", (n.name for n in snapshot.nodes)),
         ("hypernodes", (h.name for h in snapshot.hypernodes)),
@@ -108,7 +108,7 @@ def _check_names(at: Place, snapshot: s.Snapshot) -> None:
 
 
 def _check_sums(at: Place, rows: Iterable[s.Amounts]) -> None:
-    """What all have together must be counted in 64 bits."""
+    """Refuse totals that do not fit 64 bits."""
     sums: dict[str, float] = {}
     for i, amounts in enumerate(rows):
         for name, x in amounts:
@@ -119,7 +119,7 @@ def _check_sums(at: Place, rows: Iterable[s.Amounts]) -> None:
 
 
 def _check_domains(at: Place, hypernodes: Sequence[s.HyperNodeSpec]) -> None:
-    """Domains lie within each other, not too deep, and no circle of them does."""
+    """Refuse domains that lie too deep, or within themselves."""
     parents = {h.name: h.parent for h in hypernodes}
     for h in sorted(hypernodes, key=lambda h: h.name):
         for child in h.children:
@@ -145,14 +145,14 @@ def _maybe_number(at: Place, key: str) -> float | None:
 def _count(at: Place, default: int) -> int:
     given = at.whole(default)
     if given < 0:
-        at.fail(f"a {at.path[-1]} is 0 or more, not {given}")
+        at.fail(f"{at.path[-1]} must be 0 or more, not {given}")
     return given
 
 
 def _one_of(at: Place, allowed: tuple[str, ...], default: str) -> str:
     value = at.text(default)
     if value not in allowed:
-        at.fail(f"{value!r} is none of {', '.join(allowed)}")
+        at.fail(f"{value!r} is not allowed; allowed: {', '.join(allowed)}")
     return value
 
 
@@ -180,7 +180,7 @@ def _node(at: Place) -> s.NodeSpec:
 def _port_range(at: Place) -> tuple[int, int]:
     pair = [end.whole() for end in at.items()]
     if len(pair) != 2 or not 0 <= pair[0] <= pair[1] <= LAST_PORT:
-        at.fail(f"a range of ports is [first, last], within 0 and {LAST_PORT}")
+        at.fail(f"a range of ports must be [first, last], within 0 and {LAST_PORT}")
     return pair[0], pair[1]
 
 
@@ -210,7 +210,7 @@ def _hypernode(at: Place) -> s.HyperNodeSpec:
 
 
 def queue_of(at: Place) -> s.QueueSpec:
-    """One row of `queues`."""
+    """Read one row of `queues`."""
     at.keys(
         "name", "weight", "priority", "state", "capability", "deserved", "guarantee",
         "reclaimable", "parent", "hierarchy_path", "hierarchy_weights", "affinity", "created",
@@ -248,14 +248,14 @@ def _users(at: Place) -> tuple[s.UserShare, ...]:
         row.keys("name", "shares", "use", "at")
         name = row.need("name").text()
         if name in found:
-            row.fail(f"the user {name!r} stands here twice")
+            row.fail(f"the user {name!r} is given twice")
         shares, use = row.get("shares").number(1.0), row.get("use").number(0.0)
         for key, given in (("shares", shares), ("use", use)):
             if given < 0:
-                row.fail(f"{key} of a user is 0 or more, not {given:g}")
+                row.fail(f"{key} of a user must be 0 or more, not {given:g}")
         when = _maybe_number(row, "at")
         if use and when is None:
-            row.fail("use of a user needs the time 'at' for which it holds")
+            row.fail("a user's use needs the time 'at' for which it holds")
         found[name] = s.UserShare(name=name, shares=shares, use=use, at=when)
     return tuple(found.values())
 
@@ -268,7 +268,7 @@ def _path(at: Place) -> str:
 
 
 def _plain(at: Place) -> str:
-    """Text that YAML may have read as a number (the weights "1")."""
+    """Read text that YAML may have read as a number (the weights "1")."""
     good = isinstance(at.value, int | float) and not isinstance(at.value, bool)
     return f"{at.value:g}" if good else at.text("")
 
@@ -393,7 +393,7 @@ def _window(at: Place) -> tuple[float, float | None]:
     begin = at.need("begin").number()
     end = at.get("end").number() if at.has("end") else None
     if end is not None and end <= begin:
-        at.get("end").fail(f"a window ends after it begins, not at {end:g}")
+        at.get("end").fail(f"a window must end after it begins, not at {end:g}")
     return begin, end
 
 

@@ -1,4 +1,4 @@
-"""The part of a task that decides where it may go, read once for all tasks that write it alike."""
+"""A reader of the part of a task that decides where it may go."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 class ShapeReader:
-    """Gives equal tasks the very same Shape, so that a file of thousands holds a few."""
+    """Reads shapes; equal tasks get the very same Shape, so that thousands of tasks share a few."""
 
     KEYS: ClassVar[tuple[str, ...]] = (
         "namespace", "request", "limits", "images", "role", "labels", "nodeSelector",
@@ -55,18 +55,18 @@ def _shape(at: Place) -> s.Shape:
 
 
 def amounts_of(at: Place, most: int = MAX_IN_ALL) -> s.Amounts:
-    """`{name: number}`; negative amounts are refused, and more than `most` smallest units."""
+    """Read `{name: number}`; negative amounts and more than `most` smallest units are refused."""
     pairs = []
     for name, value in at.members().items():
         x = value.number()
         if not 0 <= x <= most / units(name):
-            value.fail(f"an amount of {name} is from 0 to {most / units(name):g}, not {x:g}")
+            value.fail(f"an amount of {name} must be from 0 to {most / units(name):g}, not {x:g}")
         pairs.append((name, x))
     return tuple(pairs)
 
 
 def labels_of(at: Place) -> s.Labels:
-    """`{key: value}` in the order of keys; a number or a flag is taken as it is written in YAML."""
+    """Read `{key: value}` in the order of keys; numbers and flags become text as YAML writes them."""
     pairs = []
     for key, value in at.members().items():
         v = value.value
@@ -75,7 +75,7 @@ def labels_of(at: Place) -> s.Labels:
         elif isinstance(v, int | float):
             v = f"{v:g}"
         elif not isinstance(v, str):
-            value.fail(f"the value of label {key!r} is text")
+            value.fail(f"the value of label {key!r} must be text")
         pairs.append((key, v))
     return tuple(sorted(pairs))
 
@@ -85,7 +85,7 @@ def texts_of(at: Place, key: str) -> tuple[str, ...] | None:
 
 
 def matches_of(at: Place) -> tuple[s.Match, ...]:
-    """`match_labels` and `match_expressions` (or `matchLabels`, `matchExpressions`) together."""
+    """Read `match_labels` and `match_expressions` (or `matchLabels`, `matchExpressions`) together."""
     out = []
     for key in ("match_labels", "matchLabels"):
         out += [s.Match(key=k, op="In", values=(v,)) for k, v in labels_of(at.get(key))]
@@ -94,7 +94,7 @@ def matches_of(at: Place) -> tuple[s.Match, ...]:
             e.keys("key", "op", "operator", "values")
             op = e.get("op").text(e.get("operator").text("In"))
             if op not in OPERATORS:
-                e.fail(f"{op!r} is none of {', '.join(OPERATORS)}")
+                e.fail(f"{op!r} is not an operator; allowed: {', '.join(OPERATORS)}")
             values = tuple(str(v.value) for v in e.get("values").items())
             out.append(s.Match(key=e.need("key").text(), op=op, values=values))
     return tuple(out)
@@ -131,7 +131,9 @@ _MATCHING = ("match_labels", "matchLabels", "match_expressions", "matchExpressio
 
 
 def _affinity(at: Place) -> s.Affinity:
-    """Written short (`pod_affinity_required`: list of terms) or as Kubernetes does."""
+    """Read an affinity in short form (`pod_affinity_required`: list of terms) or in Kubernetes'
+    form.
+    """
     at.keys(
         "node_required", "node_affinity_required", "node_preferred", "node_affinity_preferred",
         "pod_affinity_required", "pod_affinity_preferred", "pod_anti_affinity_required",
@@ -195,7 +197,7 @@ def _term(at: Place) -> s.PodTerm:
 
 
 def _selected(at: Place) -> tuple[s.Match, ...]:
-    """What the place itself or its label selector asks for."""
+    """Return the requirements of the place itself and of its label selector."""
     out = matches_of(at)
     for key in ("label_selector", "labelSelector"):
         out += matches_of(at.get(key).keys(*_MATCHING))

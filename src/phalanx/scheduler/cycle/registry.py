@@ -1,4 +1,4 @@
-"""Names of plugins and how they are made; plugins of one's own come in by an entry point."""
+"""The plugins by name, and how each is made; users add their own by an entry point."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ BUILT_IN: dict[str, str] = {
     "srsf": "srsf:ShortestRemainingServiceFirst",
     "tiresias": "tiresias:Tiresias",
 }
-"""One line a plugin."""
+"""The module and maker of each plugin, by name."""
 
 
 @cache
@@ -85,8 +85,11 @@ class _Known(Mapping[str, "Accepted | None"]):
 
 
 def known_plugins() -> Known:
-    """Names that a configuration may use, with the arguments that each plugin declares in its
-    attribute `accepts` (None without one: anything goes)."""
+    """Return the names that a configuration may use, each with the plugin's attribute `accepts`.
+
+    The attribute declares the plugin's arguments; None if it is missing, and any argument is
+    allowed.
+    """
     return _Known()
 
 

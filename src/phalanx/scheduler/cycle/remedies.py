@@ -1,4 +1,4 @@
-"""What would have to change for a rejection to go away."""
+"""The change that would make each kind of rejection go away."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ REMEDIES: dict[str, str] = {
     "gang-tasks-missing": "submit {count} more tasks, or lower minMember to {tasks}",
     "gang-role-short": "submit the missing tasks, or lower minTaskMember",
     "gang-subgroups-short": "submit the missing subgroups, or lower min_subgroups",
-    "gang-not-whole": "make room for {count} more of its tasks, or let fewer do (--min, minMember)",
-    "gang-member": "see what is said of that task",
+    "gang-not-whole": "make room for {count} more of its tasks, or lower --min (minMember)",
+    "gang-member": "see the reasons of that task",
     "gang-role": "make room for {count} more tasks of role {role}, or lower its minimum",
     "gang-subgroup": "make room for {count} more of these subgroups, or lower min_subgroups",
     "gang-promised": "nothing: it starts once the evicted tasks are gone",
-    "not-tried": "let an action that places tasks (allocate) come to its turn",
+    "not-tried": "wait for an action that places tasks (allocate), or configure one",
     "not-let-in": "wait for its queue to let it in, or lower minResources",
     "behind": "wait for those ahead, or raise its priority",
     "podgroup-missing": "create the podgroup, or name one",
     "queue-missing": "create queue {queue}, or name another",
     "queue-closed": "open queue {queue}, or name another",
     "queue-not-leaf": "name a queue below {queue}",
-    "queue-tree": "name parents that exist, in no circle, and submit to queues without children",
+    "queue-tree": "name parents that exist, without a cycle, and submit to queues without children",
     "queue-quota": "free {lack:g} {resource} in queue {queue}, or raise what it may hold",
     "queue-full": "wait for tasks of the queue to end, or for its turn",
     "queue-overused": "wait for tasks of the queue to end, or raise its weight",
@@ -53,14 +53,14 @@ REMEDIES: dict[str, str] = {
     "usage": "wait for the load to fall, or raise the threshold",
     "numa": "ask for less, or for a looser NUMA policy",
     "devices": "wait for a device to have that much memory, or ask for less",
-    "gpu-type": "ask for a type that there is, or add nodes with it",
+    "gpu-type": "ask for a type that the cluster has, or add nodes with this one",
     "cpu-only": "end work on the nodes without GPUs, or let the selector use all nodes",
-    "tried": "nothing: they are asked again when half a minute has passed",
+    "tried": "nothing: they are tried again after half a minute",
     "rack": "make room in its racks, or let the selector leave them (same_rack: prefer)",
     "common-ports": "ask for fewer ports, or let nodes offer more (--ports)",
     "proportion": "ask for less cpu and memory, or lower the proportion kept",
-    "reserved": "declare a run time that ends before theirs begin",
-    "reserved-time": "give it a time limit that ends before, or name a reservation that is its own",
+    "reserved": "declare a run time that ends before the promised work begins",
+    "reserved-time": "give it a time limit that ends before, or name a reservation that it may use",
     "reservation-begins": "nothing: it starts then",
     "reservation-over": "name another reservation, or none (phalanx update --reservation)",
     "reservation-not-its-own": "name another reservation, or add its user or queue to this one",
@@ -69,19 +69,19 @@ REMEDIES: dict[str, str] = {
     "license": "wait for those jobs to end, or set a higher count (phalanx set-license)",
     "license-none": "ask for fewer, or set a higher count (phalanx set-license)",
     "promised": "nothing: it starts then, or before if others end early",
-    "no-room-yet": "declare a shorter run time, which may fit before those that were promised",
-    "extender": "see what the extender objects to",
+    "no-room-yet": "declare a shorter run time, which may fit in before the promised work",
+    "extender": "check why the extender refuses the nodes",
     "topology": "allow a higher tier, or make room within one domain",
     "no-nodes": "add nodes",
     "waiting-for-release": "nothing: it starts once the evicted tasks are gone",
-    "waiting-for-gang": "nothing of its own: the rest of its gang needs room",
-    "fits-alone": "nothing of its own: see its gang",
+    "waiting-for-gang": "nothing for this task: the rest of its gang needs room",
+    "fits-alone": "nothing for this task: see its gang",
 }
-"""Reason -> the change, filled with `count`, the detail, and `lack`: how much is too little."""
+"""The change for each reason; `count`, the detail and `lack` (the missing amount) fill it in."""
 
 
 def remedy(rejection: Rejection) -> str:
-    """The change in words; empty for a reason that only a foreign plugin knows."""
+    """Return the change in words; empty for a reason that only a plugin from outside knows."""
     template = REMEDIES.get(rejection.reason, "")
     if not rejection.detail.get("most"):
         template = template.removesuffix(_OR_LESS)

@@ -1,4 +1,4 @@
-"""Decide recorded snapshots again, and compare with what they expect."""
+"""Recorded snapshots decided again, and compared with what they expect."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from phalanx.scheduler.cycle.specs import Snapshot
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot's plans, one per cycle, and how they differ from what it expects (None: it does
-    not say)."""
+    """A snapshot's plans, one per cycle, and their differences from what it expects.
+
+    `differences` is None for a snapshot that expects nothing.
+    """
 
     name: str
     snapshot: Snapshot
@@ -30,8 +32,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay(snapshot: Snapshot, cycles: int = 1, shells: Mapping[str, Any] | None = None) -> Outcome:
-    """Decide one snapshot, `cycles` times, each over what the last one left; what the snapshot
-    expects is compared with all of them together. `shells` as for `run_cycle`."""
+    """Decide one snapshot `cycles` times, each time over what the last plan left.
+
+    The snapshot's expectation is compared with all the plans together. `shells` as for `run_cycle`.
+    """
     now = snapshot
     plans: list[Plan] = []
     for i in range(max(1, cycles)):
@@ -45,7 +49,7 @@ def replay(snapshot: Snapshot, cycles: int = 1, shells: Mapping[str, Any] | None
 
 
 def as_data(outcome: Outcome) -> dict[str, Any]:
-    """The JSON of one snapshot; with several cycles, of them together."""
+    """Return the JSON of one snapshot; several cycles are taken together."""
     last = outcome.plans[-1]
     binds: dict[str, str] = {}
     evicted: list[str] = []

@@ -1,7 +1,7 @@
-"""What filters and scorers look at: some nodes' books, as arrays with one row per node.
+"""The rows that filters and scorers look at: some nodes' books, as arrays with a row per node.
 
-The rows are real nodes, or the same node over and over with ever more equal tasks on it; a rule
-that reads only rows answers both questions in one go.
+The rows are different nodes, or one node repeated with a growing number of equal tasks on it. A
+rule that reads only rows answers both questions in one go.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ from phalanx.scheduler.cycle.jobs import Job, SubJob
 Indexes = npt.NDArray[np.intp]
 
 NEVER, TOUCHED, BY_ONE, ALWAYS = 0, 1, 2, 3
-"""When an answer about a node can change within a cycle: never, when the node's own books change
-(BY_ONE: in a way that rows of one node over and over do not tell), or whenever anything is placed
-anywhere."""
+"""When an answer about a node can change within a cycle.
+
+NEVER; TOUCHED: when the node's own books change; BY_ONE: when they change, in a way that repeated
+rows of one node do not show; ALWAYS: whenever anything is placed anywhere.
+"""
 
 
 class Change:
-    """Equal tasks of a job were promised or given room on `nodes`, one on each (`sign` 1), or lost
-    it (-1)."""
+    """Equal tasks of a job that were promised or given room on `nodes`, one on each, or lost it.
+
+    `sign` is 1 for room gained and -1 for room lost.
+    """
 
     __slots__ = ("eq_class", "job", "nodes", "sign", "tasks", "vector")
 
@@ -47,7 +51,7 @@ class Change:
         self.nodes = nodes
         self.sign = sign
         self.vector: Vector = eq_class.vector * (len(tasks) * sign)
-        """What all of them ask for, times `sign`. Most plugins ask for it."""
+        """The request of all the tasks together, times `sign`; most plugins read it."""
 
 
 class Rows:
@@ -72,56 +76,61 @@ class Rows:
         return len(self.index)
 
     def capacities(self) -> Counts:
-        """(resources, rows). Like all that follows, others read it, too: not to be written to."""
+        """Return (resources, rows). This array and those below are shared: callers must not write
+        to them.
+        """
         return self._taken_of("capacity", None)
 
     def capacity(self, resource: int) -> Counts:
-        """One row of `capacities`: this resource on each node."""
+        """Return one row of `capacities`: this resource on each node."""
         taken = self._taken.get("capacity")
         column: Counts
-        if taken is None:  # nobody may ask for the others
+        if taken is None:  # the other resources may never be needed
             column = self._cluster.capacity[:, resource].take(self.index)
         else:
             column = taken[resource]
         return column
 
     def used_of_all(self) -> Counts:
-        """(resources, rows), by Volcano's books: promised tasks are not in it, leaving ones still
-        are."""
+        """Return (resources, rows) by Volcano's books: without promised tasks, with leaving ones."""
         more = None if self._eq_class is None else self._eq_class.request
         return self._taken_of("used", more)
 
     def used(self, resource: int) -> Counts:
-        """One row of `used_of_all`."""
+        """Return one row of `used_of_all`."""
         column: Counts = self.used_of_all()[resource]
         return column
 
     def asked_of_all(self) -> Counts:
-        """(resources, rows), by kube-scheduler's books: promised tasks are in it, leaving ones are
-        not."""
+        """Return (resources, rows) by kube-scheduler's books: with promised tasks, without leaving
+        ones.
+        """
         more = None if self._eq_class is None else self._eq_class.request
         return self._taken_of("asked", more)
 
     def weighed(self) -> Counts:
-        """(2, rows): as `asked_of_all`, of cpu and memory, where asking for none counts as a
-        little."""
+        """Return (2, rows): cpu and memory as in `asked_of_all`; requesting none counts as a
+        little.
+        """
         more = None if self._eq_class is None else self._eq_class.weighed
         return self._taken_of("weighed", more)
 
     def free(self, resource: int) -> Counts:
-        """What is idle once all that leaves is gone and all that was promised has come."""
+        """Return what is idle once all leaving tasks are gone and all promised ones have come."""
         more = None if self._eq_class is None else -self._eq_class.request
         column: Counts = self._taken_of("future", more)[resource]
         return column
 
     def seats(self) -> Counts:
-        """Tasks on the node."""
+        """Return the number of tasks on each node."""
         column: Counts = self._cluster.seats.take(self.index)
         return column if self._times is None else column + self._times
 
     def _taken_of(self, name: str, more: Counts | None) -> Counts:
-        """These nodes' columns of some books; several rules ask for the same. Each equal task on
-        top adds `more` to them."""
+        """Return these nodes' columns of some books, shared by all rules that read them.
+
+        In repeated rows each equal task on top adds `more` to the columns.
+        """
         taken = self._taken.get(name)
         if taken is None:
             books: Counts = getattr(self._cluster, name)
@@ -133,7 +142,7 @@ class Rows:
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Who asks: a task of a class, for its job."""
+    """The question of where a task may go: a task of a class, for its job."""
 
     task: int
     eq_class: EquivalenceClass
@@ -145,14 +154,14 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Turns nodes away. `passes` gives True for those that may take the task.
+    """A rule that turns nodes away. `passes` is True for nodes that may take the task.
 
-    `reason` is the rejection's code; `curable` says whether evictions could help; `scope` names
-    what the answer depends on besides the class: "", "queue", "kind" (of jobs for which `kind`
-    gives equal values), "job" or "task"; `frozen` that trying evictions out does not change the
-    answer; `lasting` that nothing but the class and the node's books and description goes into it,
-    so that a later cycle need not ask again; `detail` gives a rejection more to say, None where
-    what is said of the podgroup says it all.
+    `reason` is the rejection's code; `curable` says whether evictions could help. `scope` names
+    what the answer depends on in addition to the class: "", "queue", "kind" (of jobs for which
+    `kind` gives equal values), "job" or "task". With `frozen`, trying evictions out does not change
+    the answer. With `lasting`, nothing but the class and the node's books and description goes into
+    it, so that a later cycle need not ask again. `detail` gives the rejection's detail; None where
+    the podgroup's own rejection says it all.
     """
 
     reason: str
@@ -168,7 +177,10 @@ class Filter:
 
 @dataclass(frozen=True, kw_only=True)
 class Scorer:
-    """Ranks nodes. `score` gives one number per row; higher is better. `lasting` as in Filter."""
+    """A rule that ranks nodes. `score` gives one number per row; higher is better.
+
+    `lasting` means the same as in Filter.
+    """
 
     name: str
     score: Callable[[Rows, Ask], Vector]

@@ -1,4 +1,4 @@
-"""JSON Schema of the scheduler's configuration, from what plugins and actions say they accept."""
+"""The JSON Schema of the scheduler's configuration, from what plugins and actions accept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from phalanx.scheduler.cycle.config import ACTIONS, SWITCHES, Known
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _SCALAR = ["string", "number", "boolean"]
-"""YAML's own types, as configurations of Volcano quote some and not others."""
+"""YAML's own types, since configurations of Volcano quote some values and not others."""
 _TYPES: dict[Kind, Any] = {
     NUMBER: ["number", "string"],
     WHOLE: ["integer", "string"],
@@ -34,7 +34,7 @@ _TYPES: dict[Kind, Any] = {
 
 
 def configuration_schema(plugins: Known) -> dict[str, Any]:
-    """The JSON Schema of a configuration in Volcano's form, with these plugins."""
+    """Return the JSON Schema of a configuration in Volcano's form, with these plugins."""
     switches = {
         f"enable{switch[0].upper()}{switch[1:]}": {"type": "boolean"} for switch in sorted(SWITCHES)
     }
@@ -68,7 +68,7 @@ def configuration_schema(plugins: Known) -> dict[str, Any]:
         "properties": {
             "actions": {
                 "type": "string",
-                "description": f"With commas between them: {', '.join(ACTIONS)}",
+                "description": f"Separated by commas: {', '.join(ACTIONS)}",
             },
             "tiers": {"type": "array", "items": tier},
             "configurations": {"type": "array", "items": action},
@@ -79,7 +79,7 @@ def configuration_schema(plugins: Known) -> dict[str, Any]:
 
 
 def _of(name: str, accepted: Accepted | None) -> dict[str, Any]:
-    """The arguments of one; any where it does not say."""
+    """Return the schema of one entry's arguments; any arguments if it declares none."""
     arguments = {"type": ["object", "null"]} if accepted is None else _members(accepted)
     return {
         "if": {"properties": {"name": {"const": name}}},

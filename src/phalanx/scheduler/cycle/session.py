@@ -1,6 +1,6 @@
-"""One cycle's working room: the cluster's columns, the plugins' hooks, and the orders they give.
+"""The workspace of one cycle: the cluster's columns, the plugins' hooks, and the orders they give.
 
-Actions ask the session; plugins speak through it; neither knows the other.
+Actions ask the session and plugins answer through it; neither knows the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from phalanx.scheduler.cycle.specs import Snapshot
 from phalanx.scheduler.cycle.stopwatch import Stopwatch
 
 CHOICES = 32
-"""Of so many podgroups a cycle it is noted what its plugins said of the node that they got."""
+"""Podgroups per cycle for which the plugins' scores of the chosen node are recorded."""
 
 
 class Plugin(Protocol):
@@ -40,7 +40,7 @@ class Plugin(Protocol):
 
 
 class Session:
-    """What actions and plugins work with. Tasks, nodes and queues are indexes into the cluster."""
+    """The object that actions and plugins work with. Tasks, nodes and queues are indexes."""
 
     def __init__(
         self,
@@ -55,31 +55,31 @@ class Session:
         self.config: Configuration = snapshot.config
         self.now = snapshot.now
         self.shells = dict(shells or {})
-        """What the caller lends to plugins that need the outside, by name."""
+        """Outside connections that the caller lends to plugins, by name."""
         self.cluster = Cluster(snapshot) if cluster is None else cluster
         self.hooks = HookRegistry(self.config)
         self._watch = watch
         self.explains = explains
-        """Whether anybody will ask why the rest must wait."""
+        """Whether the plan must explain why the rest waits."""
         self.placer = Placer(self.cluster, self.hooks)
         self.binds: dict[int, int] = {}
         self.evictions: dict[int, Eviction] = {}
         self.refusals: dict[str, list[Rejection]] = {}
         """Rejections of a podgroup as a whole, by its uid."""
         self.attempts: dict[str, Attempt] = {}
-        """The attempt to place a podgroup that came furthest, of those that were taken back."""
+        """For each podgroup the attempt that came furthest, of those that were taken back."""
         self.choices: dict[str, Choice] = {}
-        """Why the first task of a podgroup went where it did, by its uid, of the first that were
-        tried."""
+        """Why the first task of a podgroup went to its node, by uid, for the first podgroups tried.
+        """
         self.warnings: list[str] = []
         self.acted: list[str] = []
-        """Plugins that did what they do only now and then."""
+        """Plugins that did their periodic work in this cycle."""
         self.task_keys: dict[int, tuple[Any, ...]] = {}
         self._tie_breaks: dict[int, int] = {}
 
     @property
     def strict(self) -> bool:
-        """True without Volcano's quirks (compat: none)."""
+        """Whether Volcano's quirks are left out (compat: none)."""
         return self.hooks.strict
 
     # -- what plugins register ----------------------------------------------------------------
@@ -94,8 +94,10 @@ class Session:
         return self.hooks.is_on(plugin, switch)
 
     def let_go(self) -> None:
-        """Nobody asks any more: without the rules of its plugins all of it goes at once, and is not
-        left to who looks for garbage in circles."""
+        """Drop the plugins' hooks when nobody asks the session any more.
+
+        Without reference cycles all of it is freed at once, and not left to the garbage collector.
+        """
         self.hooks.clear()
         del self.placer
 
@@ -103,7 +105,7 @@ class Session:
         self.warnings.append(text)
 
     def is_due(self, plugin: str, period_s: float) -> bool:
-        """Whether what the plugin does now and then is to be done; the plan then says it was."""
+        """Whether a plugin's periodic work is due; if so, the plan records that it was done."""
         last = dict(self.snapshot.last_acted).get(plugin)
         due = last is None or self.now >= last + period_s
         if due:
@@ -111,7 +113,7 @@ class Session:
         return due
 
     def refuse(self, job: Job, rejection: Rejection, plugin: str = "") -> None:
-        """Remember why a plugin turned a podgroup as a whole away; the same words once."""
+        """Remember why a plugin turned away a podgroup as a whole; equal rejections count once."""
         if not self.explains:
             return
         rejection = msgspec.structs.replace(rejection, plugin=plugin)
@@ -120,14 +122,16 @@ class Session:
             known.append(rejection)
 
     def note_attempt(self, job: Job, attempt: Attempt) -> None:
-        """Remember how far the job came; of several attempts the one that placed most."""
+        """Remember how far the job came; of several attempts, the one that placed most."""
         known = self.attempts.get(job.uid)
         if known is None or attempt.placed > known.placed:
             self.attempts[job.uid] = attempt
 
     def note_choice(self, ask: Ask, node: int, candidates: Flags) -> None:
-        """The first task of the asker's podgroup goes to this node of those that would take it:
-        of the first podgroups of a cycle, as people may ask why."""
+        """Record why the first task of the asker's podgroup goes to this node.
+
+        Only the first podgroups of a cycle are recorded, for users who ask why.
+        """
         if len(self.choices) < CHOICES:
             self.choices[ask.job.uid] = self.placer.choice(ask, node, candidates)
 
@@ -137,8 +141,9 @@ class Session:
         return not self._is_refused("job_valid", job)
 
     def held_back(self, job: Job) -> bool:
-        """Whether the job is not to be placed now, whatever room there is; evictions for it may
-        still be made."""
+        """Whether the job must not be placed now, whatever room exists; evictions for it may be
+        made.
+        """
         return self._is_refused("held_back", job)
 
     def _is_refused(self, hook: str, job: Job) -> bool:
@@ -163,7 +168,7 @@ class Session:
         return self.hooks.vote("subjob_pipelined", sub)
 
     def shortfall(self, job: Job) -> int:
-        """At least so many tasks must be placed before the job can be ready; 1 or more."""
+        """Return a lower bound on the tasks to place before the job can be ready; 1 or more."""
         if job.has_subgroups:
             return 1
         if len(self.hooks.all("job_shortfall")) < len(self.hooks.all("job_ready")):
@@ -182,19 +187,21 @@ class Session:
         return self.hooks.some("overused", queue)
 
     def room(self, job: Job, eq_class: EquivalenceClass, limit: int) -> int:
-        """How many tasks of the class the job's queue still admits, at most `limit`."""
+        """Return how many tasks of the class the job's queue still admits, at most `limit`."""
         limit = self.queue_room(job.queue, eq_class, limit)
         return self.hooks.smallest("room", job.queue, job, eq_class, limit=limit)
 
     def queue_room(self, queue: int, eq_class: EquivalenceClass, limit: int) -> int:
-        """How many tasks of the class, whosever, the queue still admits, at most `limit`: no more
-        after anything was given room, in whatever queue."""
+        """Return how many tasks of the class, of any job, the queue still admits, at most `limit`.
+
+        The number never grows while work is given room, in whatever queue.
+        """
         return self.hooks.smallest("queue_room", queue, eq_class, limit=limit)
 
     def shortages(
         self, job: Job, eq_class: EquivalenceClass, count: int = 1
     ) -> tuple[Rejection, ...]:
-        """What quotas lack for so many more tasks of the class."""
+        """Return what quotas lack for `count` more tasks of the class."""
         found = [
             msgspec.structs.replace(r, plugin=plugin)
             for plugin, fn in self.hooks.named("shortage")
@@ -215,11 +222,11 @@ class Session:
         return (*self.hooks.key("job_order", job), _age(created), job.uid)
 
     def first_jobs(self, jobs: Sequence[Job], most: int) -> list[Job]:
-        """The first of these jobs, in order: as sorting them by `job_key` would give them."""
+        """Return the first of these jobs, in the order of `job_key`."""
         columns = [map(fn, jobs) for fn in self.hooks.all("job_order")]
         ages = [_age(job.spec.created) for job in jobs]
         uids = [job.uid for job in jobs]
-        rows = zip(*columns, ages, uids, jobs, strict=True)  # no two have one uid
+        rows = zip(*columns, ages, uids, jobs, strict=True)  # uids differ: jobs are never compared
         return [row[-1] for row in heapq.nsmallest(most, rows)]
 
     def subjob_key(self, sub: SubJob) -> tuple[Any, ...]:
@@ -235,7 +242,9 @@ class Session:
         return (a > b) - (a < b)
 
     def sort_tasks(self, tasks: Iterable[int]) -> list[int]:
-        """Tasks in the order in which they are tried: plugins' keys, then index, age and name."""
+        """Return tasks in the order in which they are tried: plugins' keys, then index, age and
+        name.
+        """
         listed = list(tasks)
         if len(listed) < 2:
             return listed
@@ -251,7 +260,7 @@ class Session:
         return [row[-1] for row in sorted(zip(*telling, listed, strict=True))]
 
     def _pod_index(self, t: int) -> int | None:
-        """The number behind the last dash of a name of three parts or more."""
+        """Return the number behind the last dash of a name of three parts or more."""
         known = self._tie_breaks.get(t)
         if known is None:
             front, _, last = self.cluster.tasks[t].name.rpartition("-")
@@ -260,8 +269,11 @@ class Session:
         return known if known >= 0 else None
 
     def sort_victims(self, victims: Sequence[int], preemptor: int) -> list[int]:
-        """Victims, the first to go first: strangers, then as plugins say, then by queue, then the
-        least deserving job and task last in their own order."""
+        """Return victims in the order in which they are evicted.
+
+        Tasks without a job come first. The rest are ordered by the plugins' keys, then by queue;
+        jobs and tasks that come last in their own order are evicted first.
+        """
         cluster = self.cluster
         rank = {t: i for i, t in enumerate(self.sort_tasks(victims))}
         jobs = [cluster.jobs[i] for i in {cluster.job_of[t] for t in victims} if i >= 0]
@@ -307,5 +319,5 @@ class Session:
 
 
 def _age(created: float | None) -> float:
-    """Things without a time of creation are the oldest."""
+    """Return the creation time to sort by: things without one are the oldest."""
     return float("-inf") if created is None else created

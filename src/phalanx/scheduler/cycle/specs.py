@@ -1,7 +1,7 @@
-"""What a cycle is given, as frozen values: nodes, queues, podgroups, tasks, and all of it.
+"""The input of a cycle, as frozen values: nodes, queues, podgroups, tasks, and the snapshot.
 
-Amounts are written as a person writes them (cores, bytes, devices); `amounts.Dimensions` turns
-them into numbers that arithmetic is exact on.
+Amounts are in the units that users write (cores, bytes, devices); `amounts.Dimensions` turns them
+into numbers that arithmetic is exact on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PodTerm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PreferredNode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A wish for nodes whose labels meet every match, worth `weight`."""
+    """A preference for nodes whose labels meet every match, worth `weight`."""
 
     weight: int
     matches: tuple[Match, ...]
@@ -54,7 +54,7 @@ class Affinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def between_tasks(self) -> bool:
-        """True when a placement of another task can change the answer."""
+        """Whether placing another task can change the answer."""
         return bool(
             self.pod_required
             or self.pod_preferred
@@ -64,7 +64,7 @@ class Affinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Taint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a node refuses: `effect` is NoSchedule, PreferNoSchedule or NoExecute."""
+    """A node's refusal of tasks: `effect` is NoSchedule, PreferNoSchedule or NoExecute."""
 
     key: str
     value: str = ""
@@ -72,7 +72,7 @@ class Taint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Toleration(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A taint that a task puts up with; an empty key with Exists tolerates all."""
+    """A taint that a task accepts; an empty key with Exists tolerates all taints."""
 
     key: str = ""
     operator: str = "Equal"
@@ -81,7 +81,7 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Keep the tasks that match within `max_skew` of each other over the domains of a label."""
+    """A rule that keeps matching tasks within `max_skew` of each other over a label's domains."""
 
     max_skew: int
     topology_key: str
@@ -94,7 +94,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     request: Amounts = ()
     limits: Amounts = ()
-    """What it may use at most, where that is more than it requests (see plugins.usage)."""
+    """The most it may use, where that exceeds its request (see plugins.usage)."""
     images: tuple[str, ...] = ()
     role: str = ""
     namespace: str = "default"
@@ -142,17 +142,16 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     annotations: Labels = ()
     unschedulable: bool = False
     usage: Amounts = ()
-    """Measured use in percent, by resource; empty where nobody measures."""
+    """Measured use in percent, by resource; empty where nothing is measured."""
     usage_at: float | None = None
     numa: tuple[Amounts, ...] = ()
     """Free amounts of each NUMA node, empty where unknown."""
     devices: tuple[tuple[float, float], ...] = ()
-    """(memory in MiB, share 0..1 in use by others than the snapshot's tasks) of every GPU that can
-    be shared."""
+    """(memory in MiB, share 0..1 that work outside the snapshot uses) of every shareable GPU."""
     images: Amounts = ()
-    """Container images (or data sets) that are there, with their sizes in bytes."""
+    """Container images (or data sets) on the node, with their sizes in bytes."""
     ports: tuple[tuple[int, int], ...] = ()
-    """Closed ranges of ports that gangs may use; empty where nobody says."""
+    """Closed ranges of ports that gangs may use; empty where none are declared."""
 
 
 class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -167,7 +166,7 @@ class HyperNodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class GroupAffinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Node groups that a queue must, may, must not and would rather not use."""
+    """Node groups that a queue must use, prefers, must not use and avoids."""
 
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
@@ -176,12 +175,12 @@ class GroupAffinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UserShare(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A user's part in a queue, and what they have used of it (see plugins.fair_tree)."""
+    """A user's part in a queue, and what the user has used of it (see plugins.fair_tree)."""
 
     name: str
     shares: float = 1.0
     use: float = 0.0
-    """Billing units times seconds at the time `at`; nothing where `at` is None."""
+    """Billing units times seconds at the time `at`; zero where `at` is None."""
     at: float | None = None
 
 
@@ -206,17 +205,17 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lending_limit: Amounts | None = None
     annotations: Labels = ()
     past_usage: float = 0.0
-    """Share of the cluster used lately, already decayed (see plugins.half_life)."""
+    """The decayed share of the cluster that the queue has used (see plugins.half_life)."""
     default_time_s: float | None = None
-    """How long a job of it may run that says nothing of it; None: as long as `max_time_s` lets."""
+    """The time limit in seconds of jobs that declare none; None: `max_time_s` applies."""
     max_time_s: float | None = None
-    """How long a job of it may run at most."""
+    """The longest time limit of the queue's jobs, in seconds."""
     users: tuple[UserShare, ...] = ()
-    """Users with shares or use; who is not named has one share and no use."""
+    """Users with shares or use; a user who is not named has one share and no use."""
 
 
 class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Cut a podgroup into subgroups by labels; each is a small gang of `size`."""
+    """A rule that cuts a podgroup into subgroups by labels; each is a small gang of `size`."""
 
     name: str
     match_label_keys: tuple[str, ...] = ()
@@ -245,24 +244,24 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""
     group: str = ""
     run_time_s: float | None = None
-    """How long it will run, from `started` on, as far as is known."""
+    """Seconds that it will run from `started` on, as far as known."""
     started: float | None = None
     ran_s: float = 0.0
-    """How long it ran before `started`, if it was stopped since it was submitted."""
+    """Seconds that it ran before `started`, if it was stopped since it was submitted."""
     turn: int | None = None
-    """Its place in an order that somebody keeps from cycle to cycle (see plugins.tiresias)."""
+    """Its place in an order that is kept from cycle to cycle (see plugins.tiresias)."""
     promised: bool = False
-    """Evictions made room for it: its queue has its turn before others."""
+    """Whether evictions made room for it: its queue then takes its turn before others."""
     port_count: int = 0
-    """So many ports are to be free on all its nodes."""
+    """The number of ports that must be free on all its nodes."""
     ports: tuple[int, ...] = ()
-    """Those that it has, or had when it last ran."""
+    """The ports that it has, or had when it last ran."""
     tried: tuple[tuple[str, Amounts], ...] = ()
-    """What it asked of nodes in vain a moment ago, by node."""
+    """Requests that nodes could not meet a moment ago, by node."""
     reservation: str = ""
-    """It runs inside of this one, and nowhere else."""
+    """The reservation that it runs inside, and nowhere else; empty: none."""
     licenses: tuple[tuple[str, int], ...] = ()
-    """So many of each it holds while any of its tasks has a place."""
+    """How many of each license it holds while any of its tasks has a place."""
 
     @property
     def uid(self) -> str:
@@ -270,18 +269,20 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ReservationSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A part of the cluster that is kept for some at some times (see `calendar`)."""
+    """A part of the cluster that is reserved for some users or queues at some times (see
+    `calendar`).
+    """
 
     name: str
     places: tuple[tuple[str, Amounts], ...] = ()
-    """How much of each node; no amounts: all of it."""
+    """The reserved amounts of each node; without amounts: the whole node."""
     windows: tuple[tuple[float, float | None], ...] = ()
-    """When: (begin, end) in seconds as `now`, in order, one after the other. None: without end."""
+    """Windows (begin, end) in seconds as `now`, in order and disjoint; end None: without end."""
     users: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
-    """Whose podgroups may name it, by user or by queue; neither: anybody's."""
+    """Users and queues whose podgroups may name it; both empty: anybody's."""
     maintenance: bool = False
-    """Nothing runs there at that time, whoever names it."""
+    """Whether it is for maintenance: no podgroup runs inside it, not even one that names it."""
 
 
 class LicenseSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -300,7 +301,7 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Tasks with these labels of which at least so many must stay running."""
+    """Tasks with these labels of which a minimum number must stay running."""
 
     name: str
     namespace: str
@@ -310,7 +311,7 @@ class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cycle over the snapshot should give; None where it does not say."""
+    """The expected result of a cycle over the snapshot; None in a field that is not checked."""
 
     binds: Mapping[str, str] | None = None
     bind_count: int | None = None
@@ -340,5 +341,5 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: float = 0.0
     seed: int = 0
     last_acted: Amounts = ()
-    """When plugins last did what they do only now and then, in seconds as `now`."""
+    """When plugins last did their periodic work, in seconds as `now`."""
     expect: Expectation | None = None

@@ -1,6 +1,6 @@
 """A list of moves that is kept or taken back as one.
 
-Allocate takes a node's idle room, pipeline a promise on room still being freed, evict frees it.
+Allocate takes a node's idle room, pipeline takes room that is still being freed, evict frees room.
 Rollback restores the cluster exactly, because every move is in whole numbers and has an inverse.
 """
 
@@ -47,7 +47,7 @@ Move = Arrival | Departure
 
 
 class Statement:
-    """Moves made so far. `commit` hands them to the plan; `discard` takes them all back."""
+    """The moves made so far. `commit` hands them to the plan; `discard` takes them all back."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -73,11 +73,11 @@ class Statement:
         self._tell(task, -1)
 
     def checkpoint(self) -> int:
-        """A mark to roll back to."""
+        """Return a mark to roll back to."""
         return len(self.moves)
 
     def rollback(self, mark: int = 0) -> None:
-        """Take back what happened since the mark, last first."""
+        """Take back all moves since the mark, the last first."""
         session = self._session
         while len(self.moves) > mark:
             move = self.moves.pop()
@@ -93,7 +93,7 @@ class Statement:
         self.rollback(0)
 
     def save(self) -> list[Move]:
-        """Take all back and return the moves, for `recover`."""
+        """Take all moves back and return them, for `recover`."""
         moves = list(self.moves)
         self.discard()
         return moves
@@ -128,7 +128,9 @@ class Statement:
         self.moves = []
 
     def _claimants(self) -> list[str]:
-        """For whom each move is made: the podgroup that is placed next after it."""
+        """Return for each move the podgroup that it is made for: the one that is placed next after
+        it.
+        """
         found: list[str] = []
         claimant = ""
         for move in reversed(self.moves):
@@ -139,7 +141,7 @@ class Statement:
         return found
 
     def _eviction(self, move: Departure, claimant: str) -> Eviction:
-        """An action's argument `chargeRetries` (true) says whether the job pays with a retry."""
+        """Make the eviction; an action's argument `chargeRetries` (true) charges the job a retry."""
         session = self._session
         return Eviction(
             task=session.cluster.task_uid[move.task],

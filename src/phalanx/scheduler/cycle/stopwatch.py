@@ -1,6 +1,6 @@
-"""How long a cycle and its parts take, by the caller's clock.
+"""The time that a cycle and its parts take, by the caller's clock.
 
-What a hook took counts in the part that asked it as well: the parts do not add up to the cycle.
+A hook's time counts in the part that called it, too, so the parts do not add up to the cycle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Stopwatch:
         return self._timed((part, name), work)()
 
     def hook(self, hook: str, plugin: str, fn: Any) -> Any:
-        """The same hook, timed: a function, or the filter or scorer that stands for one."""
+        """Return the same hook, timed: a function, or the filter or scorer that stands for one."""
         key = ("hook", f"{hook} {plugin}")
         if isinstance(fn, Filter):
             return replace(fn, passes=self._timed(key, fn.passes))
@@ -37,7 +37,9 @@ class Stopwatch:
         return self._timed(key, fn)
 
     def timings(self) -> tuple[Timing, ...]:
-        """The whole cycle up to now, then its parts in the order in which they were first timed."""
+        """Return the whole cycle up to now, then its parts in the order in which they were first
+        timed.
+        """
         whole = Timing(part="cycle", name="", seconds=self._clock() - self._begun)
         parts = (Timing(part=p, name=n, seconds=s) for (p, n), s in self._spent.items())
         return (whole, *parts)

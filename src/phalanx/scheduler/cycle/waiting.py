@@ -1,4 +1,4 @@
-"""In which order the podgroups of each queue wait, and what that order rests on."""
+"""The order in which the podgroups of each queue wait, and the factors behind that order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from phalanx.scheduler.cycle.specs import Snapshot
 
 
 class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup that waits: `position` 1 is next in its queue; `factors` are what plugins say of
-    its place, by the plugin's names for them."""
+    """A podgroup that waits.
+
+    `position` 1 is next in its queue. `factors` are what plugins report about its place, under
+    their own names.
+    """
 
     podgroup: str
     queue: str
@@ -20,12 +23,12 @@ class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     priority: int
     waited_s: float | None
-    """None: nobody knows since when."""
+    """Seconds since it was created; None where that time is unknown."""
     factors: dict[str, float]
 
 
 def waiting_groups(snapshot: Snapshot) -> list[WaitingGroup]:
-    """All that wait, queue by queue, who is next first. Nothing is decided."""
+    """Return all waiting podgroups, queue by queue, the next one first. Nothing is decided."""
     idle = msgspec.structs.replace(snapshot.config, actions=())
     session, _ = decide(msgspec.structs.replace(snapshot, config=idle), explains=False)
     names = [queue.name for queue in session.cluster.queues]
@@ -45,12 +48,12 @@ def waiting_groups(snapshot: Snapshot) -> list[WaitingGroup]:
 
 
 def waiting_order(session: Session) -> dict[str, int]:
-    """The position of each podgroup that waits in its queue, from 1."""
+    """Return the position, from 1, of each waiting podgroup in its queue."""
     return {job.uid: at for mine in _by_queue(session) for at, job in enumerate(mine, 1)}
 
 
 def _by_queue(session: Session) -> list[list[Job]]:
-    """Jobs that wait, in the order in which cycles try them."""
+    """Return the waiting jobs of each queue, in the order in which cycles try them."""
     found: dict[int, list[Job]] = {}
     for job in session.cluster.jobs:
         if job.counts[PENDING]:

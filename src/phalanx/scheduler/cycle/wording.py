@@ -1,4 +1,4 @@
-"""Sentences about what scheduling counts, as people say them: CPU and GPU, bytes in units."""
+"""Sentences about amounts, with resources and sizes as users write them: CPU, GPU, 1.5 GiB."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ from phalanx.model.readable import size, time_ahead
 from phalanx.model.rows.explanation import BYTES
 
 _NAMES = {"cpu": "CPU", "nvidia.com/gpu": "GPU"}
-"""Resources by the names of tasks' options."""
+"""Resources under the names that task options use."""
 _ONE = re.compile(r"\b1 nodes (\w+)")
 _COUNTS = ("count", "of")
-"""Numbers of nodes and tasks, whatever the resource is measured in."""
+"""Details that count nodes or tasks, never bytes."""
 _AHEAD = re.compile(r"\b1 are ahead")
 _VERBS = {"lack": "lacks", "have": "has", "are": "is", "were": "was"}
 
 
 class _Size(float):
-    """Bytes, whatever form is asked for."""
+    """A number of bytes that is printed in units, whatever format is asked for."""
 
     def __format__(self, form: str) -> str:
         return size(float(self))
 
 
 def resource_name(name: str) -> str:
-    """A resource as people say it."""
+    """Return the name of a resource as users write it."""
     return _NAMES.get(name, name)
 
 
 def written(template: str, detail: Mapping[str, Any]) -> str:
-    """The template with the detail in it. Raises KeyError and ValueError where they do not fit."""
+    """Return the template filled with the detail.
+
+    Raises KeyError and ValueError where the two do not match.
+    """
     resource = detail.get("resource")
     is_bytes = resource in BYTES
     said = {k: _said(x, is_bytes and k not in _COUNTS) for k, x in detail.items()}
@@ -44,7 +47,7 @@ def written(template: str, detail: Mapping[str, Any]) -> str:
 
 
 def _said(value: Any, is_size: bool) -> Any:
-    """Bytes in units, and mappings as a person lists them."""
+    """Format bytes in units, and mappings as a list for display."""
     if isinstance(value, Mapping):
         return ", ".join(f"{k} {v}" for k, v in value.items())
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,7 +1,7 @@
-"""A snapshot as the file that `reading` takes: what `phalanx snapshot` writes from a live cluster.
+"""A writer of snapshot files as `reading` takes them; `phalanx snapshot` uses it on live clusters.
 
-Only what differs from the defaults is written, so that a person can read it; reading it again gives
-an equal snapshot.
+Only what differs from the defaults is written, so that the file stays readable. Reading it again
+gives an equal snapshot.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Written = dict[str, Any]
 
 
 def as_data(snapshot: s.Snapshot) -> Written:
-    """The snapshot as plain mappings and lists, in the format `phalanx-snapshot/1`."""
+    """Return the snapshot as plain mappings and lists, in the format `phalanx-snapshot/1`."""
     lists: dict[str, Iterable[Written]] = {
         "nodes": map(_node, snapshot.nodes),
         "hypernodes": map(_plain, snapshot.hypernodes),
@@ -66,7 +66,10 @@ def _plugin(option: PluginOption) -> Written:
 
 
 def _plain(value: msgspec.Struct, **special: Callable[[Any], Any]) -> Written:
-    """Fields that differ from their defaults, pairs as mappings; `special` writes the odd ones."""
+    """Return fields that differ from their defaults, pairs as mappings.
+
+    `special` has writers for fields that need one of their own.
+    """
     out: Written = {}
     for field in msgspec.structs.fields(value):
         given = getattr(value, field.name)

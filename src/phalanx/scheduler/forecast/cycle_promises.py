@@ -24,9 +24,9 @@ class CyclePromises:
         self.places: dict[str, dict[int, Counts]] = {}
         for entry in draft.entries:
             if entry.taking.first:
-                self.held_back[entry.job.uid] = draft.picture.grid.at(entry.taking.first)
+                self.held_back[entry.job.uid] = draft.snapshot.grid.at(entry.taking.first)
             else:
-                self.places[entry.job.uid] = dict(_by_class(entry.taking, draft.picture.lines))
+                self.places[entry.job.uid] = dict(_by_class(entry.taking, draft.snapshot.lines))
         self.held_back |= dict.fromkeys([job.uid for job in (*draft.unknown, *others)])
 
     def spare(self, length_s: float | None) -> Vector:

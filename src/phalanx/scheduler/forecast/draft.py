@@ -30,16 +30,16 @@ class Entry:
 class Draft:
     """A plan as it grows, over one session."""
 
-    def __init__(self, picture: ClusterSnapshot) -> None:
-        self.session = picture.session
-        self.picture = picture
-        self.table: Timetable = self.picture.timetable()
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self.session = snapshot.session
+        self.snapshot = snapshot
+        self.table: Timetable = self.snapshot.timetable()
         self.entries: list[Entry] = []
         self.unknown: list[Job] = []
         self._has_moved = False
         """Somebody that was kept a place has an earlier one now."""
         self._found: dict[tuple[object, ...], _Found] = {}
-        self._at = self.picture.lines.index
+        self._at = self.snapshot.lines.index
 
     def add(
         self,
@@ -54,7 +54,7 @@ class Draft:
         looks for earlier places where an earlier plan has `foreseen` all that is free now."""
         demands = [(job, *self._demand(job)) for job in jobs]
         held = self._hold(demands, kept)
-        if foreseen is not None and not foreseen.covers(self.picture, self.table):
+        if foreseen is not None and not foreseen.covers(self.snapshot, self.table):
             foreseen = None
         for job, demand, past_runs in demands:
             if demand is None:
@@ -97,8 +97,8 @@ class Draft:
         return free
 
     def _demand(self, job: Job) -> tuple[Demand | None, int]:
-        length = self.picture.length(job.spec)
-        return self.picture.demand(job, length), length.past_runs
+        length = self.snapshot.length(job.spec)
+        return self.snapshot.demand(job, length), length.past_runs
 
     def _earlier(self, before: Taking) -> Taking:
         """Gives the room back; an earlier one if there is, or the same."""
@@ -113,7 +113,7 @@ class Draft:
         """When each of these could start if nobody else waited, by podgroup. Takes nothing."""
         found = ((job, self._demand(job)[0]) for job in jobs)
         takings = ((job, self._earliest(d)) for job, d in found if d is not None)
-        grid = self.picture.grid
+        grid = self.snapshot.grid
         return {job.uid: grid.at(taking.first) for job, taking in takings if taking is not None}
 
     def with_room_now(self, jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
@@ -140,7 +140,7 @@ class Draft:
         waiting: list[Job] = []
         hopeless: set[object] = set()
         for job in jobs:
-            kind = self.picture.kind(job)
+            kind = self.snapshot.kind(job)
             if kind in hopeless:
                 waiting.append(job)
                 continue
@@ -162,7 +162,7 @@ class Draft:
         if self._has_moved:
             return None
         demands = {entry.job.uid: entry.taking.demand for entry in self.entries}
-        return Foreseen(self.picture, self.table, demands)
+        return Foreseen(self.snapshot, self.table, demands)
 
     def _earliest(self, demand: Demand, end: int | None = None) -> Taking | None:
         """As the timetable says. Room only ever shrinks while a plan grows: nobody asks again for

@@ -49,11 +49,11 @@ def starts(
     draft: Draft, earliest: Mapping[str, float], learnt: LearntRunTimes | None
 ) -> Iterator[PlannedStart]:
     """Of all that was planned. `earliest`: when each could start by itself, where that is known."""
-    cluster, grid = draft.session.cluster, draft.picture.grid
+    cluster, grid = draft.session.cluster, draft.snapshot.grid
     is_kept = Reservation.name in draft.session.config.plugin_names()
     ended = _Ended(len(grid))
     seen: set[str] = set()
-    for one in draft.picture.endings:
+    for one in draft.snapshot.endings:
         if one.end_s is not None:
             at = min(max(1, grid.rounded_up(one.end_s)), len(grid))
             ended.add(at, one.count, one.past_runs, is_job=one.job.uid not in seen)
@@ -89,7 +89,7 @@ def starts(
 
 def _ends_s(draft: Draft, job: Job, at_s: float, length_s: float | None) -> float | None:
     """When it has ended: its reservation may end before its limit."""
-    host = draft.picture.calendar.host(job)
+    host = draft.snapshot.calendar.host(job)
     window = None if host is None else host.window_at(at_s)
     ends = [] if length_s is None else [at_s + length_s]
     if window is not None and not math.isinf(window.end_s):
@@ -103,7 +103,7 @@ def _places(draft: Draft, taking: Taking) -> Iterator[Place]:
     tasks: dict[int, int] = {}
     loads: dict[int, Vector] = {}
     for part, (lines, counts) in zip(taking.demand.parts, taking.places, strict=True):
-        for node, count in draft.picture.lines.loads(lines, counts):
+        for node, count in draft.snapshot.lines.loads(lines, counts):
             tasks[node] = tasks.get(node, 0) + count
             loads[node] = loads.get(node, 0) + part.request * count
     for node in sorted(tasks):
@@ -124,6 +124,6 @@ def _place(cluster: Cluster, node: int, tasks: int, load: Vector) -> Place:
 def running(draft: Draft) -> Iterator[RunningPlace]:
     """What runs, and until when."""
     cluster = draft.session.cluster
-    for one in draft.picture.all_endings():
+    for one in draft.snapshot.all_endings():
         place = _place(cluster, one.node, one.count, one.eq_class.vector * one.count)
         yield RunningPlace(podgroup=one.job.uid, place=place, ends_s=one.end_s)

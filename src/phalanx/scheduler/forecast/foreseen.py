@@ -18,16 +18,16 @@ class Foreseen:
     """A plan after which nobody who has a place in it would find an earlier one."""
 
     def __init__(
-        self, picture: ClusterSnapshot, table: Timetable, demands: Mapping[str, Demand]
+        self, snapshot: ClusterSnapshot, table: Timetable, demands: Mapping[str, Demand]
     ) -> None:
         """`demands`: what was planned, by podgroup."""
-        self._columns = picture.columns
+        self._columns = snapshot.columns
         self._table = table
         self._demands = demands
 
-    def covers(self, picture: ClusterSnapshot, table: Timetable) -> bool:
+    def covers(self, snapshot: ClusterSnapshot, table: Timetable) -> bool:
         """Whether in a later table, at any of its times, nothing is free that was not then."""
-        return picture.columns == self._columns and table.is_within(self._table)
+        return snapshot.columns == self._columns and table.is_within(self._table)
 
     def had(self, podgroup: str, demand: Demand) -> bool:
         """Whether the podgroup asked for the same, for as long, of the same nodes and quotas. Who

@@ -83,10 +83,10 @@ def explain_group(
     """
     planner = Planner(learnt)
     session, plan = decide(snapshot, shells={**shells, **lent(planner)}, cluster=cluster)
-    picture = ClusterSnapshot(session, learnt)
+    view = ClusterSnapshot(session, learnt)
 
     def work_out() -> ExpectedStart | None:
-        start = planner.expect(picture, podgroup)
+        start = planner.expect(view, podgroup)
         return None if start is None else _expected(start, session.now)
 
     start = start_of(work_out)
@@ -96,8 +96,8 @@ def explain_group(
     index = cluster.job_index.get(podgroup)
     queue = "" if index is None else cluster.jobs[index].spec.queue
     about = _About(queue, tasks, start, waiting_order(session).get(podgroup))
-    ends = [(ending.job.uid, ending.end_s) for ending in picture.endings]
-    ends += [(job.uid, None) for job in picture.endless]
+    ends = [(ending.job.uid, ending.end_s) for ending in view.endings]
+    ends += [(job.uid, None) for job in view.endless]
     return _of_group(session, plan, podgroup, about, ends)
 
 

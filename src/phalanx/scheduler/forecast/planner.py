@@ -48,17 +48,17 @@ class Planner:
             running=tuple(running(draft)),
         )
 
-    def expect(self, picture: ClusterSnapshot, podgroup: str) -> PlannedStart | None:
+    def expect(self, snapshot: ClusterSnapshot, podgroup: str) -> PlannedStart | None:
         """When one podgroup starts by the plan, None where that has no time for it. Who stands
         behind it is not looked at."""
-        session = picture.session
+        session = snapshot.session
         waiting = self._waiting(session)
         at = next((at for at, job in enumerate(waiting) if job.uid == podgroup), None)
-        if at is None or not picture.may_ever_start(waiting[at]):
+        if at is None or not snapshot.may_ever_start(waiting[at]):
             return None
         for job in waiting:  # whether any length was learnt is asked of all
-            picture.length(job.spec)
-        draft = Draft(picture)
+            snapshot.length(job.spec)
+        draft = Draft(snapshot)
         earliest = self._add(draft, waiting[: at + 1], waiting[at : at + 1])
         found = starts(draft, earliest, self._learnt)
         return next((one for one in found if one.podgroup == podgroup), None)
@@ -73,7 +73,7 @@ class Planner:
         """Plan these. When each of those that are told could start by itself, where that is
         learnt."""
         draft.add(jobs, self._kept, improves=False)  # else it would say what nobody keeps
-        if not draft.picture.rests_on_learnt:
+        if not draft.snapshot.rests_on_learnt:
             return {}
         early = Draft(ClusterSnapshot(draft.session, self._learnt, EARLY))
         return early.alone(told)
@@ -93,7 +93,7 @@ class Planner:
         places = self._places()
         draft = Draft(ClusterSnapshot(session, self._learnt))
         draft.add(in_order(session, first, places), self._kept, self._foreseen, improves=True)
-        lines, grid = draft.picture.lines.names, draft.picture.grid
+        lines, grid = draft.snapshot.lines.names, draft.snapshot.grid
         names = session.cluster.dims.names
         self._kept = {
             e.job.uid: e.kept or Kept.of(e.taking, grid, lines, names) for e in draft.entries

@@ -85,7 +85,7 @@ queue q
 gang g q min=1 res=2c,1G phase=Pending
 task t g 2c 1G
 
-case behind h of queue q 1 is ahead
+case behind h 1 is ahead of it in queue q
 node n 1c 1G
 queue q
 gang g q min=2 prio=9
@@ -114,7 +114,7 @@ gang high q min=2 prio=9
 task a low 1c 1G @n x2
 task b high 1c 1G x2
 
-case waiting-for-gang t could run on n, once the rest
+case waiting-for-gang t it could run on n once the rest
 node n 2c 2G
 queue q
 gang old q min=1 phase=Running
@@ -277,7 +277,7 @@ queue p parent=root
 queue q parent=p
 gang g p min=1 res=1c phase=Pending
 
-case queue-tree t parents are missing, go round in a circle
+case queue-tree t parents are missing, form a cycle
 node n 9c 9G
 queue root
 queue p parent=nowhere
@@ -286,7 +286,7 @@ task t g 1c 1G
 
 use allocate, reclaim | gang(on=[jobOrder, jobReady, jobStarving, jobPipelined]), capacity(on=[allocatable, preemptive, reclaimable, queueOrder, hierarchy]; onlyExcess=true)
 
-case held-by-right t nothing of its GPU can be taken from other queues: default holds 2 and deserves 2
+case held-by-right t no GPU can be reclaimed from other queues: default holds 2 and deserves 2
 node n 8c 8G 4gpu
 queue root
 queue qs des=4gpu
@@ -298,7 +298,7 @@ task b bg 1c 1gpu @n x2
 task s s 1c 1gpu @n x2
 task t g 1c 1gpu x2
 
-case held-by-right t nothing of its GPU can be taken from other queues: default holds 4 and is not reclaimable
+case held-by-right t no GPU can be reclaimed from other queues: default holds 4 and is not reclaimable
 node n 8c 8G 4gpu
 queue root
 queue qs des=4gpu
@@ -308,7 +308,7 @@ gang g qs min=2
 task b bg 1c 1gpu @n x4
 task t g 1c 1gpu x2
 
-case deserves-no-more t queue qs deserves 2 GPU and holds 1: nothing is taken from other queues for 2 more
+case deserves-no-more t queue qs deserves 2 GPU and holds 1: it cannot reclaim 2 more from other queues
 node n 8c 8G 4gpu
 queue root
 queue qs des=2gpu
@@ -320,7 +320,7 @@ task b bg 1c 1gpu @n x3
 task s s 1c 1gpu @n
 task t g 1c 1gpu x2
 
-case deserves-no-more t queue qs deserves 1.5 GiB memory and holds 1.0 GiB: nothing is taken
+case deserves-no-more t queue qs deserves 1.5 GiB memory and holds 1.0 GiB: it cannot reclaim
 node n 8c 4Gi
 queue root
 queue qs des=1.5Gi
@@ -370,13 +370,13 @@ task t g 2c 1G
 
 use enqueue, allocate | gang | nodegroup
 
-case node-group t 1 node is not of a node group
+case node-group t 1 node is not in a node group
 node n 2c 2G volcano.sh/nodegroup-name=a
 queue q {affinity: {nodegroup_affinity: {required: [b]}}}
 gang g q min=1
 task t g 1c 1G
 
-case node-group-limit t 1 node is of a group where its queue holds all
+case node-group-limit t 1 node is in a group where its queue is at its limit
 node n 2c 2G volcano.sh/nodegroup-name=a
 queue q {affinity: {nodegroup_affinity: {required: [a]}}, annotations: {volcano.sh/nodegroup-resource-limits: '{"a": {"cpu": "500m"}}'}}
 gang g q min=1
@@ -424,7 +424,7 @@ task t g 1c 1G
 
 use enqueue, allocate | gang | predicates, reservation
 
-case reserved t 1 node is kept for those that were promised places
+case reserved t 1 node is kept for work that was promised places
 node n 2c 2G
 queue q
 gang r q min=1 phase=Running {run_time_s: 10, started: 0}
@@ -456,7 +456,7 @@ task t g 1c 1G
 
 use enqueue, allocate | gang | network-topology-aware, predicates
 
-case topology g no network domain within its bound holds the gang
+case topology g no network domain within its highest tier has room for the gang
 node a 2c 2G
 node b 2c 2G
 net n 1 a
@@ -493,7 +493,7 @@ queue q
 gang g q min=1
 task t g 1c 1G
 
-case tried t 1 node was asked for it a moment ago, in vain
+case tried t 1 node was tried for it a moment ago without success
 node n 9c 9G 2gpu
 queue q
 gang g q min=1 {tried: {n: {gpu: 2}}}
@@ -551,7 +551,7 @@ queue q
 gang g q min=1 {reservation: r}
 task t g 1c 1G
 
-case outside-reservation t 1 node is not in its reservation r, or full there {reservations: [{name: r, places: {n: {cpu: 2, memory: 2.0e+9}}, windows: [{begin: 0}]}]}
+case outside-reservation t 1 node is outside its reservation r, or without room in it {reservations: [{name: r, places: {n: {cpu: 2, memory: 2.0e+9}}, windows: [{begin: 0}]}]}
 node n 9c 9G
 queue q
 gang g q min=1 {reservation: r}

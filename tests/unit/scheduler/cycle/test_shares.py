@@ -146,11 +146,11 @@ def test_users_are_written_as_they_are_read() -> None:
 @pytest.mark.parametrize(
     ("users", "says"),
     [
-        ([{"name": "a", "shares": -1}], "shares of a user is 0 or more, not -1"),
-        ([{"name": "a", "use": -2, "at": 0}], "use of a user is 0 or more, not -2"),
-        ([{"name": "a", "use": 2}], "use of a user needs the time 'at'"),
-        ([{"name": "a"}, {"name": "a"}], "the user 'a' stands here twice"),
-        ({"a": 1}, "users is a list"),
+        ([{"name": "a", "shares": -1}], "shares of a user must be 0 or more, not -1"),
+        ([{"name": "a", "use": -2, "at": 0}], "use of a user must be 0 or more, not -2"),
+        ([{"name": "a", "use": 2}], "a user's use needs the time 'at'"),
+        ([{"name": "a"}, {"name": "a"}], "the user 'a' is given twice"),
+        ({"a": 1}, "users must be a list"),
     ],
 )
 def test_users_that_cannot_be_are_refused(users: object, says: str) -> None:
