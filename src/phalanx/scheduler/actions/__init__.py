@@ -1,1 +1,1 @@
-"""The actions, one file each; they know the session, no plugin and nothing of each other."""
+"""The actions, one file each; they know the session, but no plugin and nothing of each other."""

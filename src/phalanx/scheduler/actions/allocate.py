@@ -1,13 +1,16 @@
-"""Give pending tasks nodes: queue by queue, the job in front, as many of its tasks as ready it.
+"""The action allocate: gives nodes to pending tasks, queue by queue and job by job.
 
-Source: Volcano's allocate action. A queue that is overused is passed over. What a job was given is
-kept if it became ready; if it only will be once evictions end, its promises stay for this cycle;
+Source: Volcano's allocate action. An overused queue is skipped. In each turn the first job of a
+queue gets places for as many of its tasks as it needs to become ready. The places are kept if it
+became ready; if it becomes ready only once evictions end, its promises stay for this cycle;
 otherwise all is taken back. Tasks above the minimum come in later turns. Jobs with a network bound
-or subgroups go through `domains`. Beyond Volcano, jobs that were promised room have their turns
-before all others, and of their queues only who is of higher priority with them: else who was
-evicted for them, whose queue now holds less, could take that room again, and would be evicted again
-(volcano#4947). And where a role finds no room after others were placed, the gang is tried once more
-with that role first: it may be the others who could go elsewhere.
+or subgroups go through `domains`.
+
+Two rules go beyond Volcano. Jobs that were promised room take their turns before all others, and
+together with them only jobs of higher priority in their queues. Otherwise the evicted work, whose
+queue now holds less, could take that room again and be evicted again (volcano#4947). And if a role
+finds no room after others were placed, the gang is tried once more with that role first: the others
+may be able to go elsewhere.
 """
 
 from __future__ import annotations
@@ -36,8 +39,10 @@ def run(session: Session) -> None:
 
 
 def _rounds(candidates: list[Job]) -> Iterable[list[Job]]:
-    """First those who were promised room, with who is of higher priority in their queues; then
-    all others."""
+    """Return two rounds of candidates: first the jobs that were promised room, then all others.
+
+    Jobs of higher priority in the queues of promised jobs are in the first round, too.
+    """
     lowest: dict[int, int] = {}
     for job in candidates:
         if job.spec.promised:
@@ -69,7 +74,7 @@ def _take_turns(
         if not len(heap) or session.overused(queue):
             continue
         version = session.cluster.version
-        while len(heap) and session.cluster.version == version:  # else the order may be another
+        while len(heap) and session.cluster.version == version:  # a move may change the order
             job = heap.pop()
             stopped = ceilings.stop(job)
             if stopped and not job.spec.promised:
@@ -82,9 +87,10 @@ def _take_turns(
 
 
 def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
-    """Valid jobs that were let in and have tasks to place; without enqueue, this lets them in.
+    """Return valid jobs that were let in and have tasks to place; without enqueue, let jobs in.
 
-    Those for whom there cannot be room are left out, unless somebody will ask why they wait."""
+    Jobs that cannot have room are left out, unless the plan must explain why they wait.
+    """
     out = []
     gated = "enqueue" in session.config.actions
     for job in session.cluster.jobs:
@@ -104,7 +110,7 @@ def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
 
 
 def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hopeful: bool) -> bool:
-    """One job's turn; True if it has tasks left for another. `hopeful` as for Fitting.fill."""
+    """Take one job's turn; return whether it has tasks left for another. `hopeful` as in `fill`."""
     if job.is_hard() or job.has_subgroups:
         statement = DomainAllocation(session, fitting).allocate(job, sheet, TOP)
         if statement is None or not session.job_ready(job):
@@ -131,7 +137,7 @@ def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hop
 
 
 def _settle(session: Session, job: Job) -> None:
-    """Remember in which domain the job now is: the smallest that holds all of its parts."""
+    """Record the job's present domain: the smallest that holds all of its parts."""
     found = job.allocated_hypernode
     for sub in job.subjobs.values():
         found = session.cluster.hypernodes.common(found, sub.allocated_hypernode)

@@ -1,7 +1,7 @@
-"""Place tasks that request nothing on any node that lets them.
+"""The action backfill: places tasks that request nothing on any node that passes the filters.
 
-Source: Volcano's backfill action. Queues and jobs in order; a promise made earlier in the cycle to
-such a task is taken back first.
+Source: Volcano's backfill action. Queues and jobs take their turns in order. A promise made to such
+a task earlier in the cycle is taken back first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run(session: Session) -> None:
 
 
 def _bind_with_gang(session: Session, job: Job) -> None:
-    """Once the job is ready, all of its allocated tasks go to their nodes."""
+    """Bind all allocated tasks of a ready job."""
     cluster = session.cluster
     for t in job.tasks:
         if cluster.status[t] == j.ALLOCATED:
@@ -41,7 +41,7 @@ def _bind_with_gang(session: Session, job: Job) -> None:
 
 
 def _best(session: Session, ask: Ask) -> int:
-    """The best node that every filter passes; room is not asked about, nothing is requested."""
+    """Return the best node that every filter passes; room does not matter, as nothing is requested."""
     cluster = session.cluster
     rows = Rows(cluster, np.arange(len(cluster.nodes)))
     passes = np.ones(len(rows), dtype=np.bool_)

@@ -1,11 +1,11 @@
-"""What a gang can give up: the tasks above its minimum, or all of it.
+"""The tasks that a gang can give up: those above its minimum, or all of it.
 
-Source: Volcano's gang-aware eviction. Of a job's tasks in a domain, as many as the job has above
-its minimum (and its roles', and its subgroups') form a safe bundle; the rest, whose loss breaks the
-gang, a whole one. A subgroup may be broken while its policy has more of them ready than it needs;
-one that is broken already protects nobody. A job below its minimum anyway is safe to take. Bundles
-go by kind, then the order of jobs or queues, then by return: the needed resources freed here /
-freed everywhere if the gang breaks.
+Source: Volcano's gang-aware eviction. Among a job's tasks in a domain, as many as the job has above
+its minimum (and its roles', and its subgroups') form a safe bundle. The rest, whose loss breaks the
+gang, form a whole bundle. A subgroup may be broken while its policy has more ready subgroups than
+it needs; a broken subgroup protects none of its tasks. All tasks of a job that is below its minimum
+anyway are safe to take. Bundles are ordered by kind, then by the order of jobs or queues, then by
+return: the needed resources freed here, divided by those freed everywhere if the gang breaks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from phalanx.scheduler.cycle.jobs import Job, SubJob
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """Tasks of one job to evict together; `elsewhere`: what all of it holds, if it breaks."""
+    """Tasks of one job to evict together; `elsewhere` is what the whole job holds, if it breaks."""
 
     whole: bool
     job: Job
@@ -31,7 +31,7 @@ class Bundle:
 
 
 def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]:
-    """The job's tasks in a domain, cut into a safe and a whole bundle."""
+    """Cut the job's tasks in a domain into a safe and a whole bundle."""
     tasks = sorted(local, key=lambda t: (cluster.tasks[t].priority, t))
     surplus = job.ready_count() - job.min_available
     by_role: dict[str, int] = {}
@@ -45,7 +45,7 @@ def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]
     else:
         for t in tasks:
             role = cluster.eq_class[t].shape.role
-            if surplus > 0 and by_role.get(role, 1) > 0 and parts.spare(cluster.sub_of(t)):
+            if surplus > 0 and by_role.get(role, 1) > 0 and parts.give_up_one(cluster.sub_of(t)):
                 safe.append(t)
                 surplus -= 1
                 if role in by_role:
@@ -63,7 +63,7 @@ def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]
 
 
 class _Parts:
-    """What the subgroups of a job can still give up."""
+    """The number of tasks and subgroups that the subgroups of a job can still give up."""
 
     def __init__(self, job: Job) -> None:
         self._left = {sub.uid: sub.ready_count() for sub in job.subjobs.values()}
@@ -72,8 +72,8 @@ class _Parts:
             if sub.gid in self._spare:
                 self._spare[sub.gid] += sub.ready_count() >= sub.min_available
 
-    def spare(self, sub: SubJob | None) -> bool:
-        """Whether a part can lose one more task; if so, it has lost it."""
+    def give_up_one(self, sub: SubJob | None) -> bool:
+        """Take one task of a part if the part can lose one more; return whether it could."""
         if sub is None or sub.gid not in self._spare:
             return True
         left = self._left[sub.uid]
@@ -86,7 +86,7 @@ class _Parts:
 
 
 def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> list[Bundle]:
-    """Bundles with only allowed tasks: a safe one loses the others, a whole one stands or falls."""
+    """Return the bundles reduced to allowed tasks; a whole bundle is kept entirely or dropped."""
     out = []
     for b in bundles:
         kept = [t for t in b.tasks if t in allowed]
@@ -99,7 +99,7 @@ def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> 
 
 
 def one_by_one(cluster: Cluster, bundles: Iterable[Bundle]) -> list[Bundle]:
-    """Safe bundles cut into their tasks, so that no more of them go than must."""
+    """Cut safe bundles into their tasks, so that no more tasks go than necessary."""
     out = []
     for b in bundles:
         cut = [b.tasks] if b.whole else [(t,) for t in b.tasks]
@@ -112,7 +112,7 @@ def one_by_one(cluster: Cluster, bundles: Iterable[Bundle]) -> list[Bundle]:
 def ordered(
     bundles: Sequence[Bundle], need: Vector, compare: Callable[[Job, Job], int]
 ) -> list[Bundle]:
-    """Safe before whole, then as `compare` says of the jobs, then the best return first."""
+    """Sort bundles: safe before whole, then by `compare` of the jobs, then the best return first."""
 
     def order(a: Bundle, b: Bundle) -> int:
         if a.whole != b.whole:

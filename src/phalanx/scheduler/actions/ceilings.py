@@ -1,7 +1,8 @@
-"""What a gang that waits need not be tried for: more than its queue admits, or than nodes can hold.
+"""Upper bounds that rule out gangs without trying them: what queues admit and what nodes hold.
 
-Most of what waits fails for one of the two, and equal gangs fail alike. While work is only placed,
-queues admit and nodes hold ever less; so who is stopped once is stopped for the rest of the action.
+Most waiting gangs fail for one of the two reasons, and equal gangs fail alike. While work is only
+placed, queues admit and nodes hold less and less; so a job that is stopped once is stopped for the
+rest of the action.
 """
 
 from __future__ import annotations
@@ -15,23 +16,24 @@ _MANY = 1 << 30
 
 
 class Ceilings:
-    """What queues and nodes could take of each class, asked once and again when something moved."""
+    """How many tasks of each class queues and nodes could take; computed again after moves."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._everywhere = session.placer.mask_of(None)
         self._admitted: dict[tuple[int, int], tuple[int, int]] = {}
-        """By queue and class: at which version, and how many tasks."""
+        """By queue and class: the cluster's version, and the number of tasks admitted then."""
         self._held: dict[tuple[int, int], tuple[int, int, int]] = {}
-        """By class and scope: at which version, asked for how many tasks, and how many."""
+        """By class and scope: the version, the number of tasks asked for, and the number held then.
+        """
 
     def stop(self, job: Job) -> bool | None:
-        """Whether the job cannot get ready, because its queue admits too few of its tasks, or too
-        few have room on nodes, even if it were alone.
+        """Whether the job cannot become ready, even alone: its queue or the nodes take too few
+        tasks.
 
-        None where nobody knows: for jobs of unequal tasks, with parts or with promises, for filters
-        whose answers depend on what else is placed; and where somebody will ask why it waits, so
-        that it has to be tried.
+        None where that is unknown: for jobs of unequal tasks, with parts or with promises, and for
+        filters whose answers depend on what else is placed. Also None where the plan must explain
+        why the job waits, so that it has to be tried.
         """
         eq_class = job.eq_class
         if (

@@ -1,9 +1,9 @@
-"""Move running work together to make room for a gang, but only if all of it fits again.
+"""The action consolidate: moves running work together for a gang, if all of the work fits again.
 
-After KAI's consolidation. A starving job that finds no node may have one cleared of preemptable
-tasks if every one of them finds room on another node at once; then they are evicted with the node
-to come back to, and the job is promised theirs. If any does not fit, nothing moves. Tasks whose
-place depends on their neighbours (affinity, spread, ports) are not moved.
+Modelled on KAI's consolidation. A starving job that finds no node may have one cleared of
+preemptable tasks if every one of them finds room on another node at once. Then they are evicted
+with the node to come back to, and the job is promised their places. If any task does not fit,
+nothing moves. Tasks whose place depends on their neighbours (affinity, spread, ports) stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "consolidate"
 
 
 def run(session: Session) -> None:
-    """Argument `maxMoves` 16: at most so many tasks are moved for one task."""
+    """Run the action; argument `maxMoves` (16) limits the tasks that are moved for one task."""
     most = whole(session.config.arguments_of(NAME), "maxMoves", 16)
     taken = session.cluster.idle.copy()
     for job in sorted(session.cluster.jobs, key=session.job_key):
@@ -33,7 +33,7 @@ def run(session: Session) -> None:
 
 
 def _for_job(session: Session, job: Job, idle: Counts, most: int) -> Counts:
-    """Room on other nodes that is left after what was moved for the job."""
+    """Make room for a job; return the room left on other nodes after the tasks moved for it."""
     statement = Statement(session)
     before, homes = idle, {}
     for t in session.sort_tasks(session.pending(job)):
@@ -58,7 +58,7 @@ def _for_job(session: Session, job: Job, idle: Counts, most: int) -> Counts:
 def _clear_for(
     session: Session, statement: Statement, t: int, idle: Counts, most: int
 ) -> tuple[Counts, dict[int, int]] | None:
-    """Clear a node for the task: the room left elsewhere, and where the moved ones come back."""
+    """Clear a node for the task; return the room left elsewhere and the new nodes of moved tasks."""
     cluster = session.cluster
     ask = session.placer.ask(t)
     for node in session.placer.ranked(ask):
@@ -84,7 +84,7 @@ def _clear_for(
 
 
 def _movable(session: Session, node: int) -> list[int]:
-    """Tasks of the node that may move, the smallest first."""
+    """Return the tasks of the node that may move, the smallest first."""
     cluster = session.cluster
     out = []
     for t in sorted(cluster.on_node[node]):
@@ -97,7 +97,7 @@ def _movable(session: Session, node: int) -> list[int]:
 
 
 def _home(session: Session, t: int, left: Counts) -> int:
-    """The fullest node by name that passes the task's filters and has the room now; -1 if none."""
+    """Return the fullest node with room now that passes the filters, the first by name; -1 if none."""
     eq_class = session.cluster.eq_class[t]
     room = (left[:, eq_class.asked] >= eq_class.request[eq_class.asked]).all(axis=1)
     good = np.flatnonzero(session.placer.curable(session.placer.ask(t)) & room)

@@ -1,7 +1,7 @@
-"""Placing a job within a network domain: try domains from the closest, dry, and keep the best.
+"""Placing a job within a network domain: domains are tried from the closest, and the best is kept.
 
-Source: Volcano's allocateForJob and allocateForSubJob. Domains come in levels, closest first; the
-first level in which some domain works decides, and there the best score.
+Source: Volcano's allocateForJob and allocateForSubJob. Domains come in levels, the closest first.
+The first level in which some domain works decides, and there the best score. Trials are undone.
 """
 
 from __future__ import annotations
@@ -14,26 +14,28 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.statement import Move, Statement
 
 ALLOCATE, EVICT = "allocate", "evict"
-"""Purposes for which levels of domains are asked."""
+"""The purposes for which levels of domains are asked."""
 
 
 def levels_for(
     session: Session, hook: str, part: Job | SubJob, within: str, purpose: str
 ) -> list[list[str]]:
-    """Domains to try for a job (hook job_gradient) or subjob (subjob_gradient), by level."""
+    """Return the domains to try for a job (hook job_gradient) or subjob (subjob_gradient), by
+    level.
+    """
     levels: list[list[str]] | None = session.hooks.first(hook, part, within, purpose)
     return [[within]] if levels is None else levels
 
 
 class DomainAllocation:
-    """One job's search."""
+    """The search for a domain for one job."""
 
     def __init__(self, session: Session, fitting: Fitting) -> None:
         self._session = session
         self._fitting = fitting
 
     def allocate(self, job: Job, sheet: Worksheet, within: str) -> Statement | None:
-        """The best way to place enough of the job, already done; None if there is none."""
+        """Place enough of the job in the best way; return the moves made, or None if no way exists."""
         if not len(sheet):
             return None
         before = {sub.uid: _marks(sub) for sub in job.subjobs.values()}

@@ -1,4 +1,4 @@
-"""Let pending podgroups in, queue by queue, while every vote allows it.
+"""The action enqueue: lets pending podgroups in, queue by queue, while every vote allows it.
 
 Source: Volcano's enqueue action. A podgroup without minimum resources is always let in.
 """
@@ -12,7 +12,7 @@ from phalanx.scheduler.cycle.session import Session
 
 def run(session: Session) -> None:
     pending = [job for job in session.cluster.jobs if job.is_pending()]
-    if all(job.min_resources is None for job in pending):  # no vote, so the order decides nothing
+    if all(job.min_resources is None for job in pending):  # no votes, so the order does not matter
         for job in pending:
             _let_in(session, job)
         return

@@ -1,7 +1,7 @@
 """Placing a part's tasks on the nodes of a domain until the part is ready.
 
-Source: Volcano's allocateResourcesForTasks. Its quirk is kept: within one go, a node that turned a
-task away is not tried again for tasks of the same (named) role, and once a role fits nowhere, its
+Source: Volcano's allocateResourcesForTasks. Its quirk is kept: within one pass, a node that turned
+a task away is not tried again for tasks of the same (named) role, and once a role fits nowhere, its
 other tasks are not tried.
 """
 
@@ -22,14 +22,14 @@ from phalanx.scheduler.cycle.statement import Statement
 
 
 class Fitting:
-    """Fills parts of jobs; one for the whole action."""
+    """Fills parts of jobs; one object serves the whole action."""
 
     def __init__(self, session: Session, *, remember_roles: bool) -> None:
         self._session = session
         self._remember = remember_roles
         self._masks: dict[str, Flags] = {}
         self.turned_away = -1
-        """The first task that the last `fill` found no room for; -1: there was none."""
+        """The first task that the last `fill` found no room for; -1 if none."""
 
     def domain_mask(self, name: str) -> Flags:
         mask = self._masks.get(name)
@@ -41,8 +41,11 @@ class Fitting:
     def fill(
         self, sub: SubJob, tasks: Tasks, domain: str, *, hopeful: bool = False
     ) -> Statement | None:
-        """Place tasks until the part is ready; None (and nothing done) if it neither becomes ready
-        nor will be once evictions end. `hopeful`: it is known that its ceilings do not stop it."""
+        """Place tasks until the part is ready; return the moves.
+
+        Returns None, with nothing changed, if the part neither becomes ready nor will be once
+        evictions end. `hopeful` tells that its ceilings are known not to stop it.
+        """
         session = self._session
         job = sub.job
         mask = self.domain_mask(domain)
@@ -78,8 +81,11 @@ class Fitting:
         return None
 
     def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> _Lack | None:
-        """For a gang of equal tasks of which too few could fit even alone, or its quotas admit too
-        few, so that trying changes nothing: how many could be placed. None for any other."""
+        """Return how many tasks of a gang could be placed, where trying cannot succeed.
+
+        That is so for a gang of equal tasks of which too few would fit even alone, or of which its
+        quotas admit too few. None for any other gang.
+        """
         session = self._session
         short = session.shortfall(job)
         if short <= 1 or len(tasks) < 2 or job.counts[j.PIPELINED] or job.has_subgroups:
@@ -100,7 +106,7 @@ class Fitting:
         return _Lack(room, of_quota=room == admitted) if room < least else None
 
     def fail(self, job: Job, sub: SubJob, t: int) -> None:
-        """Remember that a task's role fitted nowhere."""
+        """Record that a task's role fitted nowhere."""
         role = self._session.cluster.eq_class[t].shape.role
         job.failed_roles.setdefault(sub.uid, set()).add(role)
 
@@ -130,14 +136,14 @@ class Fitting:
 
 
 class _Lack(NamedTuple):
-    """So many of a gang's tasks could be placed, and whether it is a quota that stops the next."""
+    """How many of a gang's tasks could be placed, and whether a quota stops the next one."""
 
     room: int
     of_quota: bool
 
 
 class _Filling:
-    """One go over a part's tasks."""
+    """One pass over a part's tasks."""
 
     def __init__(
         self,
@@ -159,20 +165,24 @@ class _Filling:
         self._mask = mask
         self._remember = remember
         self._refused: dict[str, Flags] = {}
-        """Role -> nodes that turned one of its tasks away."""
+        """For each role the nodes that turned one of its tasks away."""
         self._unnoted: tuple[Ask, Flags, Flags, list[int]] | None = None
-        """Who was placed last, among which nodes, those that were good for the first of its like,
-        and where they went."""
+        """The last placement: its question, the mask, the nodes good for the first task, the nodes
+        used.
+        """
         self._at = sub.allocated_hypernode
         """The smallest network domain of what the part has so far."""
         self._failed = -1
-        """The first task that had no room."""
+        """The first task that had no room; -1 if none."""
         self._why: tuple[Rejection, ...] = ()
-        """What turned it away, where no node was asked."""
+        """The reasons why that task was turned away, where no node was asked."""
 
     def run(self) -> tuple[int, tuple[Rejection, ...]]:
-        """Place what can be placed. Returns the first task that had no room (-1: there was none),
-        and what turned it away where no node was asked."""
+        """Place what can be placed.
+
+        Returns the first task that had no room (-1 if none), and why it was turned away where no
+        node was asked.
+        """
         self._fill()
         return self._failed, self._why
 
@@ -208,7 +218,7 @@ class _Filling:
         return bool(role) and role in self._job.failed_roles.get(self._sub.uid, ())
 
     def _place(self, t: int, count: int) -> bool:
-        """Place the next task, or several like it; False ends the go."""
+        """Place the next task, or several like it; return whether the pass may go on."""
         self._note()
         placer = self._session.placer
         ask = placer.ask(t, self._at)
@@ -249,7 +259,9 @@ class _Filling:
             self._session.note_choice(ask, node, candidates)
 
     def _nominated(self, t: int, mask: Flags) -> int | None:
-        """A node that an earlier cycle's preemption set aside for the task, if it still fits."""
+        """Return a node that an earlier cycle's preemption set aside for the task, if it still
+        fits.
+        """
         cluster = self._session.cluster
         node = cluster.nominated.get(t, -1)
         if node < 0 or not mask[node]:
@@ -267,8 +279,10 @@ class _Filling:
             self._at = cluster.hypernodes.common(self._at, cluster.hypernodes.lowest_of(node))
 
     def _note(self) -> None:
-        """Remember which nodes turned away the first and the last of those placed last: only now
-        that one more is tried does it matter."""
+        """Record the nodes that turned away the first and the last of the tasks placed last.
+
+        This matters only once another task is tried, so it is done then.
+        """
         if self._unnoted is None:
             return
         ask, mask, good, nodes = self._unnoted
@@ -276,7 +290,7 @@ class _Filling:
         role = ask.eq_class.shape.role
         if not self._remember or not role:
             return
-        if len(nodes) > 1:  # what the last one saw: all is as now, but for its own node
+        if len(nodes) > 1:  # the state that the last one saw differs from now only in its own node
             now = self._session.placer.answers(ask).open & mask
             now[nodes[-1]] = True
             good = good & now

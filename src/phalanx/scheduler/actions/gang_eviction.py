@@ -1,10 +1,11 @@
-"""Making room for a whole gang in one domain, at the cost of bundles of other gangs.
+"""Making room for a whole gang in one domain by evicting bundles of other gangs.
 
-Source: Volcano's gangpreempt and gangreclaim. Domains from the widest; bundles are added until what
-is idle and what they free could hold the gang; then the gang is placed dry, and if that pipelines
-it, the evictions and promises are kept and the nodes remembered for the next cycle's allocate.
-Volcano's quirks, off with compat "none": a safe bundle goes as one, though less of it would do, and
-something goes even where idle room would do (allocate stands before these actions).
+Source: Volcano's gangpreempt and gangreclaim. Domains are tried from the widest. Bundles are added
+until idle room and the room that they free could hold the gang; then the gang is placed on trial.
+If that pipelines it, the evictions and promises are kept, and the nodes are remembered for the next
+cycle's allocate. Two quirks of Volcano are off with compat "none": a safe bundle goes as one, even
+if a part of it were enough; and something goes even where idle room is enough (allocate runs before
+these actions).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _DOMAINS = 8
 
 
 class GangEviction:
-    """One run of either action; `maxDomains` 8, `allowWholeBundle` true."""
+    """One run of either action; arguments `maxDomains` (8) and `allowWholeBundle` (true)."""
 
     def __init__(self, session: Session, action: str, *, within_queue: bool) -> None:
         arguments = session.config.arguments_of(action)
@@ -98,7 +99,8 @@ class GangEviction:
         return {}
 
     def _pending(self, job: Job) -> list[int]:
-        """All that waits; of a job that already runs, the first part that does."""
+        """Return all waiting tasks; for a job that already runs, those of its first waiting
+        part."""
         sheet = worksheet_of(self._session, job)
         running = self._session.job_ready(job)
         out: list[int] = []
@@ -176,7 +178,8 @@ class GangEviction:
     def _attempt(
         self, statement: Statement, job: Job, domain: str, victims: Sequence[int]
     ) -> dict[str, str] | None:
-        """Evict and place the gang in the domain; kept in the statement if that pipelines it."""
+        """Evict and place the gang in the domain; keep the moves in the statement if it is
+        pipelined."""
         session = self._session
         before = job.counts[j.PIPELINED] + job.counts[j.ALLOCATED] + job.counts[j.BINDING]
         was_ready = session.job_ready(job)
@@ -214,7 +217,7 @@ class GangEviction:
         return places
 
     def _place_part(self, attempt: Statement, sub: SubJob, tasks: Tasks, within: str) -> str | None:
-        """The first domain in which the part can be placed; its tasks are then taken."""
+        """Return the first domain in which the part can be placed; its tasks are then taken."""
         session = self._session
         hard = sub.job.is_hard()
         levels = levels_for(session, "subjob_gradient", sub, within, EVICT) if hard else [[within]]

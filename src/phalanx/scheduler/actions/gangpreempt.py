@@ -1,4 +1,4 @@
-"""Preempt for whole gangs: room in one domain, from gangs of lower priority in the same queue."""
+"""The action gangpreempt: frees a domain for a whole gang from lower-priority gangs of its queue."""
 
 from __future__ import annotations
 

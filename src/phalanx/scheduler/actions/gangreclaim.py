@@ -1,4 +1,4 @@
-"""Reclaim for whole gangs: room in one domain, from gangs of other queues."""
+"""The action gangreclaim: frees a domain for a whole gang from gangs of other queues."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Make room for starving jobs at the cost of lesser tasks of the same queue.
+"""The action preempt: makes room for starving jobs by evicting lesser tasks of the same queue.
 
-Source: Volcano's preempt action. Queues in their order; in each first between jobs, then within
-its jobs. Nodes from the best;
-victims from the least; after each, the queue's room, the node's room and the filters are asked
-again. What a job took is kept only if that pipelines it. Jobs with a network bound are passed over,
-and so are tasks whose policy is Never. With `enableTopologyAwarePreemption` every node's evictions
-are tried out first (see `trial`).
+Source: Volcano's preempt action. Queues take their turns in order; in each queue room is first made
+between jobs, then within its jobs. Nodes are tried from the best, and victims from the least
+deserving; after each eviction the queue's room, the node's room and the filters are checked again.
+A job's moves are kept only if they pipeline it. Jobs with a network bound and tasks with the policy
+Never are skipped. With `enableTopologyAwarePreemption` every node's evictions are tried out first
+(see `trial`).
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ class _Preemption:
             if not self._for_task(statement, t, within=True):
                 return
             if not (statement.has_evictions() or session.job_pipelined(job)):
-                statement.discard()  # room that was idle anyway, for less than it needs to begin
+                statement.discard()  # the room was idle anyway, and too little to start
                 return
             statement.commit()
 
     def _allowed(self, preemptor: int, *, within: bool) -> Allowed:
-        """Whom the task may drive out at all: of other jobs of its queue, or of its own job."""
+        """Return the test for victims of the task: in other jobs of its queue, or in its own job."""
         cluster = self._session.cluster
         mine = self._session.job(preemptor)
         idle = cluster.eq_class[preemptor].best_effort
@@ -160,22 +160,25 @@ class _Preemption:
 
 
 def _nobody(_: int) -> bool:
-    """Allows no victim."""
+    """Allow no victim."""
     return False
 
 
 class _Rooms:
-    """Nodes with room for a class of tasks, worked out again only where something changed."""
+    """The nodes with room for a class of tasks, computed again only where something changed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: dict[int, tuple[Flags, Flags]] = {}
         self._marks: dict[int, int] = {}
-        """The version of the cluster at which a class's answers are true."""
+        """The version of the cluster at which a class's answers hold."""
 
     def of(self, eq_class: EquivalenceClass) -> tuple[Flags, Flags]:
-        """Of each node, whether its future room would hold a task as it is, and whether it would
-        if everybody but the promised left. Not to be kept: both change with the next call."""
+        """Return which nodes' future room holds a task, and which would without unpromised work.
+
+        The second mask assumes that everything but promised tasks left. Callers must not keep the
+        masks: the next call changes both.
+        """
         cluster = self._cluster
         known = self._known.get(eq_class.index)
         mark = self._marks.get(eq_class.index, -1)

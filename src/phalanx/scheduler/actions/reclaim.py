@@ -1,10 +1,10 @@
-"""Take back from other queues what a queue has a right to.
+"""The action reclaim: takes back from other queues what a queue deserves.
 
-Source: Volcano's reclaim action. Queues that are not overused, in order; their starving jobs; each
-task that its queue may reclaim for looks for the first node where victims of other, reclaimable
-queues leave enough. What a job took is kept only if that pipelines it. Beyond Volcano, jobs with a
-network bound are passed over, as in preempt: room that is taken node by node need not be in one
-domain.
+Source: Volcano's reclaim action. Queues that are not overused take their turns in order, with their
+starving jobs. Each task that its queue may reclaim for gets the first node where victims of other,
+reclaimable queues leave enough room. A job's moves are kept only if they pipeline it. Beyond
+Volcano, jobs with a network bound are skipped, as in preempt: room that is taken node by node need
+not be in one domain.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ def run(session: Session) -> None:
 
 
 def _for_job(session: Session, job: Job, barren: Counts) -> None:
-    """`barren`: of each node, the version of the cluster at which nobody on it could be reclaimed
-    from for the job's queue."""
+    """Reclaim room for one job.
+
+    `barren` has for each node the version of the cluster at which nothing on it could be reclaimed
+    for the job's queue.
+    """
     cluster = session.cluster
     statement = Statement(session)
     for t in needed_first(session, job, session.pending(job)):
@@ -90,7 +93,7 @@ def _for_task(session: Session, statement: Statement, t: int, job: Job, barren: 
 
 
 def _candidates(session: Session, node: int, job: Job) -> list[int]:
-    """Running, preemptable tasks on the node, of other queues that may be reclaimed from."""
+    """Return the node's running, preemptable tasks of other queues that may be reclaimed from."""
     cluster = session.cluster
     out = []
     for t in sorted(cluster.on_node[node]):

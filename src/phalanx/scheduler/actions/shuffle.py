@@ -1,6 +1,6 @@
-"""Evict what the plugins want moved.
+"""The action shuffle: evicts the tasks that plugins want moved.
 
-Source: Volcano's shuffle action: the victims of the first tier that names any, each evicted.
+Source: Volcano's shuffle action: it evicts the victims of the first tier that names any.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Trying evictions out on several nodes before any is made, and taking the least harmful.
+"""Trial evictions on several nodes, of which the least harmful ones are made.
 
 Source: Volcano's topology-aware preemption, after kube-scheduler's default preemption. On a node,
-victims leave one by one until the task would run; then each is taken back, first to go first, if
-the task still would. Of the nodes found (10 % of them, between 1 and 100), the one wins whose first
-victim has the lowest priority, then the lowest sum of priorities, the fewest victims, and whose
-most important victims started last.
+victims leave one by one until the task would run. Then each victim is taken back, in the same
+order, if the task would still run. Among the nodes found (10 % of them, between 1 and 100), the
+best has the first victim of the lowest priority, then the lowest sum of priorities, then the fewest
+victims, and then the latest start of its most important victims.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ _LOWEST = 1 << 31
 
 
 class Trial:
-    """`minCandidateNodesPercentage` 10, `minCandidateNodesAbsolute` 1,
-    `maxCandidateNodesAbsolute` 100; the number of workers means nothing here."""
+    """Tries evictions out.
+
+    Arguments: `minCandidateNodesPercentage` (10), `minCandidateNodesAbsolute` (1),
+    `maxCandidateNodesAbsolute` (100). The number of workers has no meaning here.
+    """
 
     def __init__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         self._session = session
@@ -35,7 +38,7 @@ class Trial:
     def preempt(
         self, statement: Statement, ask: Ask, nodes: Indexes, allowed: Callable[[int], bool]
     ) -> bool:
-        """Evict on the best node and promise it to the task; False if no node helps."""
+        """Evict on the best node and promise it to the task; return False if no node helps."""
         for f in self._session.placer.rules()[0]:
             if f.frozen and len(nodes):
                 nodes = nodes[f.passes(Rows(self._session.cluster, nodes), ask)]
@@ -61,7 +64,7 @@ class Trial:
         return True
 
     def _victims(self, ask: Ask, node: int, allowed: Callable[[int], bool]) -> list[int]:
-        """The fewest tasks that must leave the node; the state is as before when it returns."""
+        """Return the fewest tasks that must leave the node; the cluster's state stays as before."""
         session, cluster = self._session, self._session.cluster
         candidates = [v for v in sorted(cluster.on_node[node]) if allowed(v)]
         named = session.hooks.intersect("preemptable", ask.task, candidates)

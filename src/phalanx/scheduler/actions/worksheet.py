@@ -1,4 +1,4 @@
-"""What is still to be placed for a job: its parts in order, each with its tasks in order."""
+"""The work left to place for a job: its parts in order, each with its tasks in order."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class Tasks:
-    """Tasks of one part, in the order to try them, with a place that moves on.
+    """The tasks of one part, in the order to try them, with a position that moves on.
 
-    They are put in order when somebody first asks for the next: most gangs that wait are given up
+    The tasks are sorted when the next one is first asked for: most waiting gangs are given up
     before that.
     """
 
@@ -32,11 +32,11 @@ class Tasks:
         return len(self._listed) - self._at
 
     def any(self) -> int:
-        """One that is still to be tried."""
+        """Return one task that is still to be tried."""
         return self._listed[self._at]
 
     def are_alike(self, eq_class_of: list[EquivalenceClass]) -> bool:
-        """Whether all that are still to be tried are of one class."""
+        """Whether all tasks that are still to be tried are of one class."""
         eq_class = eq_class_of[self.any()]
         return all(eq_class_of[t] is eq_class for t in self._listed[self._at :])
 
@@ -49,11 +49,11 @@ class Tasks:
         return taken
 
     def drop(self) -> None:
-        """Take all that are left, in whatever order."""
+        """Take all remaining tasks, in whatever order."""
         self._at = len(self._listed)
 
     def run_length(self, eq_class_of: list[EquivalenceClass]) -> int:
-        """How many from here on are of one class."""
+        """Return how many tasks from here on are of one class."""
         listed, at = self._ordered(), self._at
         eq_class = eq_class_of[listed[at]]
         end = at + 1
@@ -74,7 +74,7 @@ class Tasks:
 
 
 class Worksheet:
-    """The job's parts with tasks to place, those that its minimum of subgroups needs first."""
+    """The job's parts with tasks to place; parts that its minimum of subgroups needs come first."""
 
     __slots__ = ("parts", "tasks")
 
@@ -93,9 +93,12 @@ class Worksheet:
 
 
 def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
-    """Tasks in their order; those that the minimums of roles need before all others, and of them
-    those that the fewest nodes could hold: so neither spare tasks, nor those of a role without a
-    minimum, nor one that could go anywhere take the room that another role must have."""
+    """Sort tasks so that those needed for the minimums of roles come first.
+
+    Among the needed tasks, those that the fewest nodes could hold come first. So the room that a
+    role must have is not taken by spare tasks, by roles without a minimum, or by tasks that could
+    go anywhere.
+    """
     listed = session.sort_tasks(tasks)
     short = job.roles_short(pipelined=True)
     roles = {session.cluster.eq_class[t].shape.role for t in listed} if short else set()
@@ -114,8 +117,11 @@ def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
 
 
 def other_order(session: Session, job: Job, tasks: Tasks, turned_away: int) -> Tasks | None:
-    """These tasks with those first that the minimum of a role still needs, where one of that role
-    was turned away (-1: none was) and others came before it. None where none did."""
+    """Return the tasks with those of the turned-away task's role first, if that may help.
+
+    It may help if the role's minimum still needs them and tasks of other roles came before them.
+    None otherwise, and if no task was turned away (`turned_away` is -1).
+    """
     if turned_away < 0:
         return None
     eq_class = session.cluster.eq_class
@@ -130,14 +136,17 @@ def other_order(session: Session, job: Job, tasks: Tasks, turned_away: int) -> T
 
 
 def _hosts(session: Session, t: int) -> int:
-    """How many nodes, empty, have what the task asks for."""
+    """Return how many nodes, if empty, would have what the task asks for."""
     eq_class = session.cluster.eq_class[t]
     holds = session.cluster.capacity >= eq_class.request
     return int(holds[:, eq_class.asked].all(axis=1).sum())
 
 
 def worksheet_of(session: Session, job: Job) -> Worksheet:
-    """Pending tasks that request something, by part. Source: Volcano's organizeJobWorksheet."""
+    """Return the pending tasks that request something, by part.
+
+    Source: Volcano's organizeJobWorksheet.
+    """
     done: dict[str, int] = {}
     waiting = []
     if job.has_subgroups:

@@ -22,7 +22,8 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "ns": 1e-9}
 
 
 def number(arguments: Arguments, key: str, default: float) -> float:
-    """Return the number at `key`; as in Volcano, anything that is not a number leaves the default."""
+    """Return the number at `key`; as in Volcano, anything that is not a number leaves the
+    default."""
     value = arguments.get(key)
     if isinstance(value, bool) or value is None:
         return default

@@ -215,7 +215,8 @@ class Cluster:
         return status, nodes, by_job
 
     def _hold(self, status: Counts, nodes: Counts, by_job: Counts) -> None:
-        """Enter the tasks that already stand on nodes into the books, and count all tasks by job."""
+        """Enter the tasks that already stand on nodes into the books, and count all tasks by
+        job."""
         if not self.tasks:
             return
         of_class = np.array([k.index for k in self.eq_class])

@@ -274,7 +274,8 @@ class _Nodes(NamedTuple):
 
 
 def _of_nodes(session: Session, ask: Ask) -> _Nodes:
-    """Count the nodes that each filter alone would turn away, then those that lack each resource."""
+    """Count the nodes that each filter alone would turn away, then those that lack each
+    resource."""
     cluster = session.cluster
     n = len(cluster.nodes)
     if n == 0:

@@ -112,7 +112,8 @@ _tier = itemgetter(0)
 
 
 class HookRegistry:
-    """The functions that the session's plugins registered, tier by tier, and the combined answers."""
+    """The functions that the session's plugins registered, tier by tier, and the combined
+    answers."""
 
     def __init__(self, config: Configuration) -> None:
         self._config = config

@@ -123,7 +123,8 @@ class Placer:
         )
 
     def static(self, ask: Ask) -> Flags:
-        """Return the nodes that pass every filter whose answer for the asker's class never changes."""
+        """Return the nodes that pass every filter whose answer for the asker's class never
+        changes."""
         key = self.static_key(ask.eq_class, ask.job, ask.task)
         known = self._static.get(key)
         if known is None:
@@ -336,7 +337,8 @@ class Placer:
         return nodes
 
     def _ladders(self, ask: Ask, nodes: Indexes, depth: int) -> list[tuple[int, list[float]]]:
-        """Return for each node the scores that the first, second and later tasks would see there."""
+        """Return for each node the scores that the first, second and later tasks would see
+        there."""
         cluster = self._cluster
         eq_class = ask.eq_class
         room = cluster.future[nodes]

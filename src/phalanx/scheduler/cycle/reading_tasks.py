@@ -66,7 +66,8 @@ def amounts_of(at: Place, most: int = MAX_IN_ALL) -> s.Amounts:
 
 
 def labels_of(at: Place) -> s.Labels:
-    """Read `{key: value}` in the order of keys; numbers and flags become text as YAML writes them."""
+    """Read `{key: value}` in the order of keys; numbers and flags become text as YAML writes
+    them."""
     pairs = []
     for key, value in at.members().items():
         v = value.value
@@ -85,7 +86,8 @@ def texts_of(at: Place, key: str) -> tuple[str, ...] | None:
 
 
 def matches_of(at: Place) -> tuple[s.Match, ...]:
-    """Read `match_labels` and `match_expressions` (or `matchLabels`, `matchExpressions`) together."""
+    """Read `match_labels` and `match_expressions` (or `matchLabels`, `matchExpressions`)
+    together."""
     out = []
     for key in ("match_labels", "matchLabels"):
         out += [s.Match(key=k, op="In", values=(v,)) for k, v in labels_of(at.get(key))]

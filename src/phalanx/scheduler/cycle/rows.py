@@ -92,7 +92,8 @@ class Rows:
         return column
 
     def used_of_all(self) -> Counts:
-        """Return (resources, rows) by Volcano's books: without promised tasks, with leaving ones."""
+        """Return (resources, rows) by Volcano's books: without promised tasks, with leaving
+        ones."""
         more = None if self._eq_class is None else self._eq_class.request
         return self._taken_of("used", more)
 

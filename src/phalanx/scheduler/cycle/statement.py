@@ -141,7 +141,8 @@ class Statement:
         return found
 
     def _eviction(self, move: Departure, claimant: str) -> Eviction:
-        """Make the eviction; an action's argument `chargeRetries` (true) charges the job a retry."""
+        """Make the eviction; an action's argument `chargeRetries` (true) charges the job a
+        retry."""
         session = self._session
         return Eviction(
             task=session.cluster.task_uid[move.task],
