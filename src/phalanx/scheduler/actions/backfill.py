@@ -41,7 +41,8 @@ def _bind_with_gang(session: Session, job: Job) -> None:
 
 
 def _best(session: Session, ask: Ask) -> int:
-    """Return the best node that every filter passes; room does not matter, as nothing is requested."""
+    """Return the best node that every filter passes; room does not matter, as nothing is
+    requested."""
     cluster = session.cluster
     rows = Rows(cluster, np.arange(len(cluster.nodes)))
     passes = np.ones(len(rows), dtype=np.bool_)

@@ -112,7 +112,8 @@ def one_by_one(cluster: Cluster, bundles: Iterable[Bundle]) -> list[Bundle]:
 def ordered(
     bundles: Sequence[Bundle], need: Vector, compare: Callable[[Job, Job], int]
 ) -> list[Bundle]:
-    """Sort bundles: safe before whole, then by `compare` of the jobs, then the best return first."""
+    """Sort bundles: safe before whole, then by `compare` of the jobs, then the best return
+    first."""
 
     def order(a: Bundle, b: Bundle) -> int:
         if a.whole != b.whole:

@@ -58,7 +58,8 @@ def _for_job(session: Session, job: Job, idle: Counts, most: int) -> Counts:
 def _clear_for(
     session: Session, statement: Statement, t: int, idle: Counts, most: int
 ) -> tuple[Counts, dict[int, int]] | None:
-    """Clear a node for the task; return the room left elsewhere and the new nodes of moved tasks."""
+    """Clear a node for the task; return the room left elsewhere and the new nodes of moved
+    tasks."""
     cluster = session.cluster
     ask = session.placer.ask(t)
     for node in session.placer.ranked(ask):
@@ -97,7 +98,8 @@ def _movable(session: Session, node: int) -> list[int]:
 
 
 def _home(session: Session, t: int, left: Counts) -> int:
-    """Return the fullest node with room now that passes the filters, the first by name; -1 if none."""
+    """Return the fullest node with room now that passes the filters, the first by name; -1 if
+    none."""
     eq_class = session.cluster.eq_class[t]
     room = (left[:, eq_class.asked] >= eq_class.request[eq_class.asked]).all(axis=1)
     good = np.flatnonzero(session.placer.curable(session.placer.ask(t)) & room)

@@ -35,7 +35,8 @@ class DomainAllocation:
         self._fitting = fitting
 
     def allocate(self, job: Job, sheet: Worksheet, within: str) -> Statement | None:
-        """Place enough of the job in the best way; return the moves made, or None if no way exists."""
+        """Place enough of the job in the best way; return the moves made, or None if no way
+        exists."""
         if not len(sheet):
             return None
         before = {sub.uid: _marks(sub) for sub in job.subjobs.values()}

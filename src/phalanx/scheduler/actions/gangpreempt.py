@@ -1,4 +1,5 @@
-"""The action gangpreempt: frees a domain for a whole gang from lower-priority gangs of its queue."""
+"""The action gangpreempt: frees a domain for a whole gang from lower-priority gangs of its
+queue."""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ class _Preemption:
             statement.commit()
 
     def _allowed(self, preemptor: int, *, within: bool) -> Allowed:
-        """Return the test for victims of the task: in other jobs of its queue, or in its own job."""
+        """Return the test for victims of the task: in other jobs of its queue, or in its own
+        job."""
         cluster = self._session.cluster
         mine = self._session.job(preemptor)
         idle = cluster.eq_class[preemptor].best_effort
