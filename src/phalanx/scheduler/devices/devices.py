@@ -12,7 +12,7 @@ class DeviceChooser(Protocol):
     """Chooses among devices that are free as a whole; a topology is one."""
 
     def pick(self, free: Sequence[int], count: int) -> tuple[int, ...]:
-        """`count` of the `free` device numbers, ascending; empty when there are too few."""
+        """Return `count` of the `free` device numbers, ascending; empty when there are too few."""
 
 
 class LowestIndex:
@@ -23,7 +23,8 @@ class LowestIndex:
 
 
 def check_whole(request: Mapping[str, int], numbered: frozenset[str]) -> None:
-    """Raises ValueError when `request` (in units) asks for a device and a half, or the like."""
+    """Raise ValueError if `request` (in units) asks for a fractional number of devices above
+    one."""
     for name in numbered:
         if name in request and (units := request[name]) > SCALE and units % SCALE:
             asked = from_units(units)
@@ -36,12 +37,12 @@ def check_whole(request: Mapping[str, int], numbered: frozenset[str]) -> None:
 def take(
     left: Mapping[int, int], demand: int, chooser: DeviceChooser
 ) -> tuple[tuple[int, int], ...] | None:
-    """(device number, units) for `demand` units out of what is `left` on each device.
+    """Return (device number, units) for `demand` units out of what is `left` on each device.
 
     Whole devices come first, as `chooser` picks them among those that are free as a whole. The
-    fraction that remains goes to the device with the least that suffices; among devices that
-    are left equally, to the lowest number, or to the chooser's when that opens a fresh device.
-    None when it cannot be had: two halves of different devices are not a device.
+    remaining fraction goes to the device with the least that suffices; among equal devices to the
+    lowest number, or to the chooser's choice when that opens a fresh device. None when the demand
+    cannot be met: two halves of different devices are not a device.
     """
     taken: dict[int, int] = {}
     whole, fraction = divmod(demand, SCALE)

@@ -1,4 +1,5 @@
-"""One node's resources: what it has, what is taken, and which numbered devices each taker holds."""
+"""One node's resources: its totals, what is taken, and the numbered devices that each taker
+holds."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from phalanx.scheduler.devices.quantities import SCALE, from_units, to_units
 from phalanx.scheduler.devices.sets import ResourceSet
 
 IMPLICIT_PREFIX = "node:__internal_implicit_resource_"
-"""A resource named so exists once on every node without being declared."""
+"""The prefix of resources that exist once on every node without being declared."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
-    """What one taker holds.
+    """The amounts that one taker holds.
 
-    `instances` has an entry for each resource that is numbered: (device number, units) ascending.
+    `instances` has an entry for each numbered resource: (device number, units) ascending.
     """
 
     resources: ResourceSet
@@ -30,8 +31,8 @@ _LOWEST = LowestIndex()
 class NodeResources:
     """The resources of one node, handed out whole or not at all.
 
-    Numbered resources (GPU and whatever `unit_resources` names) are handed out as whole devices
-    or as a share of one; every other resource is one divisible amount.
+    Numbered resources (GPU and the names in `unit_resources`) are handed out as whole devices or as
+    a share of one; every other resource is one divisible amount.
     """
 
     def __init__(
@@ -42,20 +43,21 @@ class NodeResources:
     ) -> None:
         """`topology` chooses which whole GPUs go together; without one, the lowest numbers.
 
-        Raises ValueError for a negative or endless total, and for part of a numbered device.
+        Raises ValueError for a negative or infinite total, and for part of a numbered device.
         """
         self._unit_resources = unit_resources
         self._chooser: DeviceChooser = topology if topology is not None else _LOWEST
         self._total: dict[str, int] = {}
         self._left: dict[str, int] = {}  # divisible amounts; below 0 is owed (see set_total)
         self._devices: dict[str, dict[int, int]] = {}  # units left on each device present
-        self._counts: dict[str, int] = {}  # devices that there are to be, closed ones included
+        self._counts: dict[str, int] = {}  # the number of devices to have, closed ones included
         self._closed: dict[str, frozenset[int]] = {}
         for name in sorted(total):
             self.set_total(name, total[name])
 
     def acquire(self, request: ResourceSet) -> Allocation | None:
-        """Everything that `request` names, or None and nothing when some of it is not free.
+        """Take everything that `request` names; return None and take nothing if some of it is not
+        free.
 
         Raises ValueError for more than one numbered device and not a whole number of them.
         """
@@ -69,9 +71,9 @@ class NodeResources:
         return Allocation(resources=request, instances=instances)
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
-        """Takes `request` whether it is free or not: a blocked task that resumes waits no longer.
+        """Take `request` whether it is free or not: a blocked task that resumes waits no longer.
 
-        What is available falls below zero, and is reported as zero until others give back.
+        The available amount falls below zero, and is reported as zero until others give back.
         Raises ValueError when `request` names a numbered resource, which cannot be lent twice.
         """
         numbered = [name for name in request if name in self._unit_resources]
@@ -81,9 +83,9 @@ class NodeResources:
         return Allocation(resources=request)
 
     def release(self, allocation: Allocation) -> None:
-        """Gives back what `acquire` or `force_acquire` gave.
+        """Give back what `acquire` or `force_acquire` gave.
 
-        Raises ValueError, and changes nothing, when more would be free than there is.
+        Raises ValueError, and changes nothing, when more would be free than the node has.
         """
         self._check_return(allocation)
         for name, taken in allocation.instances.items():
@@ -95,8 +97,10 @@ class NodeResources:
                 self._left[name] = self._left_of(name) + units
 
     def can_ever(self, request: ResourceSet) -> bool:
-        """Whether this node, with nothing running, could hold `request` (it is feasible). Devices
-        that are closed count: they may be opened again."""
+        """Whether this node, with nothing running, could hold `request` (it is feasible).
+
+        Devices that are closed count: they may be opened again.
+        """
         check_whole(request, self._unit_resources)
         has = self._total.get
         for name, units in request.items():
@@ -109,20 +113,22 @@ class NodeResources:
         return self._choose(request) is not None
 
     def available(self) -> dict[str, float]:
-        """What is free of each resource that the node has; never below zero."""
+        """Return the free amount of each resource that the node has; never below zero."""
         return {name: from_units(max(0, self._free(name))) for name in self._total}
 
     def total_units(self) -> Mapping[str, int]:
-        """The same as `total`, in units of 1/10000."""
+        """Return the same as `total`, in units of 1/10000."""
         return self._total
 
     def total(self) -> dict[str, float]:
-        """What the node has of each resource; a resource set to zero is not named."""
+        """Return what the node has of each resource; a resource set to zero is not named."""
         return {name: from_units(units) for name, units in self._total.items()}
 
     def devices_left(self) -> dict[str, list[int]]:
-        """Units of 1/10000 left on each device of each numbered resource, by device number; none
-        on one that is closed."""
+        """Return the units of 1/10000 left on each device of each numbered resource, by number.
+
+        A closed device has none left.
+        """
         return {
             name: [0 if i in self._closed.get(name, ()) else left for i, left in kept.items()]
             for name in self._devices
@@ -130,11 +136,11 @@ class NodeResources:
         }
 
     def close(self, name: str, devices: frozenset[int]) -> bool:
-        """Hand out nothing of these devices of `name` from now on, and of all its others again.
-        Whether that changes something.
+        """Close exactly these devices of `name`: nothing of them is handed out, all others are
+        open.
 
-        The total shrinks by each of them. Who holds one keeps it, and what is given back of it
-        stays here.
+        Returns whether that changes something. The total shrinks by each closed device. A holder of
+        one keeps it, and what is given back of it is not handed out again.
         """
         if self._closed.get(name, frozenset()) == devices:
             return False
@@ -144,14 +150,14 @@ class NodeResources:
         return True
 
     def set_total(self, name: str, amount: float) -> None:
-        """Sets what the node has of `name`, while takers keep what they hold.
+        """Set what the node has of `name`, while takers keep what they hold.
 
-        A decrease below what is taken leaves a backlog: what comes back pays it off first, and
-        until then nothing more of `name` is handed out. Of numbered devices the free ones with
-        the highest numbers leave first. An increase brings back the lowest numbers missing. The
-        amount counts devices that are closed, which the total then leaves out.
+        A decrease below what is taken leaves a backlog: returned amounts pay it off first, and
+        until then nothing more of `name` is handed out. Free numbered devices with the highest
+        numbers leave first. An increase brings back the lowest numbers missing. The amount counts
+        devices that are closed, which the total then leaves out.
 
-        Raises ValueError for a negative or endless amount, and for part of a numbered device.
+        Raises ValueError for a negative or infinite amount, and for part of a numbered device.
         """
         try:
             units = to_units(amount)
@@ -169,7 +175,8 @@ class NodeResources:
         self._put_total(name, units)
 
     def _choose(self, request: ResourceSet) -> dict[str, tuple[tuple[int, int], ...]] | None:
-        """The devices for each numbered resource of `request`; None when anything is not free."""
+        """Return the devices for each numbered resource of `request`; None when anything is not
+        free."""
         check_whole(request, self._unit_resources)
         chosen = {}
         for name, units in request.items():
@@ -225,12 +232,13 @@ class NodeResources:
         return len(self._devices[name]) - self._counts[name]
 
     def _kept_devices(self, name: str) -> dict[int, int]:
-        """What is left on each device that is not about to leave (the highest numbers leave)."""
+        """Return what is left on each device that is not about to leave (the highest numbers
+        leave)."""
         devices = self._devices.get(name, {})
         return {index: devices[index] for index in sorted(devices)[: self._counts.get(name, 0)]}
 
     def _open_devices(self, name: str) -> dict[int, int]:
-        """The same of those that may be handed out."""
+        """Return the same for devices that may be handed out."""
         closed = self._closed.get(name, ())
         return {i: left for i, left in self._kept_devices(name).items() if i not in closed}
 
@@ -244,7 +252,7 @@ class NodeResources:
         self._retire(name)
 
     def _count(self, name: str) -> None:
-        """Have the total of a numbered resource follow what is there and open."""
+        """Set the total of a numbered resource to its present, open devices."""
         self._put_total(name, len(self._open_devices(name)) * SCALE)
 
     def _put_total(self, name: str, units: int) -> None:
@@ -258,7 +266,7 @@ class NodeResources:
             self._total = dict(sorted(self._total.items()))
 
     def _retire(self, name: str) -> None:
-        """Lets devices that are free as a whole leave while there are too many."""
+        """Remove devices that are free as a whole while there are too many."""
         devices = self._devices[name]
         for index in sorted(devices, reverse=True):
             if self._backlog(name) <= 0:

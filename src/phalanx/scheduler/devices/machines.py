@@ -12,14 +12,14 @@ Groups = Sequence[Sequence[int]]
 
 @cache
 def machine(name: str) -> Topology:
-    """The wiring of a known machine. Raises ValueError that lists the known ones."""
+    """Return the wiring of a known machine. Raises ValueError that lists the known ones."""
     if name not in _MACHINES:
         raise ValueError(f"unknown machine {name!r}; known: {', '.join(sorted(_MACHINES))}")
     return _MACHINES[name]()
 
 
 def known_machines() -> tuple[str, ...]:
-    """Names for `machine`, in order."""
+    """Return the names for `machine`, in order."""
     return tuple(sorted(_MACHINES))
 
 
@@ -31,10 +31,10 @@ def _build(
     numa: Sequence[int] | None = None,
     nvlinks: Mapping[tuple[int, int], int] | None = None,
 ) -> Topology:
-    """Devices on sockets, some behind one switch, some joined by NVLinks.
+    """Wire devices on sockets, some behind one switch, some joined by NVLinks.
 
-    `numa` is the NUMA node of each device where it is not the socket's number. NVLinks with
-    `switches` have their PCIe level from these; without them, from the NUMA nodes.
+    `numa` is the NUMA node of each device where it is not the socket's number. With `switches` the
+    PCIe level beneath NVLinks comes from the switches; without them, from the NUMA nodes.
     """
     count = sum(len(socket) for socket in sockets)
     socket_of = {index: at for at, socket in enumerate(sockets) for index in socket}
@@ -62,7 +62,7 @@ def _all_linked(count: int, lanes: int) -> dict[tuple[int, int], int]:
 
 
 def _dgx1(lanes: Mapping[tuple[int, int], int], switches: Groups) -> Topology:
-    """Two quads, wired alike, and each device joined to its twin in the other quad."""
+    """Wire two quads alike, and join each device to its twin in the other quad."""
     links: dict[tuple[int, int], int] = {}
     for (i, j), number in lanes.items():
         if j < 4:

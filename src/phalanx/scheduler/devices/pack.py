@@ -16,7 +16,7 @@ EXACT_UP_TO = 16
 """Devices up to which every subset is tabulated: 2**16 sets take half a mebibyte a table."""
 
 _REMEMBERED = 10_000
-"""Picks kept before they are dropped and found anew."""
+"""Picks that are kept before they are dropped and computed again."""
 
 _NEVER = np.int64(-(2**62))
 
@@ -25,7 +25,7 @@ class PackTables:
     """Every subset of one machine's devices, valued once, so that a pick is a few array steps.
 
     `affinity[i][j]` is the worth of having devices i and j together, a symmetric matrix of whole
-    numbers; `strength[i][j]` is what a demanded least link is compared with.
+    numbers; `strength[i][j]` is compared with a required weakest link.
     """
 
     def __init__(
@@ -41,7 +41,8 @@ class PackTables:
         self._picked: dict[tuple[int, int, int, int], int] = {}
 
     def pick(self, free: int, count: int, required: int = 0, least_strength: int = 0) -> int:
-        """The set of `count` devices out of `free` that holds `required`, as masks; 0 when none.
+        """Return the set of `count` devices out of `free` that holds `required`, as masks; 0 when
+        none.
 
         First the largest inside(S) + P(free - S), P being the most that disjoint sets of the same
         size can hold together of what is left; then the largest inside(S); then the smallest cut
@@ -56,7 +57,7 @@ class PackTables:
         return known
 
     def prepare(self, count: int) -> None:
-        """Makes the tables for sets of `count` devices, which the first pick makes otherwise."""
+        """Make the tables for sets of `count` devices ahead of the first pick."""
         self._sets_of(count)
         self._left_worth_of(count)
 
@@ -78,13 +79,14 @@ class PackTables:
         return int(kept[kept_and_rest.argmax()])
 
     def _sets_of(self, count: int) -> Masks:
-        """All sets of `count` devices, in the order of their ascending numbers."""
+        """Return all sets of `count` devices, in the order of their ascending numbers."""
         if count not in self._subsets:
             self._subsets[count] = (1 << _choices(self._count, count)).sum(axis=1)
         return self._subsets[count]
 
     def _left_worth_of(self, count: int) -> Masks:
-        """For each set X, the most that floor(|X| / count) disjoint sets within it sum up to."""
+        """Return for each set X the most that floor(|X| / count) disjoint sets within it sum up
+        to."""
         if count not in self._left_worth:
             self._left_worth[count] = self._most_in_disjoint(count)
         return self._left_worth[count]
@@ -112,15 +114,15 @@ class PackTables:
                 for at, target in enumerate(targets):
                     groups = lowest[at] | members[:, at][others].sum(axis=1)
                     exact[target] = (self._inside[groups] + exact[target ^ groups]).max()
-        # What is left over does not count: the best of X is the best of its subsets of the
-        # largest full size, and a larger full size is never worth less.
+        # Left-over devices do not count: the best of X is the best of its subsets of the largest
+        # full size, and a larger full size is never worth less.
         for bit in range(self._count):
             without = exact.reshape(-1, 2, 1 << bit)
             np.maximum(without[:, 1], without[:, 0], out=without[:, 1])
         return exact
 
     def _linked_at(self, least: int) -> npt.NDArray[np.bool_]:
-        """For each set, whether all its pairs are linked with `least` strength or more."""
+        """Return for each set whether all its pairs are linked with `least` strength or more."""
         if least not in self._linked:
             linked = np.ones(1 << self._count, np.bool_)
             for i, j in combinations(range(self._count), 2):
@@ -135,12 +137,12 @@ class PackTables:
 def tables_for(
     affinity: tuple[tuple[int, ...], ...], strength: tuple[tuple[int, ...], ...]
 ) -> PackTables:
-    """One set of tables for all nodes of one machine type."""
+    """Return one set of tables for all nodes of one machine type."""
     return PackTables(affinity, strength)
 
 
 def grow(affinity: tuple[tuple[int, ...], ...], free: list[int], count: int) -> tuple[int, ...]:
-    """For machines beyond `EXACT_UP_TO`: the best of the sets grown greedily from each device."""
+    """Return the best of the sets grown greedily from each device, beyond `EXACT_UP_TO` devices."""
     best: tuple[int, tuple[int, ...]] | None = None
     for first in free:
         chosen = [first]
@@ -163,7 +165,7 @@ def _popcounts(count: int) -> Masks:
 
 
 def _sums_inside(affinity: tuple[tuple[int, ...], ...]) -> Masks:
-    """For each set, the sum of `affinity` over its pairs."""
+    """Return for each set the sum of `affinity` over its pairs."""
     sums = np.zeros(1, np.int64)
     for i, row in enumerate(affinity):
         to_new = np.zeros(1, np.int64)  # for each set of the devices before i, its worth to i
@@ -174,13 +176,14 @@ def _sums_inside(affinity: tuple[tuple[int, ...], ...]) -> Masks:
 
 
 def _choices(size: int, count: int) -> Masks:
-    """Every choice of `count` numbers below `size`, ascending, one a row, in order."""
+    """Return every choice of `count` numbers below `size`, ascending, one a row, in order."""
     flat = np.fromiter(chain.from_iterable(combinations(range(size), count)), np.int64)
     return flat.reshape(comb(size, count), count)
 
 
 def _bits(masks: Masks, count: int) -> Masks:
-    """The single bits of each mask, lowest first, one row for each; every mask holds `count`."""
+    """Return the single bits of each mask, lowest first, one row for each; every mask holds
+    `count`."""
     bits = np.empty((count, masks.size), np.int64)
     for row in bits:
         row[:] = masks & -masks

@@ -13,10 +13,11 @@ Range = tuple[int, int]
 
 
 class RandomSource(Protocol):
-    """Where randomness comes from: handed in by the caller, seeded; `random.Random` is one."""
+    """A source of randomness, handed in by the caller and seeded; `random.Random` is one."""
 
     def randrange(self, stop: int, /) -> int:
-        """A whole number from 0 up to, not including, `stop`, each as likely."""
+        """Return a whole number from 0 up to, not including, `stop`, each with equal
+        probability."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class Ports:
 
     @classmethod
     def of(cls, ranges: Iterable[Sequence[int]]) -> Ports:
-        """Closed ranges in any order, overlapping or not; ranges that touch become one.
+        """Build a set from closed ranges in any order; ranges that overlap or touch become one.
 
-        Raises ValueError for a range that runs backwards and for numbers that are no port.
+        Raises ValueError for a range that runs backwards and for numbers that are not ports.
         """
         joined: list[list[int]] = []
         for low, high in sorted(_checked(given) for given in ranges):
@@ -47,12 +48,12 @@ class Ports:
         return sum(high - low + 1 for low, high in self.ranges)
 
     def __iter__(self) -> Iterator[int]:
-        """Every port, ascending."""
+        """Yield every port, ascending."""
         for low, high in self.ranges:
             yield from range(low, high + 1)
 
     def descending(self) -> Iterator[int]:
-        """Every port, the highest first."""
+        """Yield every port, the highest first."""
         for low, high in reversed(self.ranges):
             yield from range(high, low - 1, -1)
 
@@ -67,7 +68,7 @@ class Ports:
         return Ports.of((*self.ranges, *other.ranges))
 
     def __and__(self, other: Ports) -> Ports:
-        if self is other:  # as on nodes that name none of their own
+        if self is other:  # as on nodes that declare no ports of their own
             return self
         return Ports.of(
             (max(a[0], b[0]), min(a[1], b[1]))
@@ -94,7 +95,7 @@ class Ports:
         return Ports(tuple(left))
 
     def from_port(self, first: int) -> Ports:
-        """Only the ports from `first` upwards."""
+        """Return only the ports from `first` upwards."""
         if not self.ranges or first <= self.ranges[0][0]:
             return self
         return Ports(tuple((max(low, first), high) for low, high in self.ranges if high >= first))
@@ -103,13 +104,12 @@ class Ports:
 def pick_ports(
     offered: Ports, count: int, first: int, rng: RandomSource, used: Container[int] = ()
 ) -> list[int] | None:
-    """`count` of the `offered` ports that are not `used`, none below `first`, ascending; None when
-    there are too few.
+    """Return `count` of the `offered` ports that are not `used`, none below `first`, ascending.
 
-    They are taken upwards from a random place, so that they come as a few runs and two choosers
-    that do not know each other rarely meet. Where too few lie above that place, its distance from
-    the lowest usable port is halved until there are enough. The time grows with `count` and with
-    the used ports that are met on the way, not with all.
+    None when there are too few. Ports are taken upwards from a random place, so that they come as a
+    few runs and two choosers that do not know each other rarely meet. Where too few ports lie above
+    that place, its distance from the lowest usable port is halved until there are enough. The time
+    grows with `count` and with the used ports that are met on the way, not with all ports.
     """
     if not count:
         return []
@@ -139,12 +139,14 @@ def settle_ports(
     before: Sequence[int] = (),
     used: Container[int] = (),
 ) -> list[int] | None:
-    """Ports for tasks that use the same ones on all their nodes; None when these share too few.
+    """Return ports for tasks that use the same ones on all their nodes; None when too few are
+    shared.
 
-    `chosen`: the ports that may be used on each of the nodes; `everywhere`: those on each node of
-    the cluster. In this order: the ports of `before`, those that every node has, so that the tasks
-    may move to any, and those that only the chosen nodes have in common. Source: SelectionManager
-    of OpenPAI (reused ports, then two rounds). `first` and `used` are as in `pick_ports`.
+    `chosen` has the ports that may be used on each of the nodes, `everywhere` those on each node of
+    the cluster. The choice is in this order: the ports of `before`, those that every node has, so
+    that the tasks may move to any, and those that only the chosen nodes have in common. Source:
+    SelectionManager of OpenPAI (reused ports, then two rounds). `first` and `used` are as in
+    `pick_ports`.
     """
     common = common_ports(chosen)
     if len(before) == count and all(port in common and port not in used for port in before):
@@ -154,7 +156,7 @@ def settle_ports(
 
 
 def common_ports(nodes: Iterable[Ports]) -> Ports:
-    """The ports that are free on every one of `nodes`; none when there is no node."""
+    """Return the ports that are free on every one of `nodes`; none when there is no node."""
     common: Ports | None = None
     for ports in nodes:
         common = ports if common is None else common & ports
@@ -162,12 +164,12 @@ def common_ports(nodes: Iterable[Ports]) -> Ports:
 
 
 def parse_ports(text: str) -> Ports:
-    """`"8080,20000-20999"` as ports. Raises ValueError for anything else."""
+    """Read `"8080,20000-20999"` as ports. Raises ValueError for anything else."""
     try:
         ranges = [_range_of(word) for word in text.split(",") if word.strip()]
     except ValueError:
         raise ValueError(
-            f"ports are numbers and ranges, as 8080,20000-20999; not {text!r}"
+            f"ports must be numbers and ranges such as 8080,20000-20999, not {text!r}"
         ) from None
     return Ports.of(ranges)
 
@@ -182,5 +184,5 @@ def _checked(given: Sequence[int]) -> Range:
     if low > high:
         raise ValueError(f"a port range runs upwards: {low}-{high}; did you mean {high}-{low}?")
     if low < 0 or high > LAST_PORT:
-        raise ValueError(f"ports are 0 to {LAST_PORT}, not {low}-{high}")
+        raise ValueError(f"ports must be 0 to {LAST_PORT}, not {low}-{high}")
     return (low, high)

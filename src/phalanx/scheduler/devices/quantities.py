@@ -10,29 +10,32 @@ SCALE = 10_000
 """Units in one whole: 1 CPU is 10,000 units, and so is one byte of `memory`."""
 
 _DUST = 1e-6
-"""The part of a unit that is taken for binary rounding: far above a double's error at the sizes
-that fractions are asked in, far below what a person could mean."""
+"""The part of a unit that is taken for binary rounding.
+
+It is far above a double's error at the sizes of requested fractions, and far below what a user
+could mean.
+"""
 
 
 def to_units(x: float | int) -> int:
-    """Whole units of 1/10000 in `x`, what is smaller is cut off.
+    """Return the whole units of 1/10000 in `x`; smaller parts are cut off.
 
     The cut is made on the number that was meant: 0.57 is 5700 units although its double times
-    10,000 lies a hair below, and so is 0.3 - 0.1.
+    10,000 is slightly below, and so is 0.3 - 0.1.
 
     Raises ValueError for NaN, negative amounts, and those that 64 bits do not hold.
     """
     if x > LARGEST_AMOUNT:
-        raise ValueError(f"a resource amount is at most {LARGEST_AMOUNT:g}, not {x:g}")
+        raise ValueError(f"a resource amount must be at most {LARGEST_AMOUNT:g}, not {x:g}")
     if isinstance(x, int):
         if x < 0:
-            raise ValueError(f"a resource amount is 0 or more, not {x}")
+            raise ValueError(f"a resource amount must be 0 or more, not {x}")
         return x * SCALE
     x = float(x)
     if not math.isfinite(x):
-        raise ValueError(f"a resource amount is a finite number, not {x}")
+        raise ValueError(f"a resource amount must be a finite number, not {x}")
     if x < 0:
-        raise ValueError(f"a resource amount is 0 or more, not {x}")
+        raise ValueError(f"a resource amount must be 0 or more, not {x}")
     if x.is_integer():  # also every double of 2**52 and above, whose product would not be exact
         return int(x) * SCALE
     scaled = x * SCALE
@@ -41,5 +44,6 @@ def to_units(x: float | int) -> int:
 
 
 def from_units(units: int) -> float:
-    """The amount that `units` of 1/10000 stand for; negative units give a negative amount."""
+    """Return the amount that `units` of 1/10000 stand for; negative units give a negative
+    amount."""
     return units / SCALE

@@ -1,4 +1,4 @@
-"""Sets of resources: which kinds, and exactly how much of each."""
+"""Sets of resources: the kinds, and the exact amount of each."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class ResourceSet(Mapping[str, int]):
     __slots__ = ("_hash", "_units")
 
     def __init__(self, units: Mapping[str, int] | None = None) -> None:
-        """`units`: amounts in 1/10000; see `from_mapping` for amounts as people write them."""
+        """`units` are amounts in 1/10000; see `from_mapping` for amounts as users write them."""
         kept = {} if units is None else {name: units[name] for name in sorted(units) if units[name]}
         self._units: dict[str, int] = kept
         self._hash: int | None = None
 
     @classmethod
     def from_mapping(cls, amounts: Mapping[str, float]) -> ResourceSet:
-        """`{"CPU": 1, "GPU": 0.5}` as a set.
+        """Return `{"CPU": 1, "GPU": 0.5}` as a set.
 
         Raises ValueError, with the resource's name, for NaN, infinity and negative amounts.
         """
@@ -37,11 +37,11 @@ class ResourceSet(Mapping[str, int]):
         return cls(units)
 
     def to_mapping(self) -> dict[str, float]:
-        """Amounts as people write them, in order of names."""
+        """Return amounts as users write them, in order of names."""
         return {name: from_units(units) for name, units in self._units.items()}
 
     def is_subset(self, other: Mapping[str, int]) -> bool:
-        """Whether no amount here is above the one in `other` (what is not named counts as 0)."""
+        """Whether no amount here is above the one in `other` (missing names count as 0)."""
         if any(units > other.get(name, 0) for name, units in self._units.items()):
             return False
         return not any(units < 0 and name not in self._units for name, units in other.items())
@@ -53,14 +53,14 @@ class ResourceSet(Mapping[str, int]):
         return ResourceSet(summed)
 
     def __sub__(self, other: Mapping[str, int]) -> ResourceSet:
-        """The signed difference; `subtract_strict` refuses to go below zero."""
+        """Return the signed difference; `subtract_strict` refuses to go below zero."""
         left = dict(self._units)
         for name, units in other.items():
             left[name] = left.get(name, 0) - units
         return ResourceSet(left)
 
     def times(self, count: int) -> ResourceSet:
-        """So many of it together."""
+        """Return `count` times the set."""
         return ResourceSet({name: units * count for name, units in self._units.items()})
 
     def __le__(self, other: Mapping[str, int]) -> bool:
@@ -101,4 +101,4 @@ class ResourceSet(Mapping[str, int]):
 
 
 EMPTY = ResourceSet()
-"""The set of nothing."""
+"""The empty set."""

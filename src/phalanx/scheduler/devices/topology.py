@@ -10,14 +10,14 @@ from functools import cached_property
 from phalanx.scheduler.devices.pack import EXACT_UP_TO, PackTables, grow, tables_for
 
 PCIE_LEVELS = {"PSB": 60, "PIX": 50, "PXB": 40, "PHB": 30, "NODE": 20, "SYS": 10}
-"""What two devices have between them, by the words of `nvidia-smi topo -m`, as a weight: one
-board, one switch, several switches, one host bridge, one NUMA node, the link between sockets."""
+"""Weights of what lies between two devices, by the words of `nvidia-smi topo -m`: one board, one
+switch, several switches, one host bridge, one NUMA node, the link between sockets."""
 
 NVLINK_WEIGHT = 100
-"""Weight of one NVLink."""
+"""The weight of one NVLink."""
 
 _NUMA_TIE = 1_000_000
-"""Weights are multiplied by this, so that sharing a NUMA node only ever breaks ties."""
+"""The factor of weights, so that sharing a NUMA node only ever breaks ties."""
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NVLINK = re.compile(r"NV([1-9]\d*)")
@@ -30,8 +30,8 @@ Matrix = tuple[tuple[int, ...], ...]
 class Topology:
     """Pairwise link weights of one node's devices, with the NUMA node of each.
 
-    `weights[i][j]`: 100 for each NVLink plus the PCIe level; 0 on the diagonal.
-    `numa[i]`: the NUMA node of device i, -1 where it is not known.
+    `weights[i][j]`: 100 for each NVLink plus the PCIe level; 0 on the diagonal. `numa[i]`: the NUMA
+    node of device i, -1 where it is not known.
     """
 
     weights: Matrix
@@ -52,11 +52,11 @@ class Topology:
         required: Sequence[int] = (),
         min_link: str | None = None,
     ) -> tuple[int, ...]:
-        """`count` of the `free` devices by the exact rule of `PackTables.pick`, ascending.
+        """Return `count` of the `free` devices by the exact rule of `PackTables.pick`, ascending.
 
-        `required` devices are among them. `min_link` ("NV1", "PIX" ...) refuses any pair that is
-        linked more weakly. Empty when it cannot be done; devices that this topology does not know
-        are not counted as free.
+        `required` devices are among them. `min_link` ("NV1", "PIX" ...) refuses any pair with a
+        weaker link. Empty when it is impossible; devices that this topology does not know do not
+        count as free.
 
         Raises ValueError for a link that is not a word of `nvidia-smi topo -m`.
         """
@@ -68,7 +68,7 @@ class Topology:
         return _numbers(found)
 
     def prepare(self) -> None:
-        """Makes the tables now (a moment for sixteen devices), so that no pick waits for them."""
+        """Make the tables now (a moment for sixteen devices), so that no pick waits for them."""
         if self.device_count <= EXACT_UP_TO:
             for count in range(1, self.device_count + 1):
                 self.tables.prepare(count)
@@ -80,7 +80,7 @@ class Topology:
 
     @cached_property
     def affinity(self) -> Matrix:
-        """What having two devices together is worth: weights, with the NUMA node as a tie-break."""
+        """The worth of having two devices together: weights, with the NUMA node as a tie-break."""
         return tuple(
             tuple(
                 _NUMA_TIE * weight + (weight if self._same_numa(i, j) else 0)
@@ -104,14 +104,14 @@ class Topology:
 
 
 def link_weight(word: str) -> int:
-    """The weight of one cell of `nvidia-smi topo -m`; NVLinks without their PCIe part."""
+    """Return the weight of one cell of `nvidia-smi topo -m`; NVLinks without their PCIe part."""
     nvlink = _NVLINK.fullmatch(word)
     if nvlink:
         return NVLINK_WEIGHT * int(nvlink[1])
     if word in PCIE_LEVELS:
         return PCIE_LEVELS[word]
     allowed = ", ".join(PCIE_LEVELS)
-    raise ValueError(f"unknown link {word!r}: one of {allowed}, or NV and a number of NVLinks")
+    raise ValueError(f"unknown link {word!r}; allowed: {allowed}, or NV and a number of NVLinks")
 
 
 def from_rows(
@@ -119,7 +119,7 @@ def from_rows(
     numa: Sequence[int] | None = None,
     pcie_rows: Sequence[Sequence[str]] | None = None,
 ) -> Topology:
-    """A topology from the cells of `topo -m`: a square of words with X on the diagonal.
+    """Return a topology from the cells of `topo -m`: a square of words with X on the diagonal.
 
     `pcie_rows`, the cells of `topo -mp`, give the PCIe level beneath NVLinks. Without them it is
     taken as NODE between devices of one NUMA node and as SYS otherwise. The tables for picks are
@@ -150,7 +150,8 @@ def from_rows(
 
 
 def parse_topo(text: str, pcie_text: str | None = None) -> Topology:
-    """The topology that `nvidia-smi topo -m` printed; `pcie_text` is the output of `topo -mp`.
+    """Return the topology that `nvidia-smi topo -m` printed; `pcie_text` is the output of `topo
+    -mp`.
 
     Raises ValueError, with the line, for text that is not such a table.
     """
@@ -181,17 +182,17 @@ def _check_square(rows: Sequence[Sequence[str]], count: int) -> None:
         raise ValueError("a topology needs at least one device")
     for i, row in enumerate(rows):
         if len(row) != count:
-            raise ValueError(f"GPU{i} has {len(row)} links, {count} are needed: {' '.join(row)}")
+            raise ValueError(f"GPU{i} has {len(row)} links and needs {count}: {' '.join(row)}")
         if row[i] != "X":
-            raise ValueError(f"GPU{i} to itself is X, not {row[i]!r}")
+            raise ValueError(f"the link of GPU{i} to itself must be X, not {row[i]!r}")
 
 
 def _read_table(text: str) -> tuple[list[list[str]], list[int]]:
-    """The cells between GPUs, and each GPU's NUMA node (-1 where the text does not tell)."""
+    """Return the cells between GPUs, and each GPU's NUMA node (-1 where the text has none)."""
     lines = [line for line in _ESCAPE.sub("", text).splitlines() if line.strip()]
     head = next((at for at, line in enumerate(lines) if _GPU.match(line.split()[0])), None)
     if head is None or "X" in lines[head].split():
-        raise ValueError("no header line that starts with GPU0; give the text of `topo -m` whole")
+        raise ValueError("no header line that starts with GPU0; give the whole text of `topo -m`")
     columns = lines[head].split("CPU Affinity")[0].split()
     gpus = [at for at, name in enumerate(columns) if _GPU.fullmatch(name)]
     tells_numa = "NUMA Affinity" in lines[head]
@@ -202,7 +203,7 @@ def _read_table(text: str) -> tuple[list[list[str]], list[int]]:
         if not _GPU.fullmatch(label):
             continue
         if len(cells) < len(columns):
-            raise ValueError(f"{label} has {len(cells)} links, {len(columns)} are needed: {line}")
+            raise ValueError(f"{label} has {len(cells)} links and needs {len(columns)}: {line}")
         rows.append([cells[at] for at in gpus])
         beyond = cells[len(columns) :]
         numa.append(_numa_node(beyond[1]) if tells_numa and len(beyond) > 1 else -1)

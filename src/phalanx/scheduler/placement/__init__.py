@@ -1,1 +1,1 @@
-"""Pure choices: which node, which bundles, which of the queued, with the reasons for every no."""
+"""Pure choices of a node, of bundles, or of queued work, with the reasons for every rejection."""

@@ -18,10 +18,11 @@ from phalanx.scheduler.placement.strategy import Asking, Strategy, placed
 
 @dataclass(frozen=True, kw_only=True)
 class NodeAffinity:
-    """One node by its id. When it is alive and feasible it is taken, busy or not.
+    """The strategy that names one node by its id. If alive and feasible, it is taken even when
+    busy.
 
-    `soft`: otherwise as `otherwise` decides. `spill_on_unavailable` (soft only): also when it is
-    busy. `fail_on_unavailable` (hard only): a busy node is a no.
+    `soft`: otherwise `otherwise` decides. `spill_on_unavailable` (soft only): `otherwise` also
+    decides when the node is busy. `fail_on_unavailable` (hard only): a busy node is a rejection.
     """
 
     node: str
@@ -39,7 +40,7 @@ class NodeAffinity:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """The node, or the fallback's choice, or the reasons of a hard affinity's no."""
+        """Return the node, or the fallback's choice, or the reasons why a hard affinity fails."""
         known = view.of(request)
         row = view.nodes.row_of.get(self.node)
         if row is not None and known.feasible[row]:
@@ -58,9 +59,9 @@ class NodeAffinity:
 
 @dataclass(frozen=True, kw_only=True)
 class WithFallbacks:
-    """A selector and others in its place: the first with an available node wins.
+    """A selector with fallbacks: the first selector with an available node wins.
 
-    When none has one, the request waits on the first that has a feasible node.
+    When none has one, the request waits on the first selector that has a feasible node.
     """
 
     fallbacks: Sequence[LabelSelector] = ()
@@ -69,7 +70,7 @@ class WithFallbacks:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Tries `request.selector`, then each fallback in its place."""
+        """Try `request.selector`, then each fallback in its place."""
         busy: Placed | None = None
         noes: list[Rejection] = []
         for selector in (request.selector, *self.fallbacks):
@@ -84,7 +85,7 @@ class WithFallbacks:
 
 
 def random_flagged(flags: Flags, excluded: list[int], rng: RandomSource) -> int | None:
-    """A flagged row that is not excluded, each as likely."""
+    """Return a random flagged row that is not excluded, each with equal probability."""
     rows = np.flatnonzero(flags)
     if excluded:
         rows = rows[~np.isin(rows, excluded)]
@@ -92,7 +93,7 @@ def random_flagged(flags: Flags, excluded: list[int], rng: RandomSource) -> int 
 
 
 def _least_final(noes: list[Rejection]) -> Rejection:
-    """The no that can still turn into a yes when there is one; else the first."""
+    """Return the first rejection that may still turn into a placement, else the first rejection."""
     turned_away: tuple[TurnedAway, ...] = noes[0].turned_away
     for no in noes:
         if no.reason == "unavailable":

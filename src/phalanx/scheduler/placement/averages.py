@@ -1,4 +1,4 @@
-"""Averages that forget: what nodes report of their run times and bandwidths."""
+"""Exponential averages of run times and bandwidths that nodes report."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ class Average:
     has_sample: bool = False
 
     def with_sample(self, sample: float) -> Average:
-        """The average after one more sample. Raises ValueError for a negative or endless one."""
+        """Return the average after one more sample.
+
+        Raises ValueError for a negative or infinite sample.
+        """
         if not 0 <= sample < float("inf"):
-            raise ValueError(f"a sample is a finite number of 0 or more, not {sample}")
+            raise ValueError(f"a sample must be a finite number of 0 or more, not {sample}")
         moved = self.value + self.weight * (sample - self.value)
         return Average(moved if self.has_sample else sample, self.weight, True)

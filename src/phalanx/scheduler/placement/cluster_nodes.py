@@ -42,23 +42,23 @@ class NodeRow(Protocol):
 class ClusterNodes:
     """The view for the strategies and the waiting times, changed row by row and never rebuilt.
 
-    Copies lag behind: what is decided by one is a hint, which the chosen node confirms.
+    Copies lag behind: a decision on a copy is a hint, which the chosen node confirms.
     """
 
     def __init__(self) -> None:
         self.view = ClusterView(NodeTable())
         self.waiting = LeastWaiting()
         self.shape = 0
-        """Counts the changes that may make feasible what was not: nodes, totals, labels."""
+        """The number of changes that may make work feasible: of nodes, totals or labels."""
         self._backlogs: dict[str, Backlog] = {}
         self._rows: dict[str, NodeRow] = {}
         self._counted: set[str] = set()
-        self._rng = Seeded(0)  # the strategy is handed one and draws nothing
+        self._rng = Seeded(0)  # strategies expect a source, but least-waiting draws nothing
 
     def put(self, row: NodeRow, load: ResourceSet = EMPTY) -> bool:
-        """Take over a node's row; a dead one is forgotten. Whether its resources changed.
+        """Take over a node's row, or forget a dead node; return whether its resources changed.
 
-        `load`: what is queued there. Raises ValueError for amounts that are none.
+        `load` is what is queued there. Raises ValueError for invalid amounts.
         """
         if row.state == DEAD:
             return self.remove(row.node_id)
@@ -87,9 +87,10 @@ class ClusterNodes:
         return is_news
 
     def count_in(self, node_id: str, request: ResourceSet, is_available: bool) -> None:
-        """Count what was sent to a node, before its next report says so: as taken, or as waiting.
+        """Count a request that was sent to a node, before the node's next report includes it.
 
-        So that many choices in a row do not all fall on one node.
+        The request counts as taken if `is_available`, else as waiting. So a series of choices does
+        not pick the same node each time.
         """
         self._counted.add(node_id)
         if is_available:
@@ -99,8 +100,10 @@ class ClusterNodes:
         self._report(node_id, replace(backlog, queue_length=backlog.queue_length + 1))
 
     def count_no_more(self, node_id: str) -> None:
-        """What was counted in since the node's last row has ended, or some of it: all is forgotten,
-        as no other row need come when the node is again as that one says."""
+        """Forget everything counted in since the node's last row, once some of it has ended.
+
+        The node need not send another row when its state equals that row again.
+        """
         if node_id in self._counted:
             self.put(self._rows[node_id])
 
@@ -109,7 +112,7 @@ class ClusterNodes:
         return node_id in self._counted
 
     def remove(self, node_id: str) -> bool:
-        """Forget a node. Whether it was known."""
+        """Forget a node; return whether it was known."""
         if node_id not in self.view.nodes.row_of:
             return False
         self.view.nodes.remove(node_id)
@@ -120,11 +123,12 @@ class ClusterNodes:
         return True
 
     def pick_least_wait(self, request: Request, asking: Asking = NOBODY) -> Outcome:
-        """The node where a demand would wait least, or what each filter turned away.
+        """Return the node where a demand would wait least, or what each filter turned away.
 
         The wait is estimated as queue length × mean run time + missing bytes ÷ bandwidth, as the
         global scheduler of Moritz et al., "Ray: A Distributed Framework for Emerging AI
-        Applications", OSDI 2018, section 4.2.2. Of nodes with the same wait, one that has room now.
+        Applications", OSDI 2018, section 4.2.2. Among nodes with the same wait, one that has room
+        now is preferred.
         """
         best = self.waiting.pick(self.view, request, asking, self._rng)
         if not isinstance(best, Placed) or best.is_available:
@@ -146,8 +150,10 @@ def _extent(row: NodeRow) -> object:
 
 
 def _whole(row: NodeRow) -> ResourceSet:
-    """All that the node may have: devices that are closed for now are among its devices, and count
-    where something asks whether it could ever run there."""
+    """Return all that the node may have, including devices that are closed for now.
+
+    Closed devices count for whether a request could ever run there.
+    """
     counts = {name: float(len(left)) for name, left in row.devices.items()}
     total = dict(row.total)
     for name, count in counts.items():

@@ -1,4 +1,4 @@
-"""The way in: which strategy decides for a request, and the short cuts before it."""
+"""The entry to placement: the strategy that decides for a request, and short cuts before it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _MAKERS: Mapping[str, Callable[[PlacementPolicy], Strategy]] = {
 
 
 def placement_strategy(placement: PlacementPolicy, waiting: LeastWaiting) -> Strategy:
-    """Where work goes that names no strategy of its own, under a cluster's policy.
+    """Return the strategy for work that names none, under a cluster's policy.
 
-    `waiting`: the one that knows what nodes reported. Raises ValueError for a policy that is none.
+    `waiting` is the strategy that knows the nodes' reports. Raises ValueError for an unknown
+    policy.
     """
     if placement.policy == "least-waiting":
         return waiting
@@ -51,12 +52,12 @@ def pick_node(
     fallbacks: Sequence[LabelSelector] = (),
     creates_actor: bool = False,
 ) -> Outcome:
-    """The node for one task or for one actor's creation.
+    """Return the node for one task or for one actor's creation.
 
-    An actor that asks for nothing goes to a random node, as any would do and they would all
-    pile up on one; not so where a hard affinity names the node, and the selector sees to it itself.
-    DEFAULT takes at once what is preferred and free, used or not: the node that holds most of the
-    arguments, or (unless it weighs it) the local one.
+    An actor that asks for nothing goes to a random node: any node would do, and all such actors
+    would pile up on one. This does not hold where a hard affinity names the node; the selector
+    handles such actors itself. DEFAULT takes a preferred, available node at once, used or not: the
+    node that holds most of the arguments, or the local one (unless it weighs the local node).
     """
     is_hard_affinity = isinstance(strategy, NodeAffinity) and not strategy.soft
     chooses_itself = is_hard_affinity or isinstance(strategy, Selector)

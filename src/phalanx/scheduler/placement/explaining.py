@@ -1,4 +1,4 @@
-"""Why a task or an actor finds no node now, for people."""
+"""Explanations for users of why a task or an actor finds no node now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CHANGES: Mapping[Filter, str] = {
     "labels": "ask for other labels, or add nodes with these",
     "gpu type": "ask for another type, or add nodes with GPUs of this one",
     "cpu only": "add nodes without GPUs, or set allow_cpu_jobs_on_gpu_nodes",
-    "tried": "nothing: they are asked again when half a minute has passed",
+    "tried": "nothing: they are tried again after half a minute",
     "rack": "let it leave its racks: same_rack prefer, or ignore",
     "total": "ask for less, or add larger nodes",
     "free": "wait until something ends there, or add nodes",
@@ -20,7 +20,7 @@ _CHANGES: Mapping[Filter, str] = {
 
 
 def explain_outcome(kind: str, name: str, outcome: Outcome) -> Explanation:
-    """What a strategy said of a task or actor that waits. `kind`: task or actor."""
+    """Explain a strategy's outcome for a waiting task or actor. `kind` is "task" or "actor"."""
     if isinstance(outcome, Rejection):
         return explain_waiting(kind, name, *map(_reason, outcome.turned_away))
     node = outcome.node
@@ -31,12 +31,12 @@ def explain_outcome(kind: str, name: str, outcome: Outcome) -> Explanation:
 
 
 def explain_waiting(kind: str, name: str, *reasons: Reason) -> Explanation:
-    """It waits for these reasons."""
+    """Return an explanation with these reasons."""
     return Explanation(snapshot="", name=name, kind=kind, waits=True, reasons=list(reasons))
 
 
 def plain_reason(sentence: str) -> Reason:
-    """One that is a sentence and nothing else."""
+    """Return a reason that consists of a sentence only."""
     return Reason(reason="waiting", count=1, detail={}, sentence=sentence, change="")
 
 

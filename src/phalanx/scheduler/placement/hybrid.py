@@ -1,4 +1,5 @@
-"""DEFAULT: fill nodes up to a threshold, then spread; chosen at random among the best few."""
+"""DEFAULT: nodes are filled up to a threshold, then work is spread; a random one of the best
+wins."""
 
 from __future__ import annotations
 
@@ -12,15 +13,15 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 @dataclass(frozen=True, kw_only=True)
 class Hybrid:
-    """Nodes in order of utilization before the request, then of ids.
+    """The strategy that takes nodes in order of utilization before the request, then of ids.
 
     `spread_threshold`: a node used less than this counts as unused. `top_k_absolute` and
-    `top_k_fraction` (of all nodes): a random one of this many best is taken, the larger counts.
-    `avoid_gpu_nodes`: what asks for no GPU goes to a node with GPUs only when no other is free.
-    `weighs_local`: the local node is weighed like the others (see `pick_node`).
+    `top_k_fraction` (of all nodes): a random one of this many best nodes is taken; the larger
+    number counts. `avoid_gpu_nodes`: work that asks for no GPU goes to a node with GPUs only when
+    no other is free. `weighs_local`: the local node is weighed like the others (see `pick_node`).
 
-    The preferred node wins when its score is no worse than the best. Nodes that are available
-    come first, then those that are feasible and busy.
+    The preferred node wins when its score is no worse than the best. Available nodes come first,
+    then feasible, busy ones.
     """
 
     spread_threshold: float = 0.5
@@ -32,7 +33,7 @@ class Hybrid:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """See the class. A local node that is to be passed over is not preferred either."""
+        """Pick a node by the class's rules. A local node to avoid is not preferred either."""
         groups = ["available"]
         if self.avoid_gpu_nodes and not request.resources.get("GPU", 0):
             groups.insert(0, "plain")

@@ -1,4 +1,4 @@
-"""Where an asker turns first: to the node that holds most of the arguments' bytes."""
+"""The node that is asked first: the one that holds most of the arguments' bytes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping
 def best_holder(
     bytes_on: Mapping[str, int], local: str, bound_to: str | None = None, by_locality: bool = True
 ) -> str:
-    """The node to ask first.
+    """Return the node to ask first.
 
-    `bound_to`: the node that an affinity or a selector by node id names; it goes before all.
-    `by_locality`: off for every strategy but the default one. `bytes_on`: bytes of the arguments
-    that each node holds. Among equals the local node wins, then the lowest id; without any bytes
-    it is the local node.
+    `bound_to` is the node that an affinity or a selector by node id names; it comes before all
+    others. `by_locality` is off for every strategy but the default one. `bytes_on` has the bytes of
+    the arguments that each node holds. Among equals the local node wins, then the lowest id;
+    without any bytes it is the local node.
     """
     if bound_to is not None:
         return bound_to

@@ -22,15 +22,15 @@ Flags = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
 
 UTILIZED = ("CPU", "memory", "object_store_memory")
-"""The resources whose use says how loaded a node is; GPUs and custom ones are ignored."""
+"""The resources that make up a node's utilization; GPUs and custom ones are ignored."""
 
 
 class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """One node as the deciding code sees it.
 
-    `available` may be negative after a blocked task resumed. `load` is what is queued there and
-    not yet running. `devices`: units left on each numbered device; where it is not given, what
-    is available is taken as whole devices and one shared one.
+    `available` may be negative after a blocked task resumed. `load` is what is queued there and not
+    yet running. `devices` are the units left on each numbered device; without it, the available
+    amount is taken as whole devices and one shared one.
     """
 
     id: str
@@ -42,14 +42,14 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     devices: Mapping[str, tuple[int, ...]] = {}
 
     def units_left(self, name: str) -> tuple[int, ...]:
-        """Units left on each device of a numbered resource."""
+        """Return the units left on each device of a numbered resource."""
         if name in self.devices:
             return self.devices[name]
         whole, share = divmod(max(0, self.available.get(name, 0)), SCALE)
         return (SCALE,) * whole + ((share,) if share else ())
 
     def without(self, request: ResourceSet) -> NodeState:
-        """This node after `request` was taken; devices by number, lowest first."""
+        """Return this node after `request` was taken; devices by number, lowest first."""
         devices = dict(self.devices)
         for name, units in request.items():
             if name in devices:
@@ -61,7 +61,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, available=self.available - request, devices=devices)
 
     def utilization(self) -> float:
-        """The largest used part of CPU, memory and object store memory; 0 without any."""
+        """Return the largest used part of CPU, memory and object store memory; 0 without any."""
         used = [
             1 - self.available.get(name, 0) / self.total[name]
             for name in UTILIZED
@@ -73,8 +73,8 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
 class NodeTable:
     """The nodes in order of their ids, as one array for each resource.
 
-    Readers that derive something from it remember `generation` and a place in `touched`: while
-    the generation stays, only the rows named since that place have changed.
+    Readers that derive something from the table remember `generation` and a position in `touched`:
+    while the generation stays, only the rows named since that position have changed.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class NodeTable:
         return len(self.states)
 
     def put(self, node: NodeState) -> None:
-        """Adds a node, or takes over its new state."""
+        """Add a node, or take over its new state."""
         row = self.row_of.get(node.id)
         if row is None:
             row = bisect_left(self.states, node.id, key=lambda other: other.id)
@@ -122,26 +122,26 @@ class NodeTable:
             self.generation += 1
 
     def remove(self, node_id: str) -> None:
-        """Forgets a node. Raises KeyError when there is none of that id."""
+        """Forget a node. Raises KeyError when no node has that id."""
         row = self.row_of.pop(node_id)
         del self.states[row]
         self._respace(row, lambda column: np.delete(column, row))
 
     def take(self, node_id: str, request: ResourceSet) -> None:
-        """Counts `request` as taken from a node, before its own next report says so."""
+        """Count `request` as taken from a node, before the node's own next report includes it."""
         self.put(self.states[self.row_of[node_id]].without(request))
 
     def column(self, kind: dict[str, Amounts], name: str) -> Amounts:
-        """One resource's amounts out of `total`, `available`, `load`, `whole` or `share`."""
+        """Return one resource's amounts out of `total`, `available`, `load`, `whole` or `share`."""
         found = kind.get(name)
         if found is None:
             found = kind[name] = np.zeros(len(self.states), np.int64)
             if kind is not self.load and name.startswith(IMPLICIT_PREFIX):
-                found += SCALE  # every node has one of it without saying so
+                found += SCALE  # every node has one of it without declaring it
         return found
 
     def _respace(self, first: int, moved: Callable[[AnyArray], AnyArray]) -> None:
-        """Makes or closes the gap of the row `first` in all columns."""
+        """Open or close the gap of the row `first` in all columns."""
         for kind in (self.total, self.available, self.load, self.whole, self.share):
             for name in kind:
                 kind[name] = moved(kind[name])
@@ -153,7 +153,7 @@ class NodeTable:
         self.generation += 1
 
     def _write(self, row: int, node: NodeState, before: NodeState | None) -> None:
-        """Takes over a row; what is as it was `before` is left alone, as it mostly is."""
+        """Write a row; values equal to those `before` are skipped, as most of them are."""
         self.is_schedulable[row] = node.is_schedulable
         if before is None or node.load != before.load:
             self._write_amounts(row, node, self.load, node.load)

@@ -1,4 +1,4 @@
-"""Which policy a cluster places its work by: read once, and sent to every node."""
+"""The policy by which a cluster places its work: read once, and sent to every node."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ import msgspec
 from phalanx.scheduler.placement.selector.settings import SelectorSettings
 
 POLICIES = ("default", "hybrid", "least-waiting", "selector", "two-pass-random")
-"""The built-in ones; see docs/placement.md. Others come by entry points."""
+"""The built-in policies; see docs/placement.md. Others come by entry points."""
 
 
 class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy's name, and the settings of the selector where it is that."""
+    """A policy's name, and the settings of the policies that have some."""
 
     policy: str = "default"
     selector: SelectorSettings = SelectorSettings()
     spread_threshold: float = 0.5
-    """Of the policy hybrid: a node that is used less counts as unused."""
+    """For the policy hybrid: a node that is used less than this counts as unused."""
 
     @property
     def starts_here_first(self) -> bool:
-        """Whether a node starts what it has room for before it looks at any other."""
+        """Whether a node starts what it has room for before it considers any other node."""
         return self.policy in ("default", "least-waiting")
 
     def spreading(self, threshold: float | None) -> PlacementPolicy:
-        """This policy; with a threshold hybrid in place of the default."""
+        """Return this policy; with a threshold, hybrid in place of the default."""
         if threshold is None or self.policy != "default":
             return self
         return PlacementPolicy(policy="hybrid", spread_threshold=threshold)
 
 
 def read_placement_policy(given: str | Mapping[str, Any] | None) -> PlacementPolicy:
-    """A policy's name, or `{"policy": "selector", "candidate_factor": 3}`; None is the default.
+    """Read a policy's name, or `{"policy": "selector", "candidate_factor": 3}`; None is the
+    default.
 
-    Raises ValueError for a name that is none, and for settings that the policy does not have.
+    Raises ValueError for an unknown name, and for settings that the policy does not have.
     """
     if given is None:
         return PlacementPolicy()
     settings = dict(given) if isinstance(given, Mapping) else {"policy": given}
     policy = settings.pop("policy", None)
     if not isinstance(policy, str):
-        raise ValueError(f"placement names a policy: one of {', '.join(POLICIES)}, not {given!r}")
+        raise ValueError(f"placement must name a policy: {', '.join(POLICIES)}; not {given!r}")
     if policy not in POLICIES:
         from phalanx.scheduler.placement.strategy import load_strategy
 
@@ -59,9 +60,9 @@ def read_placement_policy(given: str | Mapping[str, Any] | None) -> PlacementPol
             )
         return PlacementPolicy(policy=policy, spread_threshold=threshold)
     if settings and policy != "selector":
-        raise ValueError(f"the policy {policy} has no settings, and {', '.join(settings)} is given")
+        raise ValueError(f"the policy {policy} has no settings; given: {', '.join(settings)}")
     try:
         return PlacementPolicy(policy=policy, selector=msgspec.convert(settings, SelectorSettings))
     except msgspec.ValidationError as error:
         known = ", ".join(SelectorSettings.__struct_fields__)
-        raise ValueError(f"a setting of the selector: {error}; it has {known}") from None
+        raise ValueError(f"a setting of the selector: {error}; its settings: {known}") from None

@@ -1,4 +1,4 @@
-"""What is known of every node for one class of equal requests; only touched nodes are redone."""
+"""Facts about every node for one class of equal requests; only touched nodes are computed again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from phalanx.scheduler.placement.outcome import Filter, Reason, Rejection, Turne
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is asked of one node: an amount of each resource, and its labels.
+    """A request to one node: an amount of each resource, and the node's labels.
 
-    `exact_devices`: a share of a numbered device must fit one device. Off, only sums are
-    compared, as Ray does, and a request may be sent where it never starts.
+    `exact_devices`: a share of a numbered device must fit one device. Without it only sums are
+    compared, as in Ray, and a request may be sent to a node where it never starts.
     """
 
     resources: ResourceSet
@@ -37,7 +37,7 @@ class Ranking:
         self.order = sorted(self._key_of.values())
 
     def place(self, row: int, score: float | None) -> None:
-        """Puts `row` where its score belongs; None takes it out."""
+        """Put `row` where its score belongs; None takes it out."""
         old = self._key_of.pop(row, None)
         if old is not None:
             del self.order[bisect_left(self.order, old)]
@@ -46,18 +46,18 @@ class Ranking:
             insort(self.order, key)
 
     def score_of(self, row: int) -> float | None:
-        """The score of `row`, None when it is not ranked."""
+        """Return the score of `row`, None when it is not ranked."""
         key = self._key_of.get(row)
         return key[0] if key is not None else None
 
     def place_of(self, row: int) -> int | None:
-        """How many rows stand before `row`, None when it is not ranked."""
+        """Return how many rows stand before `row`, None when it is not ranked."""
         key = self._key_of.get(row)
         return bisect_left(self.order, key) if key is not None else None
 
 
 class RequestClass:
-    """For one class of requests: which nodes are feasible, and which are available now."""
+    """For one class of requests, the nodes that are feasible, and those that are available now."""
 
     def __init__(self, nodes: NodeTable, request: Request) -> None:
         """Raises ValueError for more than one numbered device and not a whole number of them."""
@@ -69,7 +69,7 @@ class RequestClass:
         self._build()
 
     def catch_up(self) -> None:
-        """Redoes the rows that were touched since the last time."""
+        """Compute the rows again that were touched since the last time."""
         if self._generation != self._nodes.generation:
             self._build()
             return
@@ -79,10 +79,9 @@ class RequestClass:
             self._seen += 1
 
     def ranking(self, group: str, threshold: float) -> Ranking:
-        """Rows of a group by utilization; what is below `threshold` counts as not used at all.
+        """Return the rows of a group by utilization; values below `threshold` count as 0.
 
-        Groups: `available`, `plain` (available and without GPUs), `busy` (feasible, not
-        available).
+        Groups: `available`, `plain` (available and without GPUs), `busy` (feasible, not available).
         """
         found = self._rankings.get((group, threshold))
         if found is None:
@@ -93,10 +92,10 @@ class RequestClass:
         return found
 
     def rejection(self, turned_away_before: Mapping[Filter, Flags]) -> Rejection:
-        """Why no node will do: each node counts for the first filter that turns it away.
+        """Return why no node was chosen: each node counts for the first filter that turns it away.
 
-        `turned_away_before`: nodes that other filters turn away, which are asked after `draining`
-        and before the labels and amounts of this class.
+        `turned_away_before` has nodes that other filters turn away, which are asked after
+        `draining` and before the labels and amounts of this class.
         """
         nodes = self._nodes
         left = nodes.is_schedulable.copy()
@@ -173,7 +172,8 @@ class RequestClass:
         return self.available & without_gpus
 
     def _free(self, name: str, units: int) -> Amounts:
-        """What is free of a resource for a demand of `units`: of devices, whole or on one."""
+        """Return the free amounts of a resource for a demand of `units`: of devices, whole or on
+        one."""
         nodes = self._nodes
         if name in nodes.numbered and self.request.exact_devices:
             return nodes.column(nodes.share if units < SCALE else nodes.whole, name)
@@ -181,7 +181,7 @@ class RequestClass:
 
 
 class ClusterView:
-    """All nodes, and what is known of them for the last `limit` classes of requests."""
+    """All nodes, and the facts about them for the last `limit` classes of requests."""
 
     def __init__(self, nodes: NodeTable, limit: int = 256) -> None:
         self.nodes = nodes
@@ -189,7 +189,7 @@ class ClusterView:
         self._classes: dict[Request, RequestClass] = {}
 
     def of(self, request: Request) -> RequestClass:
-        """The class of `request`, up to date with the nodes."""
+        """Return the class of `request`, up to date with the nodes."""
         found = self._classes.pop(request, None)
         if found is None:
             found = RequestClass(self.nodes, request)
@@ -197,7 +197,7 @@ class ClusterView:
                 del self._classes[next(iter(self._classes))]
         else:
             found.catch_up()
-        self._classes[request] = found  # at the end: what was not asked for longest goes first
+        self._classes[request] = found  # at the end: the oldest is dropped first
         return found
 
 
@@ -207,7 +207,7 @@ def _tell(turned_away: list[TurnedAway], found: TurnedAway) -> None:
 
 
 def _short(kind: Filter, name: str, units: int, has: Amounts) -> TurnedAway:
-    """`has`: what each of the nodes that this filter turns away has of the resource."""
+    """Return the entry for the nodes that a filter turns away; `has` are their amounts."""
     most = int(has.max()) if has.size else 0
     return TurnedAway(
         filter=kind,

@@ -1,4 +1,4 @@
-"""A seeded source of randomness for places that are handed none, such as tables of cases."""
+"""A seeded source of randomness for code that is not handed one, such as tables of cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Seeded:
         self._state = seed & _MASK
 
     def randrange(self, stop: int, /) -> int:
-        """A whole number from 0 up to, not including, `stop`; raises ValueError below 1."""
+        """Return a whole number from 0 up to, not including, `stop`; raises ValueError below 1."""
         if stop < 1:
             raise ValueError(f"a range of numbers needs at least one, not {stop}")
         self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK

@@ -1,4 +1,4 @@
-"""SPREAD and RANDOM: the next node in turn, or any node, among those that can."""
+"""SPREAD and RANDOM: the next node in turn, or a random node, among the possible ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 class Spread:
     """Round robin over the nodes in order of ids: first those available, then those feasible.
 
-    The place where the next turn begins is kept between picks, so each asker keeps one of these.
+    The position of the next turn is kept between picks, so each asker keeps one of these.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Spread:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """The next node in turn; `rng` is not used."""
+        """Return the next node in turn; `rng` is not used."""
         known = view.of(request)
         passes = (
             (known.available,) if asking.require_available else (known.available, known.feasible)
@@ -38,12 +38,12 @@ class Spread:
 
 
 class RandomAvailable:
-    """A random start, and from there the first node that is available."""
+    """The strategy that starts at a random node, and takes the first available one from there."""
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Never a busy node: whoever asks again later draws again."""
+        """Return an available node, never a busy one: an asker that asks again draws again."""
         known = view.of(request)
         if len(view.nodes):
             start = rng.randrange(len(view.nodes))
@@ -54,7 +54,7 @@ class RandomAvailable:
 
 
 def next_flagged(flags: Flags, start: int, excluded: list[int]) -> int | None:
-    """The first row from `start` on, around the end, that is flagged and not excluded."""
+    """Return the first row from `start` on, around the end, that is flagged and not excluded."""
     size = len(flags)
     if not size:
         return None

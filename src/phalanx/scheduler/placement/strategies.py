@@ -1,6 +1,6 @@
-"""A strategy as it travels in messages: what a process may send, and the labels that it asks for.
+"""A strategy as it travels in messages: its allowed keys, and the labels that it asks for.
 
-Nodes read this when they start; the policies, which know numpy, are imported later.
+Nodes read this module when they start; the policies, which need numpy, are imported later.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector, condition
 
 WHOLE_GROUP = -2
-"""In place of a bundle's index: any bundle, and not while one of them waits for another place."""
+"""In place of a bundle's index: any bundle, but none while one of them waits for another place."""
 
 
 class _Wire(msgspec.Struct, forbid_unknown_fields=True):
@@ -33,22 +33,22 @@ class _Wire(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def check_strategy(wire: Mapping[str, Any]) -> None:
-    """Raise ValueError for what no policy can read: a process may send anything."""
+    """Raise ValueError for a strategy that no policy can read: a process may send anything."""
     try:
         read = msgspec.convert(wire, _Wire)
         for named in (read.group, read.near):
             bytes.fromhex(named or "")
     except (msgspec.ValidationError, ValueError) as error:
-        raise ValueError(f"this is no strategy: {error}") from None
+        raise ValueError(f"this is not a strategy: {error}") from None
     if read.group is not None and "bundle" not in wire:
-        raise ValueError("a strategy for a placement group names its bundle, or -1 for any")
+        raise ValueError("a strategy for a placement group must name its bundle, or -1 for any")
     selectors_of(wire)
 
 
 def selectors_of(wire: Mapping[str, Any]) -> list[LabelSelector]:
-    """The label selectors in order of preference; any node when none is asked for.
+    """Return the label selectors in order of preference; any node when none is asked for.
 
-    Raises ValueError for a condition that is none.
+    Raises ValueError for an invalid condition.
     """
     return [
         LabelSelector(tuple(condition(key, operator, values) for key, operator, values in one))

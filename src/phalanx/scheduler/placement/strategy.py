@@ -1,4 +1,5 @@
-"""What a strategy is: it chooses one node for one request, on the terms of who asks."""
+"""The interface of strategies: a strategy chooses one node for one request, on the asker's
+terms."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ ENTRY_POINT_GROUP = "phalanx.strategies"
 
 @dataclass(frozen=True, kw_only=True)
 class Asking:
-    """Who asks, and on what terms.
+    """The asker, and its terms.
 
     `local`: the node that decides. `preferred`: the node that wins when it is no worse than the
-    best. `require_available`: a node that would have to wait is no answer. `avoid_local`: the
-    local node is passed over, as its queue is being emptied. `argument_bytes`: of all large
-    arguments; `held_bytes`: how many of these each node holds. `waiting`: how many like this one
-    wait, itself included. `tried`: what was asked of nodes for it in vain. `beside`: the nodes
-    where its job runs already.
+    best. `require_available`: nodes where the request would have to wait do not count.
+    `avoid_local`: the local node is passed over, as its queue is being emptied. `argument_bytes`:
+    the bytes of all large arguments; `held_bytes`: how many of these each node holds. `waiting`:
+    how many requests like this one wait, itself included. `tried`: the amounts that nodes did not
+    give it a moment ago. `beside`: the nodes where its job runs already.
     """
 
     local: str | None = None
@@ -41,17 +42,17 @@ class Asking:
 
 
 class Strategy(Protocol):
-    """Chooses a node. Built-in ones and one's own are alike; see docs/placement.md."""
+    """Chooses a node. Built-in strategies and users' own ones are alike; see docs/placement.md."""
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """A node for `request`, or the reasons why there is none. Reserves nothing."""
+        """Return a node for `request`, or the reasons why none was found. Reserves nothing."""
 
 
 NOBODY_ELSE: Mapping[Filter, Flags] = {}
 NOBODY = Asking()
-"""Nobody in particular asks: no node is local or preferred."""
+"""An asker without terms: no node is local or preferred."""
 
 
 def reject(
@@ -60,9 +61,9 @@ def reject(
     asking: Asking,
     turned_away: Mapping[Filter, Flags] = NOBODY_ELSE,
 ) -> Rejection:
-    """The no of a strategy that found no node, with what each filter turned away.
+    """Return the rejection of a strategy that found no node, with what each filter turned away.
 
-    `turned_away`: whom filters of the strategy's own turned away.
+    `turned_away` has the nodes that the strategy's own filters turned away.
     """
     excluded = np.zeros(len(view.nodes), np.bool_)
     excluded[excluded_rows(view, asking)] = True
@@ -70,28 +71,28 @@ def reject(
 
 
 def excluded_rows(view: ClusterView, asking: Asking) -> list[int]:
-    """The row of the local node where it is to be passed over."""
+    """Return the row of the local node if it is to be passed over."""
     if asking.avoid_local and asking.local in view.nodes.row_of:
         return [view.nodes.row_of[asking.local]]
     return []
 
 
 def placed(view: ClusterView, row: int, is_available: bool) -> Placed:
-    """The node of one row as an outcome."""
+    """Return the node of one row as an outcome."""
     return Placed(node=view.nodes.states[row].id, is_available=is_available)
 
 
 def load_strategy(name: str) -> Callable[..., Any]:
-    """The factory that a distribution offers as entry point `name` of `phalanx.strategies`.
+    """Return the factory that a distribution offers as entry point `name` of `phalanx.strategies`.
 
-    Raises ValueError that lists the installed ones when there is none of that name.
+    Raises ValueError that lists the installed ones when none has that name.
     """
     from importlib.metadata import entry_points  # slow to import, and few have their own
 
     found = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
     if name not in found:
         known = ", ".join(sorted(found)) or "none is installed"
-        raise ValueError(f"unknown placement strategy {name!r}; of one's own: {known}")
+        raise ValueError(f"unknown placement strategy {name!r}; installed by entry points: {known}")
     factory = found[name].load()
     if not callable(factory):
         raise ValueError(f"entry point {name!r} of {ENTRY_POINT_GROUP} is not callable")

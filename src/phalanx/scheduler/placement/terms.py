@@ -1,4 +1,4 @@
-"""A strategy as it travels in messages, in the words of the policies."""
+"""A strategy as it travels in messages, converted to the policies' types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phalanx.scheduler.placement.strategy import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """`affinity`: to the node that is named. `fallbacks`: selectors to try after the request's."""
+    """The terms of one request: the affinity to a named node, and the selectors to try next."""
 
     request: Request
     affinity: NodeAffinity | None
@@ -24,10 +24,10 @@ class Terms:
 
 
 def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -> Terms:
-    """What a task asks of a node, by the keys node_id, soft and labels. Raises ValueError.
+    """Read what a task asks of a node, by the keys node_id, soft and labels. Raises ValueError.
 
-    The node of its owner fails what must not wait for a busy one; until then it is asked for.
-    `otherwise`: where it goes when the named node will not do and it is not bound to it.
+    A task that must not wait for a busy node is refused by that node itself; until then the node is
+    asked. `otherwise` decides when the named node is not possible and the task is not bound to it.
     """
     first, *fallbacks = selectors_of(wire)
     return Terms(
@@ -38,7 +38,7 @@ def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -
 
 
 def affinity_of(wire: Mapping[str, Any], otherwise: Strategy) -> NodeAffinity | None:
-    """The affinity to the node that the strategy names, if it names one; see `terms_of`."""
+    """Return the affinity to the node that the strategy names, if it names one; see `terms_of`."""
     target = wire.get("node_id")
     if not target:
         return None

@@ -14,13 +14,13 @@ class TwoPassRandom:
     """Uniform among nodes whose available minus load suffices; else uniform among the feasible.
 
     Deciding at random needs no agreement between deciders: weights drawn from stale reports would
-    send everyone to the same node at once.
+    send all requests to the same node at once.
     """
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """See the class. The caller counts the request into the chosen node's load."""
+        """Pick a node by the class's rules. The caller counts the request into that node's load."""
         excluded = excluded_rows(view, asking)
         row = random_flagged(self._unloaded(view, request), excluded, rng)
         if row is not None:

@@ -1,4 +1,4 @@
-"""The global choice: of the nodes that satisfy a task, the one where it would wait least."""
+"""The global choice: among the nodes that satisfy a task, the one where it would wait least."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 @dataclass(frozen=True, kw_only=True)
 class Backlog:
-    """What one node last reported: tasks in its queue, and its averages.
+    """A node's last report: the tasks in its queue, and its averages.
 
-    `run_s`: mean run time of a task in seconds. `bandwidth`: bytes a second at which objects
-    reach it; 0 when none came yet.
+    `run_s`: mean run time of a task in seconds. `bandwidth`: bytes a second at which objects reach
+    it; 0 when none came yet.
     """
 
     queue_length: int = 0
@@ -27,10 +27,11 @@ class Backlog:
 
 
 class LeastWaiting:
-    """Queue length x mean run time + missing argument bytes / bandwidth, the least of it.
+    """The strategy that minimizes queue length x mean run time + missing argument bytes /
+    bandwidth.
 
-    A node that never reported has an empty queue. Ties go to the preferred node, then to the
-    lowest id. The reports are kept as arrays in the order of the nodes.
+    A node that never reported has an empty queue. Ties go to the preferred node, then to the lowest
+    id. The reports are kept as arrays in the order of the nodes.
     """
 
     def __init__(self, default_bandwidth: float = 1e9) -> None:
@@ -42,30 +43,32 @@ class LeastWaiting:
         self._s_per_byte = np.zeros(0)
 
     def report(self, view: ClusterView, node: str, backlog: Backlog) -> None:
-        """Takes over what a node's heartbeat said."""
+        """Take over a node's heartbeat report."""
         self._backlogs[node] = backlog
         row = view.nodes.row_of.get(node)
         if row is not None and self._is_laid_out(view.nodes):
             self._write(row, backlog)
 
     def forget(self, node: str) -> None:
-        """Drops what a node that is gone reported."""
+        """Drop the report of a node that is gone."""
         self._backlogs.pop(node, None)
 
     def estimate_s(self, node: str, asking: Asking) -> float:
-        """Seconds that a task would wait on `node` before it could start."""
+        """Return the seconds that a task would wait on `node` before it could start."""
         backlog = self._backlogs.get(node, Backlog())
         missing = max(0, asking.argument_bytes - asking.held_bytes.get(node, 0))
         return backlog.queue_length * backlog.run_s + self.transfer_s(node, missing)
 
     def starts_within(self, node: str, seconds: float) -> int:
-        """How many more tasks than are queued there a busy node is likely to start in this time;
-        0 where nothing is known of its run times."""
+        """Return how many more tasks than are queued a busy node is likely to start in this time.
+
+        0 where its run times are unknown.
+        """
         backlog = self._backlogs.get(node, Backlog())
         return int(seconds / backlog.run_s) - backlog.queue_length if backlog.run_s else 0
 
     def transfer_s(self, node: str, size: int) -> float:
-        """Seconds that `size` bytes take to reach `node`."""
+        """Return the seconds that `size` bytes take to reach `node`."""
         backlog = self._backlogs.get(node)
         bandwidth = backlog.bandwidth if backlog is not None else 0.0
         return size / (bandwidth or self._default_bandwidth)
@@ -73,7 +76,7 @@ class LeastWaiting:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """The node; `rng` is not used."""
+        """Return the node; `rng` is not used."""
         self._catch_up(view)
         known = view.of(request)
         flags = known.available if asking.require_available else known.feasible
@@ -93,7 +96,7 @@ class LeastWaiting:
         return placed(view, row, bool(known.available[row]))
 
     def _catch_up(self, view: ClusterView) -> None:
-        """Lays the reports out anew after nodes joined or left."""
+        """Lay the reports out again after nodes joined or left."""
         if self._is_laid_out(view.nodes):
             return
         self._laid_out = (view.nodes, view.nodes.generation)

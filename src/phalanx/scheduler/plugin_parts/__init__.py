@@ -1,1 +1,1 @@
-"""Rules that a plugin is made of, where they are long enough for a file of their own."""
+"""Parts of plugins that are long enough for a file of their own."""

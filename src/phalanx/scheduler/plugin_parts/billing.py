@@ -1,4 +1,4 @@
-"""What work costs its user, and how long that is remembered."""
+"""The cost of work to its user, and how long that cost is remembered."""
 
 from __future__ import annotations
 
@@ -19,23 +19,28 @@ ACCEPTS: Final[Accepted] = {
 
 
 class Terms(NamedTuple):
-    """After `half_life_s` seconds half of the use is forgotten; what begins counts for `penalty_s`
-    at least; `billing` weighs one unit of each resource as it is counted: a core, a GPU, a byte."""
+    """The terms of billing.
+
+    After `half_life_s` seconds half of the use is forgotten. Started work counts for at least
+    `penalty_s` seconds. `billing` weighs one counted unit of each resource: a core, a GPU, a byte.
+    """
 
     half_life_s: float
     penalty_s: float
     billing: Mapping[str, float]
 
     def rate(self, amounts: Iterable[tuple[str, float]]) -> float:
-        """Billing units of work that asks for these amounts: the largest of weight times amount,
-        after Slurm's MAX_TRES. Where it is placed changes nothing."""
+        """Return the billing units of work with these amounts: the largest of weight times amount.
+
+        As with Slurm's MAX_TRES. The place of the work does not matter.
+        """
         billing = self.billing
         weighed = (billing[name] * amount for name, amount in amounts if name in billing)
         return max(weighed, default=0.0)
 
 
 def terms_of(arguments: Arguments) -> Terms:
-    """`halfLife` 168h; `penalty` 5m; `billing` {cpu: 1}."""
+    """Read the arguments `halfLife` (168h), `penalty` (5m) and `billing` ({cpu: 1})."""
     given = table(arguments, "billing")
     return Terms(
         half_life_s=seconds(arguments.get("halfLife")) or HALF_LIFE_S,
@@ -45,7 +50,7 @@ def terms_of(arguments: Arguments) -> Terms:
 
 
 def terms_in(config: Configuration) -> Terms:
-    """Those of the first plugin that looks at what users have used; without one the usual ones."""
+    """Return the terms of the first plugin that reads users' usage; the defaults without one."""
     for tier in config.tiers:
         for option in tier:
             if option.name in ("fair-tree", "multifactor"):

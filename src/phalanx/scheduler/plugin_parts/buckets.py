@@ -1,4 +1,4 @@
-"""Tasks of one job in buckets that want to share a node.
+"""Buckets of one job's tasks that should share a node.
 
 Source: Volcano's task-topology plugin.
 """
@@ -20,7 +20,7 @@ _MIB = 1024 * 1024
 
 @dataclass(kw_only=True)
 class Wishes:
-    """Which roles go with which, and apart from which; `order` and `strength` per role."""
+    """The pairs of roles to keep together or apart; `order` and `strength` per role."""
 
     together: set[tuple[str, str]] = field(default_factory=set)
     apart: set[tuple[str, str]] = field(default_factory=set)
@@ -29,7 +29,7 @@ class Wishes:
 
 
 def wishes_of(annotations: Mapping[str, str], roles: set[str]) -> Wishes | None:
-    """The job's wishes; None without any, or with a role that it does not have."""
+    """Return the job's wishes; None if it has none, or names a role that it does not have."""
     near = annotations.get(_PREFIX + "affinity")
     far = annotations.get(_PREFIX + "anti-affinity")
     order = annotations.get(_PREFIX + "task-order", annotations.get("volcano.sh/task-order"))
@@ -54,7 +54,7 @@ def wishes_of(annotations: Mapping[str, str], roles: set[str]) -> Wishes | None:
 
 
 class Bucket:
-    """Tasks not yet placed, with their sum, and where the placed ones are."""
+    """Tasks not yet placed, with the sum of their requests, and the nodes of placed ones."""
 
     __slots__ = ("index", "on_node", "placed", "request", "roles", "tasks", "weight")
 
@@ -87,16 +87,16 @@ class Buckets:
         return self._bucket_of.get(t)
 
     def role_key(self, t: int) -> tuple[int, int]:
-        """Roles that were ordered first, then the strongest wishes."""
+        """Return a sort key: roles that were ordered first, then the strongest wishes."""
         role = self._cluster.eq_class[t].shape.role
         return (-self._wishes.order.get(role, 0), -self._wishes.strength.get(role, 0))
 
     def repulsion(self, role: str, node: int) -> int:
-        """Minus the number of tasks on the node that the role wants to be apart from."""
+        """Return minus the number of tasks on the node that the role wants to be apart from."""
         return self._pull(role, self._on_node.get(node, {}), only_apart=True)
 
     def moved(self, t: int, node: int, sign: int) -> None:
-        """A task of the job got a node (+1) or lost it (-1)."""
+        """Record that a task of the job got a node (+1) or lost it (-1)."""
         role = self._cluster.eq_class[t].shape.role
         if role:
             there = self._on_node.setdefault(node, {})

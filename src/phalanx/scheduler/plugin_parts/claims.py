@@ -1,4 +1,4 @@
-"""Why nothing is taken back from other queues for a podgroup that finds no room."""
+"""Reasons why a podgroup without room cannot reclaim from other queues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.plugin_parts.quota_tree import QuotaNode
 
 _SHOWN = 4
-"""So many queues are named, those that hold most."""
+"""The most queues that a reason names: those that hold most."""
 
 
 def why_nothing_is_taken_back(
@@ -25,9 +25,11 @@ def why_nothing_is_taken_back(
     count: int,
     resources: Sequence[str],
 ) -> list[Rejection]:
-    """For so many more tasks of a class, of each resource that no node has left and other queues
-    hold: that the job's queue deserves no more, or that the other queues hold it by right. Nothing
-    of a resource that some other queue holds too much of."""
+    """Return the reasons for `count` more tasks of a class, per resource that nodes lack.
+
+    The reasons are that the job's queue deserves no more, or that the other queues hold the
+    resource by right. A resource of which some other queue holds too much gives no reason.
+    """
     out = []
     for name in resources:
         r = cluster.dims.index[name]
@@ -55,7 +57,7 @@ def why_nothing_is_taken_back(
 
 
 def _holding(nodes: Mapping[int, QuotaNode], r: int) -> list[int]:
-    """Queues whose own work holds some of a resource, those that hold most first."""
+    """Return the queues whose own work holds some of a resource, those that hold most first."""
     held = {q: n.account.allocated.v[r] for q, n in nodes.items() if n.is_leaf()}
     return sorted((q for q, x in held.items() if x >= EPSILON), key=lambda q: (-held[q], q))
 

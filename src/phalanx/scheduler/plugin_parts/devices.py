@@ -1,4 +1,4 @@
-"""How many devices of a node have numbers: an amount in a snapshot is a number, not a machine."""
+"""A limit on the devices of a node, since a snapshot may claim any number of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from phalanx.scheduler.cycle.session import Session
 def numbered_devices(
     session: Session, plugin: str, counts: Sequence[int] | Counts, most: int
 ) -> Counts:
-    """Each node's count of devices, `most` where it is larger; then the plan has a warning."""
+    """Return each node's count of devices, at most `most`; the plan gets a warning where it is
+    cut."""
     given = np.asarray(counts, dtype=np.int64)
     large = np.flatnonzero(given > most)
     if len(large):

@@ -1,12 +1,12 @@
-"""Reclaim that cannot go round in circles: what a queue may take, and from whom.
+"""The rules of reclaim without cycles: what a queue may take, and from which queues.
 
 By Volcano's rule a queue may reclaim while one of the resources that it asks for is within what it
 deserves, and from any queue above what it deserves of a resource that the victim uses. With two
 resources, two queues can then take the same room from each other for ever (volcano#4808, #4947).
-Here only resources that are short count: a reclaimer stays within what its queue deserves of each,
-and a victim's queue holds more than it deserves of one. Who was placed that way is above in none of
-them, and cannot be made to give it back. Where a queue's quota does not name what is short, the
-resources that it does name say whether the task has a right.
+Here only short resources count. A reclaimer stays within what its queue deserves of each of them,
+and a victim's queue holds more than it deserves of one. So work that was placed this way exceeds
+none of them, and cannot be evicted again for them. Where a queue's quota does not name a short
+resource, the resources that it does name decide whether the task has a right.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from phalanx.scheduler.cycle.amounts import EPSILON, Amount, Counts, Dimensions,
 
 
 def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
-    """The resources that a node lacks; all that is asked for where it lacks none in sum, as when
-    no single device has enough."""
+    """Return the resources that a node lacks.
+
+    Where it lacks none in sum, for example because no single device has enough, return all
+    resources that are asked for.
+    """
     asked = (request > 0) & dims.weighed
     short: Flags = asked & (room < request)
     return short if short.any() else asked
@@ -27,7 +30,8 @@ def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
 def may_take(
     dims: Dimensions, used: Vector, deserved: Amount, request: Vector, short: Flags
 ) -> bool:
-    """Whether a queue that uses so much, this request included, has a right to what is short."""
+    """Whether a queue that uses `used`, this request included, has a right to the short
+    resources."""
     within = used - deserved.v < EPSILON
     named = _named(dims, deserved)
     mine = short & named
@@ -37,7 +41,7 @@ def may_take(
 
 
 def may_lose(dims: Dimensions, held: Vector, deserved: Amount, load: Vector, short: Flags) -> bool:
-    """Whether a task of a queue that holds so much may have to give what is short."""
+    """Whether a task of a queue that holds `held` may have to give up short resources."""
     uses = (load > 0) & dims.weighed & short
     within = held - deserved.v < EPSILON
     named = _named(dims, deserved)

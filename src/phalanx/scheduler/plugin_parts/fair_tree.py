@@ -1,13 +1,14 @@
 """Ranks of the users in a tree of shares, by the rule that Slurm documents as Fair Tree.
 
 Among siblings level fairshare = S / U: S is a member's part of its siblings' shares, U its part of
-what all of them used. The tree is walked depth first by falling level fairshare, so that all of a
-better account come before all of a worse one; ranks fall from the number of users, those without
-use among them. No use is infinite level fairshare. No shares are 0, with or without use.
+what all of them used. The tree is walked depth first by falling level fairshare, so that all users
+of a better account come before all of a worse one. Ranks fall from the number of users; users
+without use are ranked, too. Without use, level fairshare is infinite. Without shares it is 0, with
+or without use.
 
 Ties: equal users share a rank; a user equal to an account shares the best rank in it; the members
-of equal accounts are ranked as if they were one account's.
-Source: Slurm's page "Fair Tree Fairshare Algorithm".
+of equal accounts are ranked as if they were one account's. Source: Slurm's page "Fair Tree
+Fairshare Algorithm".
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 
 class Member(NamedTuple):
-    """A user, or with `members` an account; an account's use is the sum of theirs."""
+    """A user, or with `members` an account; an account's use is the sum of its members' use."""
 
     name: str
     shares: float
@@ -28,14 +29,14 @@ class Member(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A user's place: the highest rank is first, and equal ones are tied."""
+    """A user's place: the highest rank is first, and equal users are tied."""
 
     level_fairshare: float
     rank: int
 
 
 def level_fairshares(siblings: Sequence[Member]) -> list[float]:
-    """Level fairshare of each: S / U, 0 without shares, else infinite without use."""
+    """Return each sibling's level fairshare: S / U, 0 without shares, else infinite without use."""
     shares = sum(one.shares for one in siblings)
     used = sum(one.use for one in siblings)
 
@@ -49,7 +50,7 @@ def level_fairshares(siblings: Sequence[Member]) -> list[float]:
 
 
 def standings(siblings: Sequence[Member]) -> dict[str, Standing]:
-    """The standing of every user in and below `siblings`; names of users differ from each other."""
+    """Return the standing of every user in and below `siblings`; the names of users must differ."""
     if all(one.members is None for one in siblings):
         return _of_users(siblings)
     out: dict[str, Standing] = {}
@@ -58,7 +59,7 @@ def standings(siblings: Sequence[Member]) -> dict[str, Standing]:
 
 
 def _of_users(siblings: Sequence[Member]) -> dict[str, Standing]:
-    """Where nobody is an account: there may be thousands."""
+    """Return the standings of siblings that are all users; there may be thousands."""
     levels = level_fairshares(siblings)
     order = sorted(range(len(levels)), key=levels.__getitem__, reverse=True)
     out: dict[str, Standing] = {}

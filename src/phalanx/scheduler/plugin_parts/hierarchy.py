@@ -32,7 +32,7 @@ class Branch:
         return twin
 
     def compare(self, left: list[str], right: list[str]) -> int:
-        """Which path goes first: negative for the left one."""
+        """Return which path goes first: negative for the left one."""
         a = b = self
         depth = min(len(left), len(right))
         for i in range(depth):
@@ -67,7 +67,7 @@ class ShareTree:
 
     @property
     def root(self) -> Branch:
-        """Everything, as the jobs are now."""
+        """The root of the tree, brought up to date with the jobs."""
         if self._is_stale:
             self._is_stale = False
             self._refresh(self._root, (self.allocated < self._total) & self._of)
@@ -76,7 +76,7 @@ class ShareTree:
     def put(
         self, path: list[str], weights: list[str], job: str, held: Vector, request: Counts
     ) -> None:
-        """Set what a job holds. The levels above follow when somebody looks at them."""
+        """Set what a job holds; the levels above are updated when next read."""
         branch = self._root
         for i, name in enumerate(path[1:], 1):
             child = branch.children.get(name)
@@ -123,7 +123,7 @@ def weight_of(weights: list[str], i: int) -> float:
 
 
 def _saturated(held: Vector, request: Vector, demanding: Flags) -> bool:
-    """It has all it asked for of some resource, or wants one of which the cluster has no more."""
+    """Whether it has all it asked for of some resource, or asks for one that is used up."""
     asked = request != 0
     has_all = (held != 0) & asked & (held >= request)
     return bool((has_all | (asked & ~demanding)).any())

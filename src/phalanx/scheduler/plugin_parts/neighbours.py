@@ -1,4 +1,4 @@
-"""What the tasks on a node, and in its domain, mean for one more: affinity, spread, ports.
+"""The effect of the tasks on a node, and in its domain, on one more: affinity, spread, ports.
 
 Source: kube-scheduler's interpodaffinity, podtopologyspread and nodeports.
 """
@@ -19,7 +19,7 @@ from phalanx.scheduler.cycle.specs import PodTerm, Spread
 
 
 class Neighbours:
-    """Answers about tasks on nodes, read anew each time: only classes that care pay for it."""
+    """Answers about tasks on nodes, computed each time: only classes with such rules pay for it."""
 
     def __init__(self, session: Session) -> None:
         self._cluster = session.cluster
@@ -28,18 +28,18 @@ class Neighbours:
         self.any_required = any(a.pod_required or a.pod_anti_required for a in found)
         self._any_preferred = any(a.pod_preferred or a.pod_anti_preferred for a in found)
         self.absent = not any(a.between_tasks for a in found) and not any(x.spread for x in shapes)
-        """True when no task cares about others, so that nothing here changes any answer."""
+        """Whether no task has rules about others, so that nothing here changes any answer."""
         self._domains: dict[str, list[str | None]] = {}
 
     def _domain(self, key: str) -> list[str | None]:
-        """Each node's value of a label."""
+        """Return each node's value of a label."""
         known = self._domains.get(key)
         if known is None:
             known = self._domains[key] = [labels.get(key) for labels in self._cluster.labels]
         return known
 
     def _present(self) -> Iterator[tuple[int, EquivalenceClass]]:
-        """(node, class) of every task that stands on a node and is not being evicted."""
+        """Yield (node, class) of every task that stands on a node and is not being evicted."""
         cluster = self._cluster
         for node, tasks in enumerate(cluster.on_node):
             for t in tasks:
@@ -56,8 +56,10 @@ class Neighbours:
         return ALWAYS
 
     def near(self, rows: Rows, ask: Ask) -> Flags:
-        """Every required affinity term has a match in the node's domain; the first of a group of
-        tasks that want each other may go anywhere in a labelled domain."""
+        """Return the nodes whose domain has a match for every required affinity term.
+
+        The first of a group of tasks that require each other may go anywhere in a labelled domain.
+        """
         affinity = ask.eq_class.shape.affinity
         good = np.ones(len(rows), dtype=np.bool_)
         if affinity is None or not affinity.pod_required:
@@ -82,7 +84,7 @@ class Neighbours:
         return good
 
     def apart(self, rows: Rows, ask: Ask) -> Flags:
-        """No required anti-affinity is broken, neither the asker's nor that of a task in place."""
+        """Return the nodes where no anti-affinity is broken, of the asker or of a task in place."""
         affinity = ask.eq_class.shape.affinity
         mine = affinity.pod_anti_required if affinity else ()
         taken: dict[str, set[str]] = {}
@@ -140,7 +142,7 @@ class Neighbours:
         return good
 
     def _spread_counts(self, rule: Spread, ask: Ask) -> dict[str, int]:
-        """Matching tasks per domain, over the domains that the task's selector allows."""
+        """Return matching tasks per domain, over the domains that the task's selector allows."""
         cluster = self._cluster
         domain = self._domain(rule.topology_key)
         selector = ask.eq_class.shape.selector
@@ -159,7 +161,7 @@ class Neighbours:
         return counts
 
     def spread(self, rows: Rows, ask: Ask) -> Vector:
-        """0..100, the fewer matching tasks in the node's domain the more."""
+        """Return 0..100; the fewer matching tasks in the node's domain, the higher."""
         soft = [x for x in ask.eq_class.shape.spread if not x.hard]
         if not soft:
             return np.zeros(len(rows))
@@ -181,7 +183,8 @@ class Neighbours:
         return ALWAYS if self._any_preferred else NEVER
 
     def affinity(self, rows: Rows, ask: Ask) -> Vector:
-        """0..100 by the weights of preferred terms, the asker's and those of tasks in place."""
+        """Return 0..100 by the weights of preferred terms, the asker's and those of tasks in
+        place."""
         if not self._any_preferred:
             return np.zeros(len(rows))
         sums: dict[tuple[str, str], int] = {}

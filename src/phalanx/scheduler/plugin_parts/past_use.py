@@ -1,4 +1,4 @@
-"""Use that is forgotten by halves, exactly: a number and the time for which it holds.
+"""Use with a half-life, computed exactly: an amount and the time for which it holds.
 
 After `half_life_s` seconds half of it is left. Work that runs adds `rate` in every second; what it
 added at s counts 2^(-(t - s) / H) at t, so that from s to t it adds the integral
@@ -16,17 +16,17 @@ from typing import NamedTuple
 
 
 class Use(NamedTuple):
-    """`amount` (billing units times seconds) holds at the time `at` (seconds)."""
+    """An `amount` (billing units times seconds) that holds at the time `at` (seconds)."""
 
     amount: float
     at: float
 
     def left(self, now: float, half_life_s: float) -> float:
-        """What is left of it at `now`."""
+        """Return what is left of it at `now`."""
         return self.amount * math.pow(2.0, -max(now - self.at, 0.0) / half_life_s)
 
 
 def accrued(rate: float, elapsed_s: float, half_life_s: float) -> float:
-    """What work of this rate counts at the end of the last `elapsed_s` seconds."""
+    """Return what work of this rate adds over the last `elapsed_s` seconds, at their end."""
     decay = math.log(2) / half_life_s
     return rate / decay * -math.expm1(-max(elapsed_s, 0.0) * decay)

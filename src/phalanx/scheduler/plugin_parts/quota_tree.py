@@ -15,7 +15,7 @@ from phalanx.scheduler.plugin_parts.quotas import Holding
 
 ROOT = "root"
 DEEPEST = 100
-"""A queue has at most so many above it (Volcano admits five)."""
+"""The most queues above a queue (Volcano admits five)."""
 
 
 class QuotaNode(Holding):
@@ -44,7 +44,7 @@ class QuotaNode(Holding):
         self.children: list[int] = []
 
     def with_account(self, account: QueueAccount) -> QuotaNode:
-        """The same queue while it holds this: quotas are shared, and no longer changed."""
+        """Return the same queue with another account; the quotas are shared and must not change."""
         twin = QuotaNode(
             queue=self.queue,
             name=self.name,
@@ -61,7 +61,7 @@ class QuotaNode(Holding):
         return not self.children
 
     def share(self) -> float:
-        """As of any holding; 1 for a queue that deserves nothing."""
+        """Return the share of any holding; 1 for a queue that deserves nothing."""
         return 1.0 if self.deserved.is_empty() else super().share()
 
 
@@ -73,8 +73,10 @@ class QuotaTree:
         self.ready = True
 
     def connect(self, parents: Mapping[int, str], index: Mapping[str, int]) -> bool:
-        """Set ancestors and children; False for a missing parent, a circle, or a tree that is too
-        deep."""
+        """Set ancestors and children.
+
+        Returns False for a missing parent, a cycle, or a tree that is too deep.
+        """
         for queue, node in self.nodes.items():
             path: list[int] = []
             at = queue
@@ -90,8 +92,11 @@ class QuotaTree:
         return True
 
     def descend(self, top: QuotaNode) -> None:
-        """Hand capabilities down: unset resources are the parent's, guarantees of siblings are
-        set aside, and a child's real capability is at most its capability."""
+        """Hand capabilities down to children.
+
+        Unset resources are the parent's, guarantees of siblings are set aside, and a child's real
+        capability is at most its capability.
+        """
         children = [self.nodes[c] for c in top.children]
         guaranteed = deserved = None
         for child in children:

@@ -1,4 +1,4 @@
-"""What the quotas of queues have in common, whether parts are deserved by weight or by right.
+"""The common part of queue quotas, for queues that deserve by weight and by declaration.
 
 Source: Volcano's proportion and capacity plugins.
 """
@@ -16,7 +16,8 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class Holding:
-    """A queue's account beside what it deserves and may have; its share is kept until it moves."""
+    """A queue's account, what it deserves and what it may have; its share is kept until it
+    changes."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class Holding:
         self._share: float | None = None
 
     def share(self) -> float:
-        """max of allocated / deserved, over what is deserved."""
+        """Return the maximum of allocated / deserved, over the resources that it deserves."""
         if self._share is None:
             held, deserved = self.account.allocated.v, self.deserved.v
             of = self.deserved.named()
@@ -48,7 +49,10 @@ class Holding:
 
 
 def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
-    """(total - all guarantees + its own, at most its capability; its guarantee) of every queue."""
+    """Return for every queue its real capability and its guarantee.
+
+    The real capability is total - all guarantees + its own, at most its capability.
+    """
     dims = cluster.dims
     guarantees = [dims.amount(q.guarantee) for q in cluster.queues]
     promised = dims.empty()
@@ -64,8 +68,10 @@ def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
 
 
 def may_enter(session: Session, job: Job, chain: Sequence[Holding], plugin: str) -> bool:
-    """Whether its queue and the queues above it may all use as much as the job's minimum; else says
-    by how much it is too much, in the name of `plugin`."""
+    """Whether the job's queue and the queues above it may all use as much as the job's minimum.
+
+    If not, refuse the job in the name of `plugin`, with the amounts.
+    """
     least = job.min_resources
     if least is None:
         return True
@@ -85,7 +91,7 @@ def may_enter(session: Session, job: Job, chain: Sequence[Holding], plugin: str)
 def above(
     cluster: Cluster, reason: str, queue: int, used: Vector, limit: Vector, request: Vector
 ) -> list[Rejection]:
-    """For each requested resource in which a queue would use more than its limit, by how much."""
+    """Return a rejection for each requested resource in which a queue would exceed its limit."""
     dims = cluster.dims
     return [
         Rejection(
@@ -104,13 +110,17 @@ def above(
 
 
 def set_aside(job: Job, chain: Sequence[Holding]) -> None:
-    """Count the minimum of a job that was let in, whoever let it, in its queue and those above."""
+    """Count the minimum of a job that was let in, by whatever plugin, in its queue and those
+    above."""
     if job.min_resources is not None:
         for node in chain:
             node.account.inqueue.add(job.min_resources)
 
 
 def kept_on_trial(session: Session, plugin: str) -> bool:
-    """Trying evictions out reads a state that is kept only while the predicate hook is on."""
+    """Whether trial evictions can read this plugin's state.
+
+    The state is kept in trials only while the predicate hook is on.
+    """
     used = session.is_on(plugin, "allocatable") or session.is_on(plugin, "preemptable")
     return session.is_on(plugin, "predicate") or not used

@@ -1,4 +1,4 @@
-"""How long jobs ran and have still to run, and orders by it that running jobs give way to."""
+"""Jobs' past and remaining run times, and orders by them that may preempt running jobs."""
 
 from __future__ import annotations
 
@@ -14,38 +14,42 @@ Key = Callable[[Job], Any]
 
 
 class Service:
-    """Times of the session's jobs in seconds, from what their podgroups tell."""
+    """Times of the session's jobs in seconds, from what their podgroups declare."""
 
     def __init__(self, session: Session) -> None:
         self._now = session.now
         self._gpu = session.cluster.dims.index.get(GPU)
 
     def total_s(self, job: Job) -> float:
-        """All it takes; infinite where nobody knows."""
+        """Return its total run time; infinite if unknown."""
         left = job.spec.run_time_s
         return float("inf") if left is None else job.spec.ran_s + left
 
     def attained_s(self, job: Job) -> float:
-        """What it has run."""
+        """Return how long it has run."""
         started = job.spec.started
         return job.spec.ran_s + (0.0 if started is None else max(0.0, self._now - started))
 
     def remaining_s(self, job: Job) -> float:
-        """What it has still to run; infinite where nobody knows."""
+        """Return its remaining run time; infinite if unknown."""
         left, started = job.spec.run_time_s, job.spec.started
         if left is None:
             return float("inf")
         return left if started is None else max(0.0, left - (self._now - started))
 
     def gpus(self, job: Job) -> float:
-        """GPUs of all its tasks together; 1 for a job without any, so that time alone ranks it."""
+        """Return the GPUs of all its tasks together; 1 for a job without any, so that time alone
+        ranks it."""
         asked = 0 if self._gpu is None else int(job.total_request[self._gpu])
         return asked / 1000 if asked else 1.0
 
 
 def rank_jobs(session: Session, plugin: str, key: Key, *, preemptive: bool) -> None:
-    """Order jobs by `key`. Where `preemptive`, jobs of a larger key are victims of jobs of a
-    smaller one, and a job starves while a task of it waits."""
+    """Order jobs by `key`.
+
+    If `preemptive`, jobs of a larger key are victims of jobs of a smaller one, and a job starves
+    while one of its tasks waits.
+    """
     session.add("job_order", plugin, key)
     if not preemptive:
         return

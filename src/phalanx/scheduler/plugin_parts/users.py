@@ -1,11 +1,12 @@
-"""What each user of a queue has used lately, and who of them is next by Fair Tree's rule.
+"""The recent use of each user of a queue, and the users' order by Fair Tree's rule.
 
-Queues tell what their users had used at a time (`users`: `use`, `at`), with all that ran before
-then; what runs counts from then on, or from its start, and at least for the penalty. A head that
-keeps books lends them (`shells["books"]`), so that no cycle has to look at everything that runs.
+Queues declare what their users had used at a time (`users`: `use`, `at`), with everything that ran
+before then. Running work counts from that time on, or from its start, and at least for the penalty.
+A head that keeps a usage ledger lends it (`shells["books"]`), so that no cycle has to look at all
+running work.
 
 A user's second waiting job counts as if the first had begun, and so on, each for the penalty, after
-Kueue's entry penalty: so users take turns, and the order is known before anything starts, for plans
+Kueue's entry penalty. So users take turns, and the order is known before anything starts, for plans
 too.
 """
 
@@ -27,17 +28,19 @@ from phalanx.scheduler.plugin_parts.fair_tree import Member, Standing, standings
 from phalanx.scheduler.plugin_parts.past_use import Use, accrued
 
 _NOBODY = UserShare(name="")
-"""Who stands in no book."""
+"""The share of a user that no ledger lists."""
 BOOKS = "books"
-"""Under this name books are lent."""
+"""The name under which a ledger is lent."""
 
 
 class LentLedger(Protocol):
-    """Who knows what users have used."""
+    """A usage ledger."""
 
     def users(self, queue: str, now: float) -> Mapping[str, UserShare]:
-        """The users of a queue by name; `use` holds at `now`, with what runs and the penalty of
-        what has just begun."""
+        """Return the users of a queue by name.
+
+        `use` holds at `now`, with running work and the penalty of work that has just begun.
+        """
         ...
 
 
@@ -55,7 +58,7 @@ class Users:
                 at = dims.index[name]
                 self._weights[at] = weight / dims.scale[at]
         self._rates: dict[int, float] = {}
-        """By the index of a class of equal tasks."""
+        """Billing units per second of one task, by the index of its class."""
         lent: LentLedger | None = session.shells.get(BOOKS)
         self._users: Sequence[Mapping[str, UserShare]] = (
             self._of_snapshot()
@@ -65,28 +68,29 @@ class Users:
         self._standings = self._stand()
 
     def standing(self, job: Job) -> Standing | None:
-        """Of a job that waits, among all that wait in its queue; None of one that does not."""
+        """Return the standing of a waiting job among all that wait in its queue; None if it has
+        none."""
         return self._standings.get(job.uid)
 
     def count(self, job: Job) -> int:
-        """How many places there are in its queue."""
+        """Return the number of places in its queue."""
         return self._counts[job.queue]
 
     def of(self, job: Job) -> UserShare:
-        """Its user, with the use up to now."""
+        """Return its user, with the use up to now."""
         user = job.spec.user
         return self._users[job.queue].get(user) or UserShare(name=user)
 
     def used(self, job: Job) -> float:
-        """What all users of its queue have used."""
+        """Return the use of all users of its queue together."""
         return sum(user.use for user in self._users[job.queue].values())
 
     def rate(self, vector: Vector) -> float:
-        """Billing units of what is so much."""
+        """Return the billing units of these amounts."""
         return float((self._weights * vector).max(initial=0.0))
 
     def asked(self, job: Job) -> float:
-        """Billing units of the job's tasks that wait."""
+        """Return the billing units of the job's waiting tasks."""
         if job.eq_class is not None:
             return job.counts[PENDING] * self._rate_of(job.eq_class)
         cluster = self._session.cluster
@@ -94,7 +98,7 @@ class Users:
         return sum(self._rate_of(cluster.eq_class[t]) for t in waiting)
 
     def _rate_of(self, alike: EquivalenceClass) -> float:
-        """Billing units of one task."""
+        """Return the billing units of one task."""
         found = self._rates.get(alike.index)
         if found is None:
             found = self._rates[alike.index] = self.rate(alike.vector)
@@ -129,7 +133,7 @@ class Users:
         ]
 
     def _running(self, job: Job, since: float | None) -> float:
-        """What the job's tasks that run have used since its user's books were kept."""
+        """Return what the job's running tasks have used since its user's ledger entry was kept."""
         cluster, now = self._session.cluster, self._session.now
         half_life_s, penalty_s = self._terms.half_life_s, self._terms.penalty_s
         out = 0.0
@@ -145,7 +149,7 @@ class Users:
         return out
 
     def _stand(self) -> dict[str, Standing]:
-        """Standings of the jobs that wait, each a sibling with its user's shares, by queue."""
+        """Return the standings of waiting jobs by queue, each a sibling with its user's shares."""
         siblings: list[list[Member]] = [[] for _ in self._users]
         ahead: dict[tuple[int, str], float] = {}
         penalty_s = self._terms.penalty_s
@@ -164,6 +168,6 @@ def _waits(job: Job) -> bool:
 
 
 def _own_order(job: Job) -> tuple[int, float, str]:
-    """In which order a user's own jobs are counted."""
+    """Return a sort key: the order in which a user's own jobs are counted."""
     created = job.spec.created
     return -job.priority, -math.inf if created is None else created, job.uid

@@ -1,4 +1,4 @@
-"""Fill nodes that are already in use.
+"""The plugin binpack: fills nodes that are already in use.
 
 Source: Volcano's binpack plugin. score = 100 * binpack.weight * sum_r w_r * (used_r + req_r) /
 capacity_r / sum_r w_r, over the resources that the task requests and that have a weight; 0 if any
@@ -20,8 +20,11 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class _Asked(NamedTuple):
-    """Resources of a class that count, how much it asks for of each, and their weights, None where
-    all are 1; `whole_nodes` says that every node has some of each."""
+    """The resources of a class that count, the request of each, and their weights.
+
+    `weights` is None where all are 1. `whole_nodes` tells that every node has some of each
+    resource.
+    """
 
     resources: list[int] | slice
     request: Counts
@@ -31,8 +34,8 @@ class _Asked(NamedTuple):
 
 
 class Binpack:
-    """`binpack.weight` 1, `binpack.cpu` 1, `binpack.memory` 1, `binpack.resources` (names with
-    commas), `binpack.resources.<name>` 1."""
+    """Arguments: `binpack.weight` (1), `binpack.cpu` (1), `binpack.memory` (1), `binpack.resources`
+    (names separated by commas), `binpack.resources.<name>` (1)."""
 
     name = "binpack"
     accepts: ClassVar[Accepted] = {

@@ -1,9 +1,9 @@
-"""Reservations are kept: who has no right to one starts on its nodes only if it ends before.
+"""The plugin calendar: keeps reservations free of jobs that may not use them.
 
-For each time at which a reservation begins, this counts what strangers would still hold of each
-node then. A task is let onto a node if, at every such time before its job's limit is over, there is
-room for it beside them and beside all that is reserved. A job that tells no limit runs into all of
-them. A job that names a reservation goes on its nodes alone, while it lasts.
+For each time at which a reservation begins, the plugin counts what strangers would still hold of
+each node then. A task may go onto a node if, at every such time before its job's limit ends, it
+fits next to those strangers and everything reserved. A job without a time limit runs into all
+reservations. A job that names a reservation uses only its nodes, while the reservation lasts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from phalanx.scheduler.cycle.rows import Ask, Change, Filter, Rows, touched
 from phalanx.scheduler.cycle.session import Session
 
 _NAMED = 3
-"""So many reservations are named in a reason."""
+"""The most reservations that a reason names."""
 
 
 class CalendarPlugin:
@@ -50,17 +50,17 @@ class CalendarPlugin:
             return
         begins = {max(w.begin_s, now) for one in kept for w in one.windows if w.end_s > now}
         self._times = sorted(begins)
-        """When there is less room for strangers than before."""
+        """The times at which strangers get less room than before, in seconds."""
         self._there: list[list[Kept]] = [
             [one for one in kept if one.window_at(time) is not None] for time in self._times
         ]
-        """What is reserved at each of the times."""
+        """The reservations that hold at each of the times."""
         self._left: Counts = np.repeat(cluster.future[None], max(len(self._times), 1), axis=0)
-        """What strangers and reservations leave of each node at each of the times."""
+        """The amounts of each node that strangers and reservations leave, at each of the times."""
         self._of_guests: dict[str, Counts] = {
             name: one.claim.copy() for name, one in self._calendar.kept.items()
         }
-        """What guests of each reservation leave of it now."""
+        """The amounts of each reservation that its guests leave now."""
         for at, there in enumerate(self._there):
             for one in there:
                 self._left[at] -= one.claim
@@ -82,7 +82,8 @@ class CalendarPlugin:
             session.add("filter", self.name, rule)
 
     def _count_running(self) -> None:
-        """Enter what runs: a guest is in what is reserved, a stranger may be gone in time."""
+        """Enter running work: a guest is inside the reserved amounts; a stranger may end in
+        time."""
         cluster = self._session.cluster
         for job in self._session.cluster.jobs:
             if not job.holding_count():
@@ -103,16 +104,16 @@ class CalendarPlugin:
                     self._left[first:, node] += load
 
     def _begun(self, job: Job) -> Kept | None:
-        """The reservation that a job may be in now."""
+        """Return the reservation that a job may be in now."""
         kept = self._calendar.host(job)
         return kept if kept is not None and kept.window_at(self._session.now) else None
 
     def _kind(self, job: Job) -> Hashable:
-        """Jobs of one kind run into the same reservations."""
+        """Return a value that is equal for jobs that run into the same reservations."""
         return job.spec.reservation, self._begun(job) is not None, self._until(job)
 
     def _until(self, job: Job) -> int:
-        """Before so many of the times the job has begun and not ended."""
+        """Return how many of the times come before the job's end."""
         ends = self._calendar.ends(job)
         kept = self._begun(job)
         if kept is not None:
@@ -145,7 +146,7 @@ class CalendarPlugin:
     # ---- nodes -------------------------------------------------------------------------------
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Nodes on which the job leaves others what is reserved for them."""
+        """Return the nodes on which the job leaves the amounts reserved for others free."""
         until, own = self._until(ask.job), self._begun(ask.job)
         good = ~self._kept_whole(own, until)[rows.index]
         if own is not None or not until:
@@ -156,11 +157,11 @@ class CalendarPlugin:
             on_top = future[rows.index, r] - rows.free(r)
             left = self._left[:until, rows.index, r].min(axis=0) - on_top
             has_room &= left >= ask.eq_class.request[r]
-        # Where nothing is reserved a full node may have room made on it.
+        # Where nothing is reserved, evictions may make room on a full node.
         return good & (has_room | ~self._reserved(until)[rows.index])
 
     def _is_inside(self, rows: Rows, ask: Ask) -> Flags:
-        """Of a job that names a reservation: nodes of it that have room in it."""
+        """Return the nodes with room inside the reservation that the job names; all without one."""
         if not ask.job.spec.reservation:
             return np.ones(len(rows), dtype=np.bool_)
         own = self._begun(ask.job)
@@ -174,8 +175,8 @@ class CalendarPlugin:
         return good
 
     def _kept_whole(self, own: Kept | None, until: int) -> Flags:
-        """Nodes that are kept altogether for others than the guests of `own` at one of the first
-        `until` times."""
+        """Return the nodes reserved entirely, at one of the first `until` times, by others than
+        `own`."""
         key = (own.spec.name if own is not None else "", until)
         found = self._whole.get(key)
         if found is None:
@@ -188,7 +189,7 @@ class CalendarPlugin:
         return found
 
     def _reserved(self, until: int) -> Flags:
-        """Nodes of which something is reserved at one of the first `until` times."""
+        """Return the nodes of which something is reserved at one of the first `until` times."""
         found = np.zeros(len(self._session.cluster.nodes), dtype=np.bool_)
         for there in self._there[:until]:
             for one in there:

@@ -1,14 +1,16 @@
-"""Queues have hard quotas; what one does not use of its deserved part others may, until it asks.
+"""The plugin capacity: queues have hard quotas, and lend unused deserved amounts until they ask.
 
 Source: Volcano's capacity plugin. real capability = total - all guarantees + its own, at most its
 capability; deserved = the queue's own, at least its guarantee (flat: at most its real capability);
 share = max of allocated / deserved, 1 for a queue that deserves nothing. A victim shares a resource
-with the reclaimer, leaves its queue its guarantee, and its queue has more than it deserves of a
-resource that the victim uses (or deserves none of them). With hierarchy, children inherit what
-their parent's capability says and they do not, checks run up to the root, queues are compared at
-the first level where their paths part, and victims nearest in the tree go first;
-`ancestorReclaimLevel` n also asks the first n ancestors, for victims and for the right to reclaim.
-Beyond Volcano, `onlyExcess` has reclaim heed `plugin_parts.excess`.
+with the reclaimer and leaves its queue its guarantee, and its queue has more than it deserves of a
+resource that the victim uses (or deserves none of them).
+
+With hierarchy, children inherit resources that their parent's capability names and theirs does not.
+Checks run up to the root, queues are compared at the first level where their paths part, and
+victims nearest in the tree go first. `ancestorReclaimLevel` n also asks the first n ancestors, for
+victims and for the right to reclaim. Beyond Volcano, `onlyExcess` makes reclaim follow
+`plugin_parts.excess`.
 """
 
 from __future__ import annotations
@@ -52,7 +54,10 @@ from phalanx.scheduler.plugin_parts.quotas import (
 
 
 class Capacity:
-    """`ancestorReclaimLevel`: 0; `onlyExcess`: false; the switch `hierarchy` turns the tree on."""
+    """Arguments: `ancestorReclaimLevel` (0), `onlyExcess` (false).
+
+    The switch `hierarchy` turns the tree on.
+    """
 
     name = "capacity"
     accepts: ClassVar[Accepted] = {
@@ -127,7 +132,7 @@ class Capacity:
         return [node, *(self._nodes[a] for a in reversed(node.ancestors))]
 
     def _unusable(self, queue: int) -> Rejection | None:
-        """Why nothing may start in the queue at all."""
+        """Return why nothing may start in the queue at all; None if work may start."""
         spec = self._cluster.queues[queue]
         if spec.state != "Open":
             return Rejection(reason="queue-closed", detail={"queue": spec.name})
@@ -165,7 +170,7 @@ class Capacity:
         )
 
     def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
-        """What each quota that holds for a queue has left, the queue's own first."""
+        """Return what is left of each quota that holds for a queue, the queue's own first."""
         if self._unusable(queue) is not None:
             return [(f"{self.name}/unusable", np.zeros(len(self._cluster.dims)))]
         return [
@@ -204,7 +209,7 @@ class Capacity:
         return False
 
     def _ancestor(self, node: QuotaNode, level: int) -> QuotaNode | None:
-        """The ancestor so many steps up; never the root."""
+        """Return the ancestor `level` steps up; never the root."""
         if len(node.ancestors) < level:
             return None
         above = self._nodes[node.ancestors[-level]]
@@ -261,7 +266,10 @@ class Capacity:
         return none or above_where_named(dims, held, node.deserved, load)
 
     def _stays_in_family(self, mine: QuotaNode, theirs: QuotaNode, request: Vector) -> bool:
-        """Nothing is deserved on either side below a common ancestor: there is no quarrel."""
+        """Whether neither side deserves any of the request below a common ancestor.
+
+        If so, there is nothing to take back.
+        """
         if not self._hierarchy or self._level == 0:
             return False
         near = {self._ancestor(mine, n) for n in range(1, self._level + 1)} - {None}
@@ -300,7 +308,8 @@ class Capacity:
     # -- books ----------------------------------------------------------------------------------
 
     def _dry_run(self, queue: int) -> bool:
-        """With room asked for in a trial, its state must be kept, and there is room in leaves."""
+        """Whether trials can place work in the queue: only in leaves, and if trials' state is
+        kept."""
         on = self._session.is_on
         if not (on(self.name, "allocatable") or on(self.name, "preemptable")):
             return True
@@ -314,7 +323,7 @@ class Capacity:
 
 
 def _common_level(a: QuotaNode, b: QuotaNode) -> int:
-    """The last position from the root at which both paths agree."""
+    """Return the last position from the root at which both paths agree."""
     level = 0
     for i, (x, y) in enumerate(zip(a.ancestors, b.ancestors, strict=False)):
         if x != y:
@@ -342,7 +351,7 @@ def _flat(cluster: Cluster) -> QuotaTree:
 
 
 def _tree_of(cluster: Cluster) -> QuotaTree:
-    """The queues with what their jobs hold, and those below them."""
+    """Return the tree of queues with their jobs' holdings, which count in the queues above, too."""
     quotas = cluster.of_queues("quotas", _quotas)
     tree = QuotaTree()
     tree.ready = quotas.ready
@@ -358,7 +367,7 @@ def _tree_of(cluster: Cluster) -> QuotaTree:
 
 
 def _quotas(cluster: Cluster) -> QuotaTree:
-    """The queues as if they had no jobs."""
+    """Return the tree of queues as if they had no jobs."""
     dims = cluster.dims
     tree = QuotaTree()
     for i, queue in enumerate(cluster.queues):

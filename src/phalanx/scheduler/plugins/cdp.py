@@ -1,7 +1,7 @@
-"""A task that just started is left alone for a while.
+"""The plugin cdp: spares tasks that have just started.
 
-Source: Volcano's cdp plugin. The label volcano.sh/cooldown-time (a duration) of a task, or the
-annotation where it has no such label, shields it for so long after it started.
+Source: Volcano's cdp plugin. The label volcano.sh/cooldown-time (a duration) of a task shields the
+task for that time after its start. Without the label, the annotation of that name counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KEY = "volcano.sh/cooldown-time"
 
 
 class Cooldown:
-    """No arguments."""
+    """Takes no arguments."""
 
     name = "cdp"
     accepts: ClassVar[Accepted] = {}

@@ -1,10 +1,10 @@
-"""Queues of a cohort lend each other what they deserve and do not use, up to limits.
+"""The plugin cohort: queues of a cohort lend each other unused deserved amounts, up to limits.
 
-After Kueue's cohorts. A queue may hold what it deserves and, besides, the least of its borrowing
-limit and what the others of its cohort have to lend: each at most its lending limit, and less what
-has already been borrowed, so that the cohort together never holds more than it deserves; what a
-queue lent out comes back by reclaim. A queue without a cohort may hold what it deserves and no
-more; one that deserves nothing at all and has no cohort is left to the other plugins.
+Modelled on Kueue's cohorts. A queue may hold what it deserves, plus the smaller of its borrowing
+limit and what the others of its cohort have to lend: each at most its lending limit, less what has
+already been borrowed. So the cohort together never holds more than it deserves. Lent amounts come
+back by reclaim. A queue without a cohort may hold what it deserves and no more; one that deserves
+nothing at all and has no cohort is left to the other plugins.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from phalanx.scheduler.plugin_parts.quotas import above
 
 
 class Cohort:
-    """No arguments: queues tell their `cohort`, `deserved`, `borrowing_limit`, `lending_limit`."""
+    """Takes no arguments.
+
+    Queues declare `cohort`, `deserved`, `borrowing_limit` and `lending_limit`.
+    """
 
     name = "cohort"
     accepts: ClassVar[Accepted] = {}
@@ -52,7 +55,7 @@ class Cohort:
         session.add("changed", self.name, self._changed)
 
     def _limit(self, written: Amounts | None) -> Vector:
-        """Resources that the limit does not name are unlimited."""
+        """Return the limit as a vector; resources that it does not name are unlimited."""
         out = np.full(len(self._cluster.dims), np.inf)
         dims = self._cluster.dims
         for name, _ in written or ():
@@ -77,7 +80,7 @@ class Cohort:
         return above(self._cluster, "queue-quota", queue, used, most, eq_class.vector)
 
     def _most(self, queue: int) -> Vector | None:
-        """What the queue may hold now; None where that is not this plugin's business."""
+        """Return what the queue may hold now; None where the plugin does not limit the queue."""
         spec = self._cluster.queues[queue]
         if not spec.cohort and not spec.deserved:
             return None
@@ -87,7 +90,8 @@ class Cohort:
         return most
 
     def _lendable(self, queue: int) -> Vector:
-        """What the rest of the cohort lends, less what others than `queue` have borrowed of it."""
+        """Return what the rest of the cohort lends, less what queues other than `queue` have
+        borrowed."""
         total = np.zeros(len(self._cluster.dims))
         name = self._cluster.queues[queue].cohort
         for i, other in enumerate(self._cluster.queues):

@@ -1,7 +1,7 @@
-"""What the cluster itself needs is never a victim.
+"""The plugin conformance: spares work that the cluster itself needs.
 
-Source: Volcano's conformance plugin: tasks of a job with the priority class system-cluster-critical
-or system-node-critical, and tasks in the namespace kube-system, are spared.
+Source: Volcano's conformance plugin. It spares tasks of a job with the priority class
+system-cluster-critical or system-node-critical, and tasks in the namespace kube-system.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
 class Conformance:
-    """No arguments."""
+    """Takes no arguments."""
 
     name = "conformance"
     accepts: ClassVar[Accepted] = {}

@@ -1,13 +1,13 @@
-"""Parts of devices: memory of one card, whole cards, or cards with so much memory and cores.
+"""The plugin deviceshare: parts of devices, as memory of a card, whole cards, or virtual cards.
 
 Source: Volcano's deviceshare plugin. Shared cards: a task asks for volcano.sh/gpu-memory (MiB of
-one card; the first card with so much left) or volcano.sh/gpu-number (cards that nobody uses).
-Virtual cards: volcano.sh/vgpu-number (1 if only memory is asked for) with volcano.sh/vgpu-memory
-MiB, or -memory-percentage, or all of it, and volcano.sh/vgpu-cores percent each; 100 cores want the
-card alone, and a card whose cores are all taken admits nobody. Cards are tried from the last to the
-first. Score, for virtual cards and with a `SchedulePolicy`: `binpack` 100 * the part of its memory
-in use on each card it would get, `spread` 100 for each that it would be the first on; the sum,
-rounded, times `ScheduleWeight`.
+one card; the first card with that much left) or volcano.sh/gpu-number (unused cards). Virtual
+cards: volcano.sh/vgpu-number (1 if only memory is asked for) with volcano.sh/vgpu-memory MiB, or
+-memory-percentage, or all of it, and volcano.sh/vgpu-cores percent each. 100 cores need the card
+alone, and a card whose cores are all taken admits no further task. Cards are tried from the last to
+the first. The score is for virtual cards with a `SchedulePolicy`: `binpack` 100 * the part of its
+memory in use on each card it would get, `spread` 100 for each card on which it would be the first;
+the sum, rounded, times `ScheduleWeight`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ CARDS, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 PERCENT, CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
 _ALL = 100.0
 MAX_CARDS = 256
-"""So many cards of a node that only counts them have numbers, and no more are used."""
+"""The most cards of a node that are used where the node only declares their number."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """So many cards, on each so many MiB (or percent of its memory) and percent of its cores."""
+    """The number of cards, and on each the MiB (or percent of its memory) and percent of its
+    cores."""
 
     cards: int
     memory: float = 0.0
@@ -48,7 +49,7 @@ class Need:
 
 
 class Card:
-    """One device: MiB in all, and what is taken."""
+    """One device: its MiB, and the amounts taken."""
 
     __slots__ = ("cores", "memory", "taken", "tasks")
 
@@ -59,7 +60,7 @@ class Card:
         self.tasks = 1 if used > 0 else 0
 
     def asked(self, need: Need) -> float:
-        """MiB that the need takes here."""
+        """Return the MiB that the need takes on this card."""
         return need.memory or self.memory * need.percent / _ALL
 
     def admits(self, need: Need) -> bool:
@@ -73,10 +74,14 @@ class Card:
 
 
 class DeviceShare:
-    """`deviceshare.GPUSharingEnable`, `.GPUNumberEnable` and `.VGPUEnable` say which requests are
-    looked at, and at most one is true; all are if none is given. `deviceshare.SchedulePolicy`
-    binpack or spread (none), `deviceshare.ScheduleWeight` 0. Nodes tell their cards in `devices`,
-    or by what they have of gpu-memory and gpu-number (vgpu-memory and vgpu-number) in all."""
+    """Arguments: `deviceshare.GPUSharingEnable`, `.GPUNumberEnable` and `.VGPUEnable` choose which
+    requests are honoured. At most one may be true; without any, all are honoured.
+    `deviceshare.SchedulePolicy` is binpack or spread (default: none), `deviceshare.ScheduleWeight`
+    0.
+
+    Nodes declare their cards in `devices`, or by their totals of gpu-memory and gpu-number
+    (vgpu-memory and vgpu-number).
+    """
 
     name = "deviceshare"
     accepts: ClassVar[Accepted] = {
@@ -146,7 +151,7 @@ class DeviceShare:
         )
 
     def _choose(self, node: int, need: Need) -> list[Card]:
-        """Cards for the task, as many as it needs; empty if too few admit it."""
+        """Return cards for the task, as many as it needs; empty if too few admit it."""
         cards = self._cards[node]
         fitting = [c for c in (cards[::-1] if need.virtual else cards) if c.admits(need)]
         return fitting[: need.cards] if len(fitting) >= need.cards else []
@@ -189,7 +194,8 @@ class DeviceShare:
 
 
 def _counted(node: NodeSpec) -> tuple[int, float]:
-    """How many cards a node has by its capacity, and the MiB of each; 0 where it lists them."""
+    """Return the number of a node's cards by its capacity, and the MiB of each; 0 if it lists
+    them."""
     capacity = dict(node.capacity)
     for memory, number in ((SHARED_MEMORY, SHARED_CARDS), (MEMORY, CARDS)):
         count = int(capacity.get(number, 0))

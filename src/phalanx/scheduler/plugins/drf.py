@@ -1,10 +1,10 @@
-"""Dominant resource fairness: who has the smallest share of what it uses most goes first.
+"""The plugin drf: dominant resource fairness, where the smallest dominant share goes first.
 
-Source: Volcano's drf plugin. share = max over the cluster's resources of allocated / total. A
-victim is one whose job, without it, still has at least the share that the preemptor's job would
-have (within 1e-6). With hierarchy, queues are compared level by level down their paths: one that is
-saturated comes later, then share / weight decides; a parent counts its unsaturated children scaled
-to the least dominant share among them, and its saturated children as they are.
+Source: Volcano's drf plugin. share = max over the cluster's resources of allocated / total. A task
+is a victim if its job, without it, still has at least the share that the preemptor's job would have
+(within 1e-6). With hierarchy, queues are compared level by level down their paths: saturated ones
+come later, then share / weight decides. A parent counts its unsaturated children scaled to the
+least dominant share among them, and its saturated children as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOLERANCE = 1e-6
 
 
 class DominantShare:
-    """No arguments; the switch `hierarchy` turns the tree of queues on."""
+    """Takes no arguments; the switch `hierarchy` turns the tree of queues on."""
 
     name = "drf"
     accepts: ClassVar[Accepted] = {}
@@ -39,7 +39,7 @@ class DominantShare:
         self._total = session.cluster.total.v
         self._of = np.flatnonzero(self._total >= EPSILON)
         self._moved: dict[int, Vector] = {}
-        """What jobs hold that got or lost something in this cycle."""
+        """The present holdings of jobs that gained or lost places in this cycle."""
         self._shares: list[float | None] = [None] * len(session.cluster.jobs)
         session.add("preemptable", self.name, self._victims)
         session.add("job_order", self.name, lambda job: self.share(job.index))

@@ -1,10 +1,11 @@
-"""Ask a server of one's own: it may filter and rank nodes, and judge jobs, queues and victims.
+"""The plugin extender: asks a user's server to filter and rank nodes, and to judge jobs and
+victims.
 
 Source: Volcano's extender plugin. The plugin itself opens no socket: the caller lends
 `shells["extender"]`, a function (url, payload, timeout_s) -> answer. A server that fails, hangs
-past its timeout or answers nonsense costs that one call and a warning; it is not asked again this
-cycle, which goes on as if without it. Only where `extender.ignorable` is written as false does no
-answer count as a no, as it does in Volcano without the argument.
+past its timeout or gives an invalid answer costs one call and a warning. It is not asked again in
+this cycle, which goes on without it. Only with `extender.ignorable: false` does a missing answer
+count as a no, as it does in Volcano without the argument.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ POINTS = (
 
 
 class Extender:
-    """`extender.urlPrefix`, `extender.httpTimeout` 1s, `extender.ignorable` true, and a verb for
-    each point that it serves: `extender.onSessionOpenVerb`, `onSessionCloseVerb`, `predicateVerb`,
-    `prioritizeVerb`, `preemptableVerb`, `reclaimableVerb`, `queueOverusedVerb`,
-    `jobEnqueueableVerb`, `jobReadyVerb`."""
+    """Arguments: `extender.urlPrefix`, `extender.httpTimeout` (1s), `extender.ignorable` (true),
+    and a verb for each point that the server handles: `extender.onSessionOpenVerb`,
+    `onSessionCloseVerb`, `predicateVerb`, `prioritizeVerb`, `preemptableVerb`, `reclaimableVerb`,
+    `queueOverusedVerb`, `jobEnqueueableVerb`, `jobReadyVerb`.
+    """
 
     name = "extender"
     accepts: ClassVar[Accepted] = {
@@ -63,7 +65,7 @@ class Extender:
         self._send: Send | None = session.shells.get("extender")
         self._silent = self._send is None
         if self._verbs and self._silent:
-            session.warn("the extender has verbs, but nobody lent it a connection")
+            session.warn("the extender has verbs, but this cycle has no connection to its server")
         self._known: dict[tuple[str, str], Any] = {}
         hooks: dict[str, tuple[str, Any]] = {
             "predicate": ("filter", Filter(reason="extender", passes=self._passes, changes=always,
@@ -85,7 +87,7 @@ class Extender:
                 session.add(hook, self.name, fn)
 
     def _opens(self, session: Session) -> bool:
-        """Notify the server of the session; False if it has to know of it and did not answer."""
+        """Notify the server of the session; return False if its answer is required and missing."""
         cluster = session.cluster
         self._call(
             "onSessionOpen",
@@ -100,7 +102,8 @@ class Extender:
         return self._ignorable or not self._silent
 
     def _call(self, point: str, key: str, payload: Mapping[str, Any], good: type) -> Any:
-        """The server's answer if it is a `good`, else None; asked once per question."""
+        """Return the server's answer if it is of type `good`, else None; each question is sent
+        once."""
         if (point, key) in self._known:
             return self._known[point, key]
         answer = None
@@ -178,7 +181,8 @@ class Extender:
 
 
 def _number(given: Any) -> float:
-    """A score that can be added: anything else, and what is beyond all measure, counts as 0."""
+    """Return a score that can be added; anything else, and scores of _BEYOND or more, count as
+    0."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         return 0.0
     return float(given) if abs(given) < _BEYOND else 0.0

@@ -1,7 +1,7 @@
-"""Among the users of a queue, who used less of their shares lately goes first.
+"""The plugin fair-tree: among the users of a queue, those that used less of their shares go first.
 
-Order: Fair Tree's ranks (plugin_parts.users), then the plugins that follow, and age. Between queues
-it decides nothing. Use is billing units times seconds, forgotten by halves (plugin_parts.past_use).
+Order: Fair Tree's ranks (plugin_parts.users), then the plugins that follow, then age. The plugin
+does not order queues. Use is billing units times seconds, with a half-life (plugin_parts.past_use).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from phalanx.scheduler.plugin_parts.users import Users
 
 
 class FairTree:
-    """`halfLife` 168h; `penalty` 5m; `billing`, weights by resource: {cpu: 1} without it."""
+    """Arguments: `halfLife` (168h), `penalty` (5m), `billing` (weights by resource, {cpu: 1})."""
 
     name = "fair-tree"
     accepts: ClassVar[Accepted] = ACCEPTS

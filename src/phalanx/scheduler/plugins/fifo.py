@@ -1,6 +1,7 @@
-"""First come, first served: jobs in the order in which they were submitted.
+"""The plugin fifo: jobs in the order in which they were submitted.
 
-A job that does not fit is passed over, unless `strict`: then nobody of its queue starts before it.
+A job that does not fit is skipped, unless `strict` is set: then no job of its queue starts before
+it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from phalanx.scheduler.plugin_parts.service import rank_jobs
 
 
 class FirstInFirstOut:
-    """`strict` false."""
+    """Argument: `strict` (false)."""
 
     name = "fifo"
     accepts: ClassVar[Accepted] = {"strict": FLAG}

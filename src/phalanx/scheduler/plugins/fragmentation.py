@@ -1,12 +1,12 @@
-"""Place tasks on nodes, and parts of GPUs on GPUs, by a policy against fragmentation.
+"""The plugin fragmentation: places tasks on nodes, and parts of GPUs on GPUs, against
+fragmentation.
 
-The policies are those of `phalanx.scheduler.placement.fragmentation`; `phalanx simulate` tries
-them on traces.
-A task asks for a part of a device (0.25) or for whole ones. A filter turns away nodes on which no
-single GPU has the part left; the scorer is the policy's score.
+The policies are those of `phalanx.scheduler.placement.fragmentation`; `phalanx simulate` tries them
+on traces. A task asks for a part of a device (0.25) or for whole ones. A filter turns away nodes on
+which no single GPU has the part left; the scorer is the policy's score.
 
-A snapshot does not say which GPU a standing task uses: tasks that stand already are put on the GPUs
-of their node by best fit, whole ones first. The usual pods are those of the snapshot.
+A snapshot does not record which GPU a placed task uses: tasks that are already placed are put on
+the GPUs of their node by best fit, whole ones first. The snapshot's pods stand for typical ones.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 MIB = 2**20
 MAX_GPUS = 64
-"""So many GPUs of a node have numbers, and no more are used."""
+"""The most GPUs of a node that are used."""
 SEED = 0
-"""Where the policy draws lots, it draws the same for the same snapshot."""
+"""The seed of the policy's random choices: the same snapshot gives the same choices."""
 
 
 class Fragmentation:
-    """`fragmentation.policy` (scarcity, fgd, bestfit, ...), `fragmentation.weight` 1,
-    `fragmentation.resource` nvidia.com/gpu, `fragmentation.model-label` gpu-model: the node label
-    that names the GPU model. Raises UnknownPolicyError."""
+    """Arguments: `fragmentation.policy` (scarcity, fgd, bestfit, ...), `fragmentation.weight` (1),
+    `fragmentation.resource` (nvidia.com/gpu), and `fragmentation.model-label` (gpu-model), the node
+    label that names the GPU model. Raises UnknownPolicyError.
+    """
 
     name = "fragmentation"
     accepts: ClassVar[Accepted] = {
@@ -98,7 +99,8 @@ class Fragmentation:
             session.add("best_node", self.name, self._best_node)
 
     def _shape(self, eq_class: EquivalenceClass, gpu: int) -> Shape:
-        """What the policy sees of a class; several GPUs and a part of one count as so many more."""
+        """Return a class as the policy sees it; several GPUs and a part of one are rounded up to
+        whole ones."""
         milli = int(eq_class.request[gpu])
         count = -(-milli // WHOLE)
         return Shape(
@@ -110,7 +112,8 @@ class Fragmentation:
         )
 
     def _models(self, eq_class: EquivalenceClass) -> tuple[str, ...]:
-        """The GPU models that its selector or required affinity names; empty for any."""
+        """Return the GPU models that its selector or required affinity names; empty for any
+        model."""
         for key, value in eq_class.shape.selector:
             if key == self._label:
                 return (value,)
@@ -126,7 +129,7 @@ class Fragmentation:
         return tuple(sorted(named))
 
     def _settle(self, cluster: Cluster) -> None:
-        """Book the tasks that stand on nodes, but not those that leave: theirs may be promised."""
+        """Book the tasks on nodes, but not leaving ones: their places may be promised already."""
         standing = [
             t
             for t, node in enumerate(cluster.node_of)
@@ -138,14 +141,15 @@ class Fragmentation:
             self._book(t, cluster.node_of[t], self._shapes[cluster.eq_class[t].index], packer)
 
     def _book(self, task: int, node: int, shape: Shape, policy: NodePolicy) -> None:
-        """Take GPUs for a task; one that does not fit (promised on what is still held) has none."""
+        """Take GPUs for a task; a task that does not fit (promised on GPUs still held) gets
+        none."""
         if self._nodes.fits(np.array([node]), shape)[0]:
             devices = policy.pick_devices(node, shape)
             self._nodes.take(node, devices, shape)
             self._held[task] = (node, devices)
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Whether enough single GPUs have the share left; totals are the session's own business."""
+        """Whether enough single GPUs have the share left; the session checks the totals."""
         shape = self._shapes[ask.eq_class.index]
         left = self._nodes.gpu_left[rows.index]
         good = (left >= max(shape.gpu_milli, 1)).sum(axis=1) >= shape.num_gpu

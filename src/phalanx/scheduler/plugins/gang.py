@@ -1,8 +1,8 @@
-"""All or nothing: a job counts as placed only when its minimum is.
+"""The plugin gang: all or nothing; a job counts as placed only when its minimum is placed.
 
 Source: Volcano's gang plugin. A job is valid if enough tasks (in all, per role, per subgroup) could
-run; ready when its minimum holds room; a task may be taken only while its job stays above the
-minimum; jobs that are not ready come first.
+run. It is ready when its minimum holds room. A task may be evicted only while its job stays above
+the minimum. Jobs that are not ready come first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class GangPlugin:
-    """No arguments."""
+    """Takes no arguments."""
 
     name = "gang"
     accepts: ClassVar[Accepted] = {}

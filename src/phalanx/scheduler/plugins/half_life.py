@@ -1,8 +1,8 @@
-"""Queues that used the cluster a lot lately come later; what they used is forgotten by halves.
+"""The plugin half-life: queues that recently used the cluster a lot come later.
 
-After Slurm's and KAI's fair share by past usage. rank = (kValue * past + now) / weight, the smaller
-first, where `past` is the queue's decayed use and `now` the dominant share it holds. Whoever keeps
-the books decays them with `decayed`, over whatever time passed.
+Modelled on Slurm's and KAI's fair share by past usage. rank = (kValue * past + now) / weight, the
+smaller first, where `past` is the queue's decayed use and `now` the dominant share it holds. The
+keeper of the usage ledger decays it with `decayed`, over any time that has passed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ from phalanx.scheduler.cycle.session import Session
 
 
 def decayed(past: float, held: float, elapsed_s: float, half_life_s: float) -> float:
-    """Past use after `elapsed_s` seconds in which the share `held` (0..1) was in use.
+    """Return past use after `elapsed_s` seconds in which the share `held` (0..1) was in use.
 
-    Use that never changes is its own past. Raises ValueError for a half-life that is not positive.
+    Constant use equals its own past. Raises ValueError for a half-life that is not positive.
     """
     if half_life_s <= 0:
-        raise ValueError(f"a half-life is a positive number of seconds, not {half_life_s}")
+        raise ValueError(f"a half-life must be a positive number of seconds, not {half_life_s}")
     kept: float = 0.5 ** (max(elapsed_s, 0.0) / half_life_s)
     return past * kept + held * (1.0 - kept)
 
 
 class HalfLife:
-    """`kValue` 1: how much the past counts against the present. Queues tell their `past_usage`."""
+    """Argument: `kValue` (1), the weight of the past against the present.
+
+    Queues declare `past_usage`.
+    """
 
     name = "half-life"
     accepts: ClassVar[Accepted] = {"kValue": NUMBER}

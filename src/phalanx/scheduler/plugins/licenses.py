@@ -1,7 +1,7 @@
-"""Counts that the whole cluster has: no more of one is held at a time than there are.
+"""The plugin licenses: of each license, jobs hold at most the cluster's count at a time.
 
-A podgroup holds what it asks for while any of its tasks has a place, or gives one back. A count
-that nobody has set is 0.
+A podgroup holds the licenses that it asks for while any of its tasks has a place, or is leaving
+one. A license whose count is not set has the count 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phalanx.scheduler.cycle.session import Session
 
 _PLACED = (j.ALLOCATED, j.BINDING, j.BOUND, j.RUNNING, j.RELEASING, j.PIPELINED)
 _NAMED = 5
-"""So many of those that hold some are named."""
+"""The most holders that a reason names."""
 
 
 class Licenses:
@@ -39,7 +39,7 @@ class Licenses:
             return
         self._held = dict.fromkeys(self._total, 0)
         self._places: dict[str, int] = {}
-        """How many tasks of each podgroup that asks for some have places."""
+        """How many tasks of each podgroup that asks for licenses have places."""
         self._holders: dict[str, dict[str, int]] = {}
         for job in asking:
             self._places[job.uid] = 0
@@ -51,8 +51,10 @@ class Licenses:
         session.add("changed", self.name, self._changed)
 
     def _move(self, job: Job, more: int) -> None:
-        """So many more of its tasks have places: the first takes what it asks for, the last gives
-        it back."""
+        """Change how many of its tasks have places by `more`.
+
+        The first task with a place takes the job's licenses; the last one gives them back.
+        """
         before = self._places[job.uid]
         after = self._places[job.uid] = before + more
         sign = (after > 0) - (before > 0)
@@ -73,7 +75,8 @@ class Licenses:
         return lacking[0] if lacking else None
 
     def _before_node(self, task: int) -> Rejection | None:
-        """Also tasks that ask for nothing of a node."""
+        """Turn the task away for lack of licenses; this covers tasks that request nothing of a
+        node."""
         return self._held_back(self._session.job(task))
 
     def _room(self, _: int, job: Job, eq_class: EquivalenceClass) -> int:

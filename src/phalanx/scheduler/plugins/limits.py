@@ -1,7 +1,7 @@
-"""What one user, or one group of users, may hold at a time, in all queues together.
+"""The plugin limits: caps what a user, or a group of users, may hold in all queues together.
 
-After YuniKorn's limits. A task starts, and a podgroup is let in, only while what the podgroup's
-user and group hold stays within every resource that their limits name.
+Modelled on YuniKorn's limits. A task starts, and a podgroup is let in, only while the holdings of
+the podgroup's user and group stay within every resource that their limits name.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class Limits:
-    """`users: {name: {cpu: 4, ...}}` and `groups: ...`; the name `*` is everyone not named. A
-    limit without a number is none."""
+    """Arguments: `users: {name: {cpu: 4, ...}}` and `groups: ...`.
+
+    The name `*` stands for all users (or groups) that are not named. A limit without a number does
+    not count.
+    """
 
     name = "limits"
     accepts: ClassVar[Accepted] = {"users": {"*": {"*": NUMBER}}, "groups": {"*": {"*": NUMBER}}}
@@ -87,7 +90,7 @@ class Limits:
         return self._above(job, eq_class.vector * count)
 
     def _above(self, job: Job, request: Vector) -> list[Rejection]:
-        """By how much the job's user and group would pass their limits with the request."""
+        """Return by how much the request would exceed the limits of the job's user and group."""
         dims = self._session.cluster.dims
         out = []
         for key in self._keys(job):

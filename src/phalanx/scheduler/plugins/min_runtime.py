@@ -1,7 +1,7 @@
-"""A task may run for a while before anything evicts it.
+"""The plugin min-runtime: lets a task run for a minimum time before it may be evicted.
 
-After KAI's minimum run time. A task is spared while it has run for less than the seconds that its
-queue gives, or everybody's; one whose start nobody knows is not.
+Modelled on KAI's minimum run time. A task is spared while it has run for less than the minimum of
+its queue, or else the general one. A task whose start is unknown is not spared.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class MinRuntime:
-    """`preempt` and `reclaim`: durations ("10m"), none by default. `queues: {name: {preempt: ...,
-    reclaim: ...}}` says otherwise for a queue. Gang evictions heed the longer of the two."""
+    """Arguments: `preempt` and `reclaim`, durations ("10m"), none by default.
+
+    `queues: {name: {preempt: ..., reclaim: ...}}` overrides them for a queue. Gang evictions honour
+    the longer of the two.
+    """
 
     name = "min-runtime"
     accepts: ClassVar[Accepted] = {

@@ -1,8 +1,8 @@
-"""Waiting jobs of a queue by one number, as Slurm's multifactor plugin has it.
+"""The plugin multifactor: orders a queue's waiting jobs by one number, as in Slurm.
 
     priority = sum of weight times factor, each factor from 0 to 1
 
-Weights are 0 unless the configuration names them, as Slurm's are. Source: Slurm's page "Multifactor
+Weights are 0 unless the configuration names them, as in Slurm. Source: Slurm's page "Multifactor
 Priority Plugin".
 """
 
@@ -22,12 +22,13 @@ FACTORS = ("age", "fairshare", "size", "class")
 
 
 class Multifactor:
-    """`ageWeight`, `fairshareWeight`, `sizeWeight`, `classWeight`; `maxAge` 168h; `halfLife`,
-    `penalty` and `billing` as of fair-tree.
+    """Arguments: `ageWeight`, `fairshareWeight`, `sizeWeight`, `classWeight`; `maxAge` (168h);
+    `halfLife`, `penalty` and `billing` as for fair-tree.
 
-    age: the part of `maxAge` that it has waited. fairshare: Fair Tree's rank over the number of
-    places. size: the part of what all nodes have that it asks for, in billing units. class: its
-    priority over the largest of any. A queue's priority is no factor: it orders queues.
+    age: the time that it has waited, as a part of `maxAge`. fairshare: Fair Tree's rank over the
+    number of places. size: its request as a part of all nodes' capacity, in billing units. class:
+    its priority over the largest priority of any job. A queue's priority is not a factor: it orders
+    queues.
     """
 
     name = "multifactor"

@@ -1,4 +1,4 @@
-"""Gangs stay close: domains by tier, and nodes near what the gang already has.
+"""The plugin network-topology-aware: keeps gangs close, in small domains and near their own tasks.
 
 Source: Volcano's network-topology-aware plugin. Levels: the domains up to the allowed tier within
 what the job already uses, tier by tier, leaving out those that could not hold the minimum. Domain
@@ -27,16 +27,17 @@ from phalanx.scheduler.cycle.specs import NetworkTopology
 
 _EVICT = "evict"
 _MAX_TIERS = 100
-"""So many tiers from the lowest up fade into a score; what is further off counts for nothing."""
+"""The number of tiers, from the lowest up, that fade into a score; higher tiers do not count."""
 _MAX_FADING = 100.0
-"""A larger one is out of bounds: its power for the highest of those tiers would be no number."""
+"""The largest fading; the power of a larger one could overflow for the highest of those tiers."""
 
 
 class NetworkTopologyAware:
-    """`weight` 1, `hypernode.binpack.cpu` 1, `hypernode.binpack.memory` 1,
-    `hypernode.binpack.resources` (names with commas) with `hypernode.binpack.resources.<name>` 1,
-    `hypernode.binpack.normal-pod.enable` true, `hypernode.binpack.normal-pod.fading` 0.8,
-    `hypernode.gradient.evict.max-hypernodes` 8."""
+    """Arguments: `weight` (1), `hypernode.binpack.cpu` (1), `hypernode.binpack.memory` (1),
+    `hypernode.binpack.resources` (names separated by commas) with
+    `hypernode.binpack.resources.<name>` (1), `hypernode.binpack.normal-pod.enable` (true),
+    `hypernode.binpack.normal-pod.fading` (0.8), `hypernode.gradient.evict.max-hypernodes` (8).
+    """
 
     name = "network-topology-aware"
     accepts: ClassVar[Accepted] = {
@@ -85,7 +86,7 @@ class NetworkTopologyAware:
         session.add("subjob_gradient", self.name, self._subjob_levels)
         scorer = Scorer(name=self.name, score=self._score, changes=always, scope="job")
         if not is_asked and not (self._plain and self._tree.given):
-            # Nobody has a score, so that what others say of a node outlasts the cycle.
+            # All scores are 0 then, so the combined scores may outlast the cycle.
             scorer = Scorer(name=self.name, score=self._score, changes=never, lasting=True)
         session.add("scorer", self.name, scorer)
 
@@ -146,7 +147,7 @@ class NetworkTopologyAware:
         return self._widest_first(levels) if purpose == _EVICT else levels
 
     def _search_root(self, bound: int, allocated: str, within: str) -> str | None:
-        """The widest domain that holds what is allocated and is within both limits."""
+        """Return the widest domain that holds what is allocated and is within both limits."""
         if not allocated:
             return within
         highest = ""
@@ -188,7 +189,7 @@ class NetworkTopologyAware:
     # -- scores ---------------------------------------------------------------------------------
 
     def _ratio(self, name: str, request: Vector) -> float:
-        """How full a domain would be with the request on it; 0 if it would not fit."""
+        """Return how full a domain would be with the request on it; 0 if it would not fit."""
         total, weights = 0.0, 0
         for r, weight in self._of.items():
             if request[r] <= 0 or r == PODS:
@@ -201,7 +202,7 @@ class NetworkTopologyAware:
         return total / weights if weights else 0.0
 
     def _task_part(self, name: str, sub: SubJob) -> float:
-        """The part of a subjob's tasks that stand in a domain."""
+        """Return the part of a subjob's tasks that are in a domain."""
         if not name or not sub.tasks:
             return 0.0
         members = set(self._tree.members[name])

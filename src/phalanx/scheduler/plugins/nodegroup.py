@@ -1,11 +1,12 @@
-"""Queues and the groups of nodes they may, should, and should not use.
+"""The plugin nodegroup: the groups of nodes that queues must use, prefer, avoid or must not use.
 
 Source: Volcano's nodegroup plugin. A node's group is its label volcano.sh/nodegroup-name. A group
-that the queue requires or prefers passes, one it must not use fails, one it would rather not use
+that the queue requires or prefers passes, one that it must not use fails, one that it avoids
 passes. Score: 100 required, 50 preferred (with `enablePreferredOrder` 50 * (n - i) / n for the i-th
-of n), -1 rather not. With hierarchy, a queue without a say has its nearest ancestor's. A queue's
-annotation volcano.sh/nodegroup-resource-limits (JSON of group -> resource -> quantity) bounds what
-its own tasks hold on a group's nodes; one that cannot be read turns every node away.
+of n), -1 avoided. With hierarchy, a queue that declares nothing uses its nearest ancestor's
+declaration. A queue's annotation volcano.sh/nodegroup-resource-limits (JSON of group -> resource ->
+quantity) bounds what its own tasks hold on a group's nodes; an unreadable one turns every node
+away.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ LIMITS = "volcano.sh/nodegroup-resource-limits"
 
 
 class NodeGroup:
-    """`strict` true: a queue without a say may use no node, and nodes without a group take no one;
-    false: they find each other. `enablePreferredOrder` false."""
+    """Arguments: `strict` (true), `enablePreferredOrder` (false).
+
+    With `strict`, a queue that declares no groups may use no node, and nodes without a group take
+    no tasks. Otherwise, such queues use such nodes.
+    """
 
     name = "nodegroup"
     accepts: ClassVar[Accepted] = {"strict": FLAG, "enablePreferredOrder": FLAG}
@@ -116,7 +120,7 @@ class NodeGroup:
 
 
 class GroupLimits:
-    """What each queue holds on each group's nodes, and how much that may be."""
+    """The amounts that each queue holds on each group's nodes, and their limits."""
 
     def __init__(self, cluster: Cluster, groups: Sequence[str | None]) -> None:
         self._cluster = cluster
@@ -153,7 +157,7 @@ class GroupLimits:
 
 
 def _limits_of(queue: QueueSpec, cluster: Cluster) -> Mapping[str, dict[int, float]] | None:
-    """Group -> resource -> the most, in the cluster's units; None for what cannot be read."""
+    """Return group -> resource -> limit, in the cluster's units; None if it cannot be read."""
     written = dict(queue.annotations).get(LIMITS)
     if not written:
         return {}

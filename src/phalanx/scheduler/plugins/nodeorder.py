@@ -1,9 +1,9 @@
-"""kube-scheduler's preferences, each 0 to 100 times its weight.
+"""The plugin nodeorder: kube-scheduler's preferences, each 0 to 100 times its weight.
 
 Source: Volcano's nodeorder plugin over kube-scheduler's scorers. least = mean over cpu and memory
 of (capacity - asked) * 100 / capacity; most = the same of asked; balanced = (1 - spread of the used
 fractions) * 100, the spread being half the distance for two resources, else the standard deviation;
-node affinity = sum of the weights of wishes met; taint toleration = 100 less the part of
+node affinity = sum of the weights of preferences met; taint toleration = 100 less the part of
 intolerable PreferNoSchedule taints; image locality = (s - 23 MiB) * 100 / (n * 1000 MiB - 23 MiB),
 within 0..100, s being the sum over the task's n images that a node has of size * part of the nodes
 that have it; pod affinity and topology spread scaled to 0..100 over the candidates. In least and
@@ -31,10 +31,13 @@ from phalanx.scheduler.plugin_parts.neighbours import Neighbours
 
 _MIB = 1024 * 1024
 _MIN_BYTES, _MAX_BYTES = 23 * _MIB, 1000 * _MIB
-"""Images of less are not worth a score, and more of one does not count."""
+"""Bytes of images below which there is no score, and above which one image counts no more."""
 _EXACT = 1 << 45
-"""Of less, a hundredfold fits the 53 bits of a double, and a quotient up to 100 that is not whole
-is further from the next whole number than it can be rounded."""
+"""An amount of which a hundredfold still fits the 53 bits of a double.
+
+Below it, a quotient up to 100 that is not whole is further from the next whole number than the
+rounding error.
+"""
 
 DEFAULTS = {
     "leastrequested": 1,
@@ -49,8 +52,10 @@ DEFAULTS = {
 
 
 class NodeOrder:
-    """`<name>.weight` for each of DEFAULTS. Nodes and tasks tell their `images`; one without a tag
-    is the latest."""
+    """Argument: `<name>.weight` for each name of DEFAULTS.
+
+    Nodes and tasks declare their `images`; an image without a tag has the tag latest.
+    """
 
     name = "nodeorder"
     accepts: ClassVar[Accepted] = {f"{k}.weight": WHOLE for k in DEFAULTS}
@@ -120,7 +125,7 @@ class NodeOrder:
             )
 
     def _wishes(self, session: Session, cluster: Cluster) -> None:
-        """Node affinity and taints, which no placement changes."""
+        """Register the scorers of node affinity and taints, which no placement changes."""
         near, taints = self.weights["nodeaffinity"], self.weights["tainttoleration"]
         soft = cluster.described("soft taints", _soft_taints)
         tainted = any(soft)
@@ -164,16 +169,19 @@ class NodeOrder:
 
 
 class _Nodes(NamedTuple):
-    """What lets scores be worked out in fewer steps."""
+    """Facts about the nodes that allow faster scoring."""
 
     whole: bool
-    """Every node has some cpu and some memory."""
+    """Whether every node has some cpu and some memory."""
     small: bool
-    """No node has as much as `_EXACT` of either."""
+    """Whether every node has less than `_EXACT` of both."""
 
     def mean(self, amounts: Counts, capacity: Counts) -> Vector:
-        """Of cpu and memory: how many whole hundredths of the capacity, rounded down, and of both
-        the mean, rounded down; of one alone where a node has but one. Writes to `amounts`."""
+        """Return the mean of cpu and memory in whole hundredths of the capacity, rounded down.
+
+        Each of the two is rounded down first; a resource that a node lacks is left out. Overwrites
+        `amounts`.
+        """
         amounts *= 100
         counted: Counts | int = 2
         if not self.whole:
@@ -191,7 +199,7 @@ def _nodes(cluster: Cluster) -> _Nodes:
 
 
 class Images:
-    """How much of a task's images a node need not fetch; those that many nodes have count more."""
+    """Scores nodes by the images that they need not fetch; images on many nodes count more."""
 
     def __init__(self, here: Sequence[Mapping[str, float]]) -> None:
         self._here = here
@@ -219,7 +227,7 @@ def _soft_taints(nodes: Sequence[NodeSpec]) -> list[list[Taint]]:
 
 
 def _tagged(image: str) -> str:
-    """An image's name as a node lists it; the tag stands behind the last slash."""
+    """Return an image's name with its tag, which stands behind the last slash."""
     return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
@@ -270,7 +278,7 @@ def _balance(rows: Rows, eq_class: EquivalenceClass, gpu: int | None, *, nodes: 
 
 
 def _deviation(fractions: Vector) -> Vector:
-    """The standard deviation of the three, node by node."""
+    """Return the standard deviation of the three fractions, node by node."""
     mean = (fractions[0] + fractions[1] + fractions[2]) / 3
     away = (fractions - mean) ** 2
     deviation: Vector = np.sqrt((away[0] + away[1] + away[2]) / 3)
@@ -278,7 +286,7 @@ def _deviation(fractions: Vector) -> Vector:
 
 
 def _spread(fractions: Vector, counted: Flags) -> Vector:
-    """Half the distance where two resources count, the standard deviation where more do."""
+    """Return half the distance where two resources count, the standard deviation where more do."""
     n = np.maximum(counted.sum(axis=0), 1)
     mean = (fractions * counted).sum(axis=0) / n
     squares = (((fractions - mean) ** 2) * counted).sum(axis=0) / n

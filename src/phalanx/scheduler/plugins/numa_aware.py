@@ -1,10 +1,10 @@
-"""Tasks that want their cores and devices on few NUMA nodes.
+"""The plugin numa-aware: puts a task's cores and devices on few NUMA nodes.
 
 Source: Volcano's numa-aware plugin. The policy is the task's annotation
 volcano.sh/numa-topology-policy: best-effort passes where NUMA nodes are known and a core is free,
-restricted needs the fewest NUMA nodes that an empty machine could do with, single-numa-node needs
-one. A part of a core is nobody's own, so tasks that ask for one may have it anywhere. Score =
-weight * (100 - 100 * NUMA nodes used / the most any candidate uses).
+restricted needs the fewest NUMA nodes that would do on an empty machine, single-numa-node needs
+one. A part of a core belongs to no NUMA node, so tasks that ask for one may have it anywhere. Score
+= weight * (100 - 100 * NUMA nodes used / the most any candidate uses).
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from phalanx.scheduler.cycle.session import Session
 POLICY = "volcano.sh/numa-topology-policy"
 _STRICT = ("restricted", "single-numa-node")
 _MAX_PARTS = 8
-"""Up to so many NUMA nodes (the kubelet's own limit) every combination is tried."""
+"""Up to this number of NUMA nodes (the kubelet's own limit) every combination is tried."""
 
 
 class NumaAware:
-    """`weight` 1. Nodes tell the free amounts of each NUMA node in `numa`; those that do not take
-    no task with a policy."""
+    """Argument: `weight` (1).
+
+    Nodes declare the free amounts of each NUMA node in `numa`; other nodes take no task with a
+    policy.
+    """
 
     name = "numa-aware"
     accepts: ClassVar[Accepted] = {"weight": WHOLE}
@@ -82,11 +85,12 @@ class NumaAware:
         return out
 
     def _spread(self, node: int, eq_class: EquivalenceClass) -> int:
-        """How many NUMA nodes the task needs on a node as it is; 0 if they cannot hold it."""
+        """Return how many NUMA nodes the task needs on a node as it is; 0 if they cannot hold
+        it."""
         return len(self._choose(self._free[node], eq_class))
 
     def _fewest(self, node: int, eq_class: EquivalenceClass) -> int:
-        """How many it would need if the machine were empty and cut evenly."""
+        """Return how many NUMA nodes it would need if the machine were empty and cut evenly."""
         parts = len(self._free[node])
         if parts == 0:
             return 0
@@ -95,9 +99,11 @@ class NumaAware:
         return max(need, default=1)
 
     def _choose(self, free: list[Counts], eq_class: EquivalenceClass) -> tuple[int, ...]:
-        """The first of the smallest sets of NUMA nodes that together have what the task asks for;
-        of more than eight NUMA nodes those that have most of it, which may be more than need be.
-        Empty if all together have too little."""
+        """Return the first of the smallest sets of NUMA nodes that together have the request.
+
+        With more than eight NUMA nodes, those that have most of it are taken, which may be more
+        than necessary. Empty if all together have too little.
+        """
         of = _aligned(eq_class)
         need = eq_class.request[of]
         parts = np.array([part[of] for part in free]).reshape(len(free), len(of))
@@ -128,13 +134,14 @@ class NumaAware:
 
 @cache
 def _sets(size: int) -> Counts:
-    """Every set of so many NUMA nodes as a row of 0 and 1, the smallest first, then in order."""
+    """Return every set of `size` NUMA nodes as a row of 0 and 1, the smallest first, then in
+    order."""
     chosen = [c for n in range(1, size + 1) for c in combinations(range(size), n)]
     return np.array([[i in c for i in range(size)] for c in chosen], dtype=np.int64)
 
 
 def _fullest(free: Counts, need: Counts) -> tuple[int, ...]:
-    """NUMA nodes, the one first that covers most of what is still needed, until all is."""
+    """Return NUMA nodes that cover the need; the one that covers most of the rest is taken next."""
     left = need.astype(np.float64)
     chosen: list[int] = []
     while True:
@@ -147,7 +154,7 @@ def _fullest(free: Counts, need: Counts) -> tuple[int, ...]:
 
 
 def _aligned(eq_class: EquivalenceClass) -> list[int]:
-    """Resources that are to be on few NUMA nodes: whole cores, and devices."""
+    """Return the resources to keep on few NUMA nodes: whole cores, and devices."""
     whole_cores = eq_class.request[CPU] % 1000 == 0
     return [r for r in eq_class.asked if r not in (MEMORY, PODS) and (r != CPU or whole_cores)]
 

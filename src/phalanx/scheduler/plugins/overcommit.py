@@ -1,4 +1,4 @@
-"""Let in a little more than the cluster holds, and no more.
+"""The plugin overcommit: lets in jobs for slightly more than the cluster holds.
 
 Source: Volcano's overcommit plugin. With the factor f of a resource (its own, else the general one;
 below 1 counts as 1.2), a job is let in if, in every resource of its minimum, promised + minimum <=
@@ -24,7 +24,7 @@ _FACTOR = 1.2
 
 
 class Overcommit:
-    """`overcommit-factor` 1.2; `overcommit-factor.<resource>` for one resource."""
+    """Arguments: `overcommit-factor` (1.2); `overcommit-factor.<resource>` for one resource."""
 
     name = "overcommit"
     accepts: ClassVar[Accepted] = {"overcommit-factor": NUMBER, "overcommit-factor.*": NUMBER}

@@ -1,8 +1,9 @@
-"""Victims only as far as disruption budgets go.
+"""The plugin pdb: allows victims only within disruption budgets.
 
-Source: Volcano's pdb plugin. Of the tasks that a budget covers, at most so many may go that its
-minimum stays running (or its maximum unavailable is not passed). Volcano's quirks, off with compat
-"none": a task without labels is nobody's victim, and all that budgets spare are shuffle's victims.
+Source: Volcano's pdb plugin. From the tasks that a budget covers, victims are allowed while its
+minimum stays running (or its maximum unavailable is not exceeded). Volcano's quirks, off with
+compat "none": a task without labels is never a victim, and all tasks that budgets allow are victims
+of shuffle.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class DisruptionBudgets:
-    """No arguments; the snapshot's `disruption_budgets` are the budgets."""
+    """Takes no arguments; the snapshot's `disruption_budgets` are the budgets."""
 
     name = "pdb"
     accepts: ClassVar[Accepted] = {}

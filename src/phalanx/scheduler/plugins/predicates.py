@@ -1,9 +1,9 @@
-"""kube-scheduler's filters: slots, selectors, taints, ports, neighbours, spread.
+"""The plugin predicates: kube-scheduler's filters for slots, labels, taints, ports and neighbours.
 
-Source: Volcano's predicates plugin. A node without a free slot, with a port in use, or with a
-neighbour in the way could be cured by evictions; one that lacks the labels or whose taints the task
-does not tolerate could not. Volcano's quirk, off with compat "none": trying evictions out tells
-affinity of them only while `preemptable` or `allocatable` is switched on for this plugin.
+Source: Volcano's predicates plugin. Evictions could help on a node without a free slot, with a port
+in use, or with a neighbour in the way. They could not help on one that lacks the labels or whose
+taints the task does not tolerate. Volcano's quirk, off with compat "none": trial evictions change
+affinity only while `preemptable` or `allocatable` is switched on for this plugin.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ _HARD = ("NoSchedule", "NoExecute")
 
 
 class Predicates:
-    """`predicate.<Name>Enable`, true for NodeAffinity, NodePorts, TaintToleration, PodAffinity and
-    PodTopologySpread; volumes are unknown here. `predicate.CacheEnable` changes nothing: answers
-    are always kept per class."""
+    """Arguments: `predicate.<Name>Enable` (true) for NodeAffinity, NodePorts, TaintToleration,
+    PodAffinity and PodTopologySpread; volumes are unknown here.
+
+    `predicate.CacheEnable` changes nothing: answers are always kept per class.
+    """
 
     name = "predicates"
     accepts: ClassVar[Accepted] = {

@@ -1,4 +1,4 @@
-"""Higher priority first, and lower priority gives way.
+"""The plugin priority: higher priority goes first, and lower priority is preempted.
 
 Source: Volcano's priority plugin. Tasks, jobs and subjobs are ordered by falling priority. A victim
 of another job must have a lower job priority, one of the same job a lower task priority. A job
@@ -19,7 +19,7 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class Priority:
-    """No arguments."""
+    """Takes no arguments."""
 
     name = "priority"
     accepts: ClassVar[Accepted] = {}

@@ -1,6 +1,6 @@
-"""Queues share the cluster by weight, and take no more than they ask for.
+"""The plugin proportion: queues share the cluster by weight, and get no more than they ask for.
 
-Source: Volcano's proportion plugin. What a queue deserves is found by filling up in rounds:
+Source: Volcano's proportion plugin. The amount that a queue deserves is found by filling up in rounds:
 deserved += remaining * weight / sum of weights of queues not yet content; cut to its real
 capability (total - all guarantees + its own, at most its capability), then to its request, raised
 to its guarantee; a queue is content when its request is covered or a round gave it nothing. Share
@@ -34,7 +34,7 @@ from phalanx.scheduler.plugin_parts.quotas import (
 
 
 class Proportion:
-    """No arguments."""
+    """Takes no arguments."""
 
     name = "proportion"
     accepts: ClassVar[Accepted] = {}
@@ -101,7 +101,10 @@ class Proportion:
         return above(self._cluster, "queue-quota", queue, used, entry.deserved.v, eq_class.vector)
 
     def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
-        """What the queue may hold whoever else waits: what it deserves moves with that."""
+        """Return what is left of the queue's real capability.
+
+        The deserved amount is not a quota here, since it moves with what other queues ask for.
+        """
         entry = self.entries[queue]
         return [(f"{self.name}/{queue}", entry.real_capability.v - entry.account.allocated.v)]
 
@@ -132,7 +135,8 @@ class Proportion:
 
 
 def _entries(cluster: Cluster) -> dict[int, Holding]:
-    """By queue, in the order of queues: sums are rounded alike whichever job came first."""
+    """Return the holdings by queue, in the order of queues, so that sums are always rounded
+    alike."""
     limits = real_capabilities(cluster)
     return {
         queue: Holding(
@@ -147,7 +151,7 @@ def _entries(cluster: Cluster) -> dict[int, Holding]:
 
 
 def _fill(cluster: Cluster, entries: dict[int, Holding]) -> None:
-    """Hand out the cluster in rounds until nothing is left or nobody takes more."""
+    """Hand out the cluster in rounds until nothing is left or no queue takes more."""
     remaining = cluster.total.copy()
     content: set[int] = set()
     while True:

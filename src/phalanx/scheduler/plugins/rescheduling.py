@@ -1,9 +1,9 @@
-"""Move tasks off busy nodes while others idle.
+"""The plugin rescheduling: moves tasks off busy nodes while others idle.
 
-Source: Volcano's rescheduling plugin, strategy lowNodeUtilization. A node is idle if all it
-measures is below `thresholds`, busy if any is above `targetThresholds`; preemptable tasks of busy
-nodes are victims, the least important first, until the node is at its target or idle nodes have no
-more room.
+Source: Volcano's rescheduling plugin, strategy lowNodeUtilization. A node is idle if all its
+measurements are below `thresholds`, and busy if any is above `targetThresholds`. Preemptable tasks
+of busy nodes are victims, the least important first, until the node is at its target or idle nodes
+have no more room.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _OF = (("cpu", CPU), ("memory", MEMORY))
 
 
 class Rescheduling:
-    """`strategies: [{name: lowNodeUtilization, params: {thresholds: {cpu: 20, memory: 20},
-    targetThresholds: {cpu: 80, memory: 80}}}]`; `interval` 5m: no more victims before so long."""
+    """Arguments: `strategies: [{name: lowNodeUtilization, params: {thresholds: {cpu: 20, memory:
+    20}, targetThresholds: {cpu: 80, memory: 80}}}]`; `interval` (5m), the time between two rounds
+    of victims.
+    """
 
     name = "rescheduling"
     accepts: ClassVar[Accepted] = {
@@ -90,7 +92,7 @@ def _limits(given: Any, default: float) -> Any:
 
 
 def _fractions(cluster: Cluster) -> Any:
-    """Percent in use per node: as measured where measured, else as promised."""
+    """Return the percentage in use per node: measured where it is measured, else as promised."""
     rows = []
     for i, node in enumerate(cluster.nodes):
         measured = dict(node.usage)

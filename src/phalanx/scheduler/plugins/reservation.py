@@ -1,9 +1,9 @@
-"""Who waits is promised a place in time, and others start only where that delays nobody.
+"""The plugin reservation: promises waiting work a place in time, and starts no work that delays it.
 
-Whoever runs cycles lends a planner, as `shells["planner"]`: a plan spans more than one cycle, and
-takes in what plugins do not know of. From the plan follows who starts now, and where; who is held
-back until its time; and what nodes have to spare for tasks that no plan has, such as those above a
-gang's minimum. Where run times are unknown, nothing is reserved on what nobody knows when it ends.
+The caller of a cycle lends a planner as `shells["planner"]`, since a plan spans several cycles and
+covers things that plugins do not know. The plan tells which podgroups start now, and where; which
+ones are held back until their time; and what nodes have to spare for tasks outside the plan, such
+as those above a gang's minimum. Resources held by work of unknown length are never promised.
 Source: EASY and conservative backfill (Mu'alem and Feitelson, 2001).
 """
 
@@ -30,35 +30,40 @@ _NO_ROOM_YET = Rejection(reason="no-room-yet")
 
 
 class Promises(Protocol):
-    """What a planner says to one cycle."""
+    """A planner's promises for one cycle."""
 
     @property
     def held_back(self) -> Mapping[str, float | None]:
-        """Podgroups that are not to start now, and when they are; None: nobody has said yet."""
+        """Podgroups that must not start now, and their start times; None: the time is unknown."""
         ...
 
     @property
     def places(self) -> Mapping[str, Mapping[int, Counts]]:
-        """For podgroups that start now: by class of tasks how many go on each node."""
+        """For podgroups that start now, by class of tasks, the number of tasks on each node."""
         ...
 
     def spare(self, length_s: float | None) -> Vector:
-        """What each node has left over for work of this length that begins now."""
+        """Return what each node has left over for work of this length that begins now."""
         ...
 
 
 class LentPlanner(Protocol):
-    """Plans for a session, before its actions have moved anything."""
+    """A planner for a session whose actions have moved nothing yet."""
 
     def promises(self, session: Session, promised: int, minimum: int) -> Promises:
-        """`promised`: for so many podgroups of each queue places are kept, and for none that needs
-        fewer tasks than `minimum`."""
+        """Plan and return the promises.
+
+        Places are kept for up to `promised` podgroups of each queue, and for none that needs fewer
+        tasks than `minimum`.
+        """
         ...
 
 
 class Reservation:
-    """`promised` 32: places are kept for so many podgroups of each queue, the first that wait;
-    `minimum` 1: not for gangs of fewer tasks. Podgroups tell their `run_time_s`."""
+    """Arguments: `promised` (32), the number of podgroups of each queue, the first that wait, for
+    which places are kept; `minimum` (1): gangs of fewer tasks get none. Podgroups declare
+    `run_time_s`.
+    """
 
     name = "reservation"
     accepts: ClassVar[Accepted] = {"promised": WHOLE, "minimum": WHOLE}
@@ -71,14 +76,14 @@ class Reservation:
         self._session = session
         self._planner: LentPlanner | None = session.shells.get(PLANNER)
         if self._planner is None:
-            session.warn("reservation keeps nothing: who runs this cycle has lent it no planner")
+            session.warn("reservation keeps nothing: this cycle has no planner")
             return
         self._known: Promises | None = None
         self._left: dict[tuple[str, int], Counts] = {}
         self._before: Counts = session.cluster.future
-        """What was free when the plan was made."""
+        """The free amounts when the plan was made."""
         self._begun: Counts = session.cluster.future
-        """What those took since then that the plan had start now."""
+        """The amounts taken since then by podgroups that the plan starts now."""
         session.add("held_back", self.name, self._held_back)
         session.add("changed", self.name, self._changed)
         session.add(
@@ -88,7 +93,7 @@ class Reservation:
         )
 
     def _promises(self) -> Promises:
-        """Made when first asked for: then all plugins are there."""
+        """Return the promises, made on first use, when all plugins are registered."""
         if self._known is None:
             assert self._planner is not None
             known = self._planner.promises(self._session, self._promised, self._minimum)
@@ -134,7 +139,8 @@ class Reservation:
         return good
 
     def _within(self, rows: Rows, eq_class: EquivalenceClass, left: Counts) -> Flags:
-        """Rows on which no more of the class lie than the plan puts there."""
+        """Return the rows on which no more tasks of the class are placed than the plan puts
+        there."""
         r = eq_class.asked[-1]
         on_top = (self._session.cluster.future[rows.index, r] - rows.free(r)) // eq_class.request[r]
         return np.asarray(on_top < left)

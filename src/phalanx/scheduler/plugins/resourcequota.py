@@ -1,7 +1,7 @@
-"""A namespace's hard limits hold before its jobs are let in.
+"""The plugin resourcequota: checks a namespace's hard limits before its jobs are let in.
 
 Source: Volcano's resourcequota plugin. A job is let in if, in every resource that a quota of its
-namespace names, what runs there + what was let in + its minimum stays within. `requests.cpu` is
+namespace names, running tasks + jobs let in + its minimum stay within the quota. `requests.cpu` is
 cpu.
 """
 
@@ -19,7 +19,7 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class ResourceQuota:
-    """No arguments."""
+    """Takes no arguments."""
 
     name = "resourcequota"
     accepts: ClassVar[Accepted] = {}

@@ -1,4 +1,4 @@
-"""The selector of OpenPAI for gangs: filters, packing with a buffer of candidates, common ports.
+"""The plugin selector: OpenPAI's selector for gangs, with a buffer of candidates and common ports.
 
 Source: microsoft/pai a95d9420, SelectionManager; the chain itself is `policies.selector.chain`,
 which also places tasks and actors. Each task goes to one of the fullest nodes that are left, drawn
@@ -37,9 +37,10 @@ _TYPED = f"phalanx/{GPU_TYPE_RESOURCE}"
 
 
 class Selector:
-    """`candidate_factor` 2, `min_dynamic_port` 2000, `allow_cpu_jobs_on_gpu_nodes` true,
-    `skip_tried` true, `same_rack` ignore, prefer or require, `rack_label` rack, `pick` random
-    or fullest: as in `SelectorSettings`."""
+    """Arguments, as in `SelectorSettings`: `candidate_factor` (2), `min_dynamic_port` (2000),
+    `allow_cpu_jobs_on_gpu_nodes` (true), `skip_tried` (true), `same_rack` (ignore, prefer or
+    require), `rack_label` (rack), `pick` (random or fullest).
+    """
 
     name = "selector"
     accepts: ClassVar[Accepted] = {
@@ -99,7 +100,8 @@ class Selector:
     # -- filters --------------------------------------------------------------------------------
 
     def _typed(self, rows: Rows, ask: Ask) -> Flags:
-        """Nodes whose GPUs are of a type that the class asks for, by label or by resource."""
+        """Return the nodes whose GPUs are of a type that the class asks for, by label or by
+        resource."""
         cluster, shape = self._cluster, ask.eq_class.shape
         good = np.ones(len(cluster.nodes), dtype=np.bool_)
         for key, value in shape.selector:
@@ -113,13 +115,13 @@ class Selector:
         return good[rows.index]
 
     def _not_wasted(self, rows: Rows, ask: Ask) -> Flags:
-        """Nodes without GPUs, for a job that asks for none."""
+        """Return the nodes without GPUs, for a job that asks for none; else all nodes."""
         if self._gpu is None or ask.job.total_request[self._gpu]:
             return np.ones(len(rows), dtype=np.bool_)
         return np.asarray(rows.capacity(self._gpu) == 0, dtype=np.bool_)
 
     def _untried(self, rows: Rows, ask: Ask) -> Flags:
-        """Nodes with room beside what the gang asked of them in vain."""
+        """Return the nodes with room in addition to what they refused the gang before."""
         cluster, request = self._cluster, ask.eq_class.request
         good = np.ones(len(rows), dtype=np.bool_)
         for name, amounts in ask.job.spec.tried:
@@ -132,7 +134,8 @@ class Selector:
         return good
 
     def _near(self, rows: Rows, ask: Ask) -> Flags:
-        """Nodes in the racks of the gang; all of them where it is in none, or may leave them."""
+        """Return the nodes in the gang's racks; all nodes if it has no rack or may leave its
+        racks."""
         own = {self._racks[node] for node in self._places.of(ask.job)} - {None}
         near = np.array([self._racks[n] in own for n in rows.index], dtype=np.bool_)
         if not own or (self._settings.same_rack == "prefer" and not self._has_room_near(own, ask)):
@@ -146,13 +149,14 @@ class Selector:
         return bool(fits.any())
 
     def _with_ports(self, rows: Rows, ask: Ask) -> Flags:
-        """Nodes where the gang's ports are free, or, before it has any, as many as it needs."""
+        """Return the nodes where the gang's ports are free; before it has ports, where enough
+        are."""
         return self._ports.passes(rows.index, ask.job)
 
     # -- choosing -------------------------------------------------------------------------------
 
     def _columns(self, index: Indexes) -> Columns:
-        """These nodes, which every filter has passed already."""
+        """Return the columns of these nodes, which every filter has passed already."""
         passed = np.ones(len(index), dtype=np.bool_)
         none: Counts = np.zeros(len(index), dtype=np.int64)
         future, gpu = self._cluster.future, self._gpu
@@ -168,7 +172,8 @@ class Selector:
         )
 
     def _fullest_first(self, rows: Rows, ask: Ask) -> Vector:
-        """What evicting actions rank nodes by: their places in the packing order."""
+        """Return the scores by which evicting actions rank nodes: their places in the packing
+        order."""
         score = np.zeros(len(rows))
         score[self._columns(rows.index).packing_order()] = -np.arange(float(len(rows)))
         return score
@@ -184,7 +189,7 @@ class Selector:
 
 
 class _Places:
-    """On which nodes each job has how many tasks."""
+    """The nodes of each job, with the number of its tasks on each."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._of: dict[int, Counter[int]] = {}
@@ -193,11 +198,11 @@ class _Places:
                 self._of.setdefault(cluster.job_of[t], Counter())[cluster.node_of[t]] += 1
 
     def of(self, job: Job) -> set[int]:
-        """The nodes of a job."""
+        """Return the nodes of a job."""
         return set(self._of.get(job.index, ()))
 
     def change(self, job: Job, nodes: Sequence[int], sign: int) -> None:
-        """Tasks of the job came to these nodes, or went."""
+        """Count tasks of the job that came to these nodes (`sign` 1) or left them (-1)."""
         mine = self._of.setdefault(job.index, Counter())
         for node in nodes:
             mine[node] += sign
@@ -206,13 +211,13 @@ class _Places:
 
 
 class _GangPorts:
-    """Which nodes a gang may use so that its ports are free on all of its nodes.
+    """The nodes that a gang may use so that its ports are free on all of its nodes.
 
-    No two gangs have one port. Which ports a gang gets is settled when it is placed.
+    No two gangs share a port. The ports of a gang are chosen when it is placed.
     """
 
     def __init__(self, cluster: Cluster, places: _Places, lowest: int) -> None:
-        """`lowest`: no port below it is picked."""
+        """`lowest` is the lowest port that may be chosen."""
         self._lowest = lowest
         self._places = places
         self._offered = cluster.described("ports", _offered)
@@ -220,8 +225,11 @@ class _GangPorts:
         self._held = _ports(port for job in cluster.jobs for port in job.spec.ports)
 
     def passes(self, index: Indexes, job: Job) -> Flags:
-        """Where the ports of the gang's members that run are free; before any does, where enough
-        are free that are so on its other nodes as well."""
+        """Return the nodes where the ports of the gang's running members are free.
+
+        Before any member runs, return those where enough ports are free that are free on its other
+        nodes, too.
+        """
         count, own, here = job.spec.port_count, _ports(job.spec.ports), self._places.of(job)
         others = self._held - own
         is_running = bool(own) and job.counts[j.RUNNING] > 0

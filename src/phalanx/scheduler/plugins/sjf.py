@@ -1,4 +1,4 @@
-"""Shortest job first: jobs by all the time they take, as they tell it; running ones stay."""
+"""The plugin sjf: shortest job first, by the declared total run time; running jobs stay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 
 
 class ShortestJobFirst:
-    """No arguments. Jobs that do not tell their `run_time_s` come last."""
+    """Takes no arguments. Jobs that do not declare `run_time_s` come last."""
 
     name = "sjf"
     accepts: ClassVar[Accepted] = {}

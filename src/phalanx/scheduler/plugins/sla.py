@@ -1,8 +1,9 @@
-"""Nobody waits longer than promised.
+"""The plugin sla: no job waits longer than promised.
 
 Source: Volcano's sla plugin. A job's deadline is its creation plus its waiting time (annotation
-`sla-waiting-time`, else the argument). Jobs go by deadline, those without one last. From then on
-the plugin permits letting in and pipelining; before, it abstains. A time without a unit is none.
+`sla-waiting-time`, else the argument). Jobs go by deadline, those without one last. From the
+deadline on the plugin permits letting in and pipelining; before it, the plugin abstains. A time
+without a unit is ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ KEYS = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 
 
 class WaitingTime:
-    """`sla-waiting-time`: a duration such as 1h30m; none without it."""
+    """Argument: `sla-waiting-time`, a duration such as 1h30m; no limit by default."""
 
     name = "sla"
     accepts: ClassVar[Accepted] = {"sla-waiting-time": DURATION}

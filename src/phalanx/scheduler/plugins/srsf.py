@@ -1,6 +1,6 @@
-"""Shortest remaining service first: jobs by the time they have still to run, times their GPUs.
+"""The plugin srsf: shortest remaining service first, by remaining run time times GPUs.
 
-A job of few GPUs comes before one as long of many; what is behind gives way.
+A job with few GPUs comes before an equally long one with many. Jobs further back are preempted.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 
 
 class ShortestRemainingServiceFirst:
-    """No arguments. Jobs that do not tell their `run_time_s` come last; one without GPUs counts as
-    one of one GPU."""
+    """Takes no arguments.
+
+    Jobs that do not declare `run_time_s` come last; a job without GPUs counts as one with one GPU.
+    """
 
     name = "srsf"
     accepts: ClassVar[Accepted] = {}

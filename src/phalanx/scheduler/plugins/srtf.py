@@ -1,4 +1,4 @@
-"""Shortest remaining time first: jobs by the time they have still to run; longer ones give way."""
+"""The plugin srtf: shortest remaining time first; longer jobs are preempted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 
 
 class ShortestRemainingTimeFirst:
-    """No arguments. Jobs that do not tell their `run_time_s` come last."""
+    """Takes no arguments. Jobs that do not declare `run_time_s` come last."""
 
     name = "srtf"
     accepts: ClassVar[Accepted] = {}

@@ -1,11 +1,11 @@
-"""Pack one resource while spreading another.
+"""The plugin resource-strategy-fit: packs one resource while spreading another.
 
 Source: Volcano's resource-strategy-fit plugin. Per resource r with weight w_r that the task
 requests: MostAllocated (used + req) / capacity, LeastAllocated (capacity - used - req) / capacity;
 score = 100 * weight * sum w_r * s_r / sum w_r, and 0 if one would not fit. A name that ends in `*`
-stands for all that begin so; the exact name, then the longest beginning, comes first, and a `*`
-elsewhere is no rule at all. `sra` (scarce resources are kept for those who need them) takes score
-from nodes that have a scarce resource the task does not request; `proportional` keeps cpu and
+stands for all names that begin like it. The exact name comes first, then the longest beginning; a
+`*` elsewhere is not a rule. `sra` (scarce resources are kept for tasks that need them) takes score
+from nodes that have a scarce resource the task does not request. `proportional` keeps cpu and
 memory (in units of 10^9 bytes) for the devices that are still free.
 """
 
@@ -29,15 +29,18 @@ TYPE = "volcano.sh/resource-strategy-scoring-type"
 WEIGHTS = "volcano.sh/resource-strategy-weight"
 _PACK, _SPREAD = "MostAllocated", "LeastAllocated"
 Strategy = tuple[bool, int]
-"""(pack?, weight)"""
+"""(whether to pack, weight)"""
 
 
 class StrategyFit:
-    """`resourceStrategyFitWeight` 10 (0: off); `resources: {name: {type, weight 1}}`, by default
-    cpu and memory LeastAllocated; `sra: {enable false, resources, weight 0, resourceWeight: {name:
-    1}}`; `proportional: {enable false, resources, resourceProportion: {name.cpu: 1, name.memory:
-    1}}`. A task's annotations volcano.sh/resource-strategy-scoring-type and -weight (JSON of
-    resource -> weight) stand in for `resources`; weights that cannot be read give it no score."""
+    """Arguments: `resourceStrategyFitWeight` (10; 0 turns it off); `resources: {name: {type, weight
+    1}}`, by default cpu and memory LeastAllocated; `sra: {enable false, resources, weight 0,
+    resourceWeight: {name: 1}}`; `proportional: {enable false, resources, resourceProportion:
+    {name.cpu: 1, name.memory: 1}}`.
+
+    A task's annotations volcano.sh/resource-strategy-scoring-type and -weight (JSON of resource ->
+    weight) replace `resources` for it; unreadable weights give the task no score.
+    """
 
     name = "resource-strategy-fit"
     accepts: ClassVar[Accepted] = {
@@ -160,7 +163,8 @@ class StrategyFit:
 
 
 def _strategies(written: Arguments) -> dict[str, Strategy]:
-    """`{name: {type, weight}}` without a type spreads; a weight below 1 counts as 1."""
+    """Read `{name: {type, weight}}`; without a type it spreads, and a weight below 1 counts as
+    1."""
     out: dict[str, Strategy] = {}
     for name in written:
         given = table(written, name)
@@ -173,7 +177,10 @@ def _strategies(written: Arguments) -> dict[str, Strategy]:
 def _own(
     annotations: Mapping[str, str], strategies: Mapping[str, Strategy]
 ) -> Mapping[str, Strategy]:
-    """What the task itself wants, if it says how; a resource that it gives no weight has none."""
+    """Return the task's own strategies, if it declares a type.
+
+    Resources to which the task gives no weight then have no strategy.
+    """
     how = annotations.get(TYPE)
     if how not in (_PACK, _SPREAD):
         return strategies
@@ -185,7 +192,7 @@ def _own(
 
 
 def _lookup(strategies: Mapping[str, Strategy], name: str) -> Strategy | None:
-    """The strategy of that name, else of the longest beginning that covers it."""
+    """Return the strategy of that name, else of the longest beginning that covers it."""
     if name in strategies:
         return strategies[name]
     fitting = [p for p in strategies if p.endswith("*") and name.startswith(p[:-1])]

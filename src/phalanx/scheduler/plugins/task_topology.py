@@ -1,8 +1,8 @@
-"""Roles of a job that belong together go together, and apart those that do not.
+"""The plugin task-topology: puts roles of a job together or apart, as the job asks.
 
 Source: Volcano's task-topology plugin. Tasks are packed into buckets by the annotations
 volcano.sh/task-topology-affinity, -anti-affinity (groups of roles: "ps,worker;ps") and -task-order.
-Strength: apart from one's like 4, with another role 3, with one's like 2, apart from another 1.
+Strength: apart from its own role 4, with another role 3, with its own role 2, apart from another 1.
 Full buckets go first. Node score = 100 * weight / largest bucket * (bucket's tasks there -
 anti-affine tasks there + tasks of the bucket that would still fit).
 """
@@ -24,7 +24,7 @@ from phalanx.scheduler.plugin_parts.buckets import Bucket, Buckets, Wishes, wish
 
 
 class TaskTopology:
-    """`task-topology.weight` 1."""
+    """Argument: `task-topology.weight` (1)."""
 
     name = "task-topology"
     accepts: ClassVar[Accepted] = {"task-topology.weight": WHOLE}

@@ -1,10 +1,10 @@
-"""Nodes that are lent out by the clock.
+"""The plugin tdm: nodes that are lent out at certain hours.
 
 Source: Volcano's tdm plugin. A node with the label volcano.sh/revocable-zone takes only tasks that
-may use such a zone, and only while the zone's hours last (then it scores 100); when they end, its
-preemptable tasks are victims, as many a job as its budget allows (jdb-max-unavailable,
-jdb-min-available, else 1). Preemptable tasks on ordinary nodes give way to tasks that are neither
-preemptable nor may use a zone.
+may use such a zone, and only during the zone's hours (then it scores 100). When they end, its
+preemptable tasks are victims, per job as many as its budget allows (jdb-max-unavailable,
+jdb-min-available, else 1). Preemptable tasks on ordinary nodes are preempted for tasks that are
+neither preemptable nor may use a zone.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _DAY = 24 * 60
 
 
 class TimeDivision:
-    """`tdm.revocable-zone.<name>`: "HH:MM-HH:MM" by the clock of `now` (UTC); an end at or before
-    its start is on the next day. `tdm.evict.period` 1m: no more victims before so long."""
+    """Arguments: `tdm.revocable-zone.<name>`, "HH:MM-HH:MM" by the clock of `now` (UTC); an end at
+    or before its start is on the next day. `tdm.evict.period` (1m), the time between rounds of
+    victims.
+    """
 
     name = "tdm"
     accepts: ClassVar[Accepted] = {"tdm.revocable-zone.*": HOURS, "tdm.evict.period": DURATION}
@@ -120,7 +122,7 @@ def _starving(job: Job) -> bool:
 
 
 def _budget(job: Job) -> int:
-    """How many of a job's tasks may be taken at once."""
+    """Return how many of a job's tasks may be taken at once."""
     annotations = dict(job.spec.annotations)
     running, total = job.counts[j.RUNNING], len(job.tasks)
     least = annotations.get("volcano.sh/jdb-min-available")

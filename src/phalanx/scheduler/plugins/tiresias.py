@@ -1,12 +1,12 @@
-"""Least attained service first, in two dimensions and steps: nobody's run time need be known.
+"""The plugin tiresias: least attained service first, in steps; run times need not be known.
 
-After Tiresias (Gu et al., NSDI 2019), its variant for unknown run times. Service is time run times
-GPUs. A job begins in the first of three service queues and falls into the next when its service
-reaches 3,250, then 7,200 GPU-seconds. Queues go in order; inside one, running jobs come before
-pending ones, so that equals do not take turns for nothing.
+Modelled on Tiresias (Gu et al., NSDI 2019), its variant for unknown run times. Service is run time
+times GPUs. A job begins in the first of three service queues and falls into the next when its
+service reaches 3,250, then 7,200 GPU-seconds. Queues go in order. Inside a queue, running jobs come
+before pending ones, so that equal jobs do not keep replacing each other.
 
-Which pending job of a queue comes first depends on what happened before. Whoever decides over and
-over keeps that in `ServiceQueues` and tells each podgroup's `turn`; without it age decides.
+The order of a queue's pending jobs depends on its history. A caller that decides repeatedly keeps
+the history in `ServiceQueues` and passes each podgroup's `turn`; without a turn, age decides.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 LIMITS = (3_250.0, 7_200.0)
 """GPU-seconds at which a job leaves the first and the second queue."""
 CLOSE = 1e-6
-"""GPU-seconds by which times that were added up may miss the limit that they are to reach."""
+"""GPU-seconds by which added-up times may miss the limit that they should reach."""
 
 
 def _rising(given: Any) -> TypeGuard[Sequence[float]]:
@@ -40,7 +40,7 @@ RISING = Kind(says="rising positive numbers", good=_rising)
 
 
 class Tiresias:
-    """`limits` [3250, 7200]: GPU-seconds, one number fewer than there are queues."""
+    """Argument: `limits` ([3250, 7200]), GPU-seconds, one number fewer than there are queues."""
 
     name = "tiresias"
     accepts: ClassVar[Accepted] = {"limits": RISING}
@@ -62,13 +62,13 @@ class Tiresias:
 
 
 def limits_of(arguments: Arguments) -> tuple[float, ...]:
-    """The argument `limits` as rising numbers; anything else leaves the default."""
+    """Return the argument `limits` as rising numbers; anything else leaves the default."""
     given = arguments.get("limits")
     return tuple(float(x) for x in given) if _rising(given) else LIMITS
 
 
 class ServiceQueues:
-    """Who stands where in the service queues, from event to event. Jobs are named by their uid."""
+    """The order in the service queues, kept from event to event. Jobs are named by their uid."""
 
     def __init__(self, limits: Sequence[float] = LIMITS) -> None:
         self._limits = tuple(limits)
@@ -76,19 +76,22 @@ class ServiceQueues:
         self._level: dict[str, int] = {}
 
     def arrive(self, uids: Iterable[str]) -> None:
-        """New jobs stand at the end of the first queue."""
+        """Append new jobs to the first queue."""
         for uid in uids:
             self._queues[0].append(uid)
             self._level[uid] = 0
 
     def leave(self, uids: Iterable[str]) -> None:
-        """Jobs that are through."""
+        """Remove jobs that have ended."""
         for uid in uids:
             self._queues[self._level.pop(uid)].remove(uid)
 
     def serve(self, service: Mapping[str, float]) -> None:
-        """Running jobs, in order of arrival, have attained so many GPU-seconds: those at their
-        queue's limit go to the end of the next, one step at a time."""
+        """Move running jobs at their queue's limit to the end of the next queue, one step at a
+        time.
+
+        `service` has the GPU-seconds that each has attained, in order of arrival.
+        """
         for uid, attained in service.items():
             level = self._level[uid]
             if level < len(self._limits) and attained >= self._limits[level] - CLOSE:
@@ -97,18 +100,21 @@ class ServiceQueues:
                 self._level[uid] = level + 1
 
     def order(self) -> list[str]:
-        """Everybody, the first to be served first; a podgroup's place in it is its `turn`."""
+        """Return all jobs, the first to be served first; a podgroup's position is its `turn`."""
         return [uid for queue in self._queues for uid in queue]
 
     def settle(self, running: frozenset[str]) -> None:
-        """Who runs now goes before who waits, queue by queue, else as before."""
+        """Put running jobs before waiting ones in each queue, else keep the order."""
         for i, queue in enumerate(self._queues):
             front = [uid for uid in queue if uid in running]
             self._queues[i] = front + [uid for uid in queue if uid not in running]
 
     def falls_in_s(self, uid: str, ran_s: float, gpus: float) -> float:
-        """Seconds until a running job has reached its queue's limit, which is looked at when it
-        has run a whole number of seconds; infinite in the last queue."""
+        """Return the seconds until a running job reaches its queue's limit; infinite in the last
+        queue.
+
+        The limit is checked when the job has run a whole number of seconds.
+        """
         level = self._level[uid]
         if level == len(self._limits):
             return math.inf

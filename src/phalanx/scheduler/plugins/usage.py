@@ -1,13 +1,13 @@
-"""Keep off nodes that measure busy, whatever was promised on them.
+"""The plugin usage: avoids nodes that are measured to be busy, whatever was promised on them.
 
-Source: Volcano's usage plugin. A node above a threshold (percent) takes nothing new. Score =
+Source: Volcano's usage plugin. A node above a threshold (percent) takes no new tasks. Score =
 usage.weight * 100 * (cpu.weight * (1 - cpu) + memory.weight * (1 - memory)) / (cpu.weight +
-memory.weight), where the load of a node is what it measures plus an estimate for tasks that no
-measurement shows yet: those placed in this cycle, bound ones, and running ones that started less
-than 30 s ago (or nobody knows when). A task counts as (request_ratio * request + burst_ratio *
+memory.weight), where the load of a node is its measurement plus an estimate for tasks that no
+measurement covers yet: those placed in this cycle, bound ones, and running ones that started less
+than 30 s ago (or at an unknown time). A task counts as (request_ratio * request + burst_ratio *
 (limit - request)) * risk, at most its limit; one that requests nothing as be_cpu and be_mem; the
 risk is risk_factor once the node's weighted load has reached risk_threshold, else 1. Measurements
-older than five minutes count for nothing.
+older than five minutes are ignored.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from phalanx.scheduler.cycle.session import Session
 
 FRESH_S = 300.0
 UNSEEN_S = 30.0
-"""Volcano's interval between measurements: a younger task is in none yet."""
+"""Volcano's interval between measurements: no measurement covers a younger task yet."""
 _OF = (CPU, MEMORY)
 
 
 class Usage:
-    """`thresholds: {cpu: 80, mem: 80}` (0 to 100), `usage.weight` 5, `cpu.weight` 1,
-    `memory.weight` 1, `estimator: {request_ratio: 0.7, burst_ratio: 0, risk_threshold: 0.6 (each 0
-    to 1), risk_factor: 1.2 (1 or more), be_cpu: 250m, be_mem: 200Mi}`. What is out of bounds leaves
-    the default."""
+    """Arguments: `thresholds: {cpu: 80, mem: 80}` (0 to 100), `usage.weight` (5), `cpu.weight` (1),
+    `memory.weight` (1), `estimator: {request_ratio: 0.7, burst_ratio: 0, risk_threshold: 0.6 (each
+    0 to 1), risk_factor: 1.2 (1 or more), be_cpu: 250m, be_mem: 200Mi}`. A value out of bounds
+    leaves the default.
+    """
 
     name = "usage"
     accepts: ClassVar[Accepted] = {
@@ -94,7 +95,7 @@ class Usage:
 
 
 class Estimator:
-    """What a task will use, as long as nobody has measured it: milli-cores and bytes."""
+    """Estimates what a task will use until it is measured, in milli-cores and bytes."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._request = within(arguments, "request_ratio", 0.7, 0, 1)
@@ -121,7 +122,7 @@ class Estimator:
 
 
 class Load:
-    """The load of every node as parts of 1, measured and guessed."""
+    """The load of every node as parts of 1, measured and estimated."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""A gang that evictions break goes whole: what is left of it could not run anyway.
+"""The plugin whole-gang: evicts the rest of a gang that evictions broke, since it could not run.
 
-When the actions are done, every job that lost tasks and is below its minimum, though it was not
-before, loses its other running tasks too; they free room that the next cycle can use. So a gang
-that is broken already is where the next victims are looked for first: no second one need go.
+When the actions are done, every job that lost tasks and fell below its minimum in this cycle loses
+its other running tasks, too; they free room that the next cycle can use. The next victims are taken
+from a gang that is already broken first, so that no second gang is broken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx.scheduler.cycle.statement import Statement
 
 
 class WholeGang:
-    """No arguments."""
+    """Takes no arguments."""
 
     name = "whole-gang"
     accepts: ClassVar[Accepted] = {}

@@ -15,9 +15,9 @@ from phalanx.scheduler.placement.request_class import ClusterView
 
 
 def pick_bundles(view: ClusterView, asked: BundleRequest) -> BundleOutcome:
-    """Nodes for all bundles of a group, inside one domain where the group asks for that.
+    """Return nodes for all bundles of a group, inside one domain where the group asks for that.
 
-    Domains whose totals are too small are passed over; of those that take the group, the one
+    Domains whose totals are too small are passed over. Among those that can take the group, the one
     with the least room wins, so that large groups keep finding large domains. Nodes without the
     label belong to no domain.
     """
@@ -62,7 +62,8 @@ def _could_hold(view: ClusterView, asked: BundleRequest, flags: Flags) -> bool:
 
 
 def _room_in(view: ClusterView, asked: BundleRequest, flags: Flags) -> float:
-    """How many times over the domain's free resources would hold the group, the least of them."""
+    """Return how many such groups the domain's free resources would hold, by the scarcest
+    resource."""
     nodes = view.nodes
     return min(
         float(nodes.column(nodes.available, name)[flags].sum()) / units

@@ -1,4 +1,4 @@
-"""One node for each bundle and one bundle for each node, found whenever there is such a choice."""
+"""A different node for each bundle, found whenever such a choice exists."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 
 def match(choices: Mapping[int, Sequence[int]]) -> dict[int, int] | None:
-    """A different row for every bundle out of its `choices`, or None when there is none.
+    """Return a different row for every bundle out of its `choices`, or None when that is
+    impossible.
 
-    Bundles are taken in the mapping's order and rows in each sequence's order; a bundle that
-    finds all its rows taken makes others move along a shortest chain of moves.
+    Bundles are taken in the mapping's order and rows in each sequence's order; a bundle that finds
+    all its rows taken makes others move along a shortest chain of moves.
     """
     holder: dict[int, int] = {}
     for bundle in choices:

@@ -1,4 +1,4 @@
-"""What a placement group asks for, and what comes of it."""
+"""A placement group's request, and its outcome."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector
 from phalanx.scheduler.placement.outcome import Rejection
 
 BundleStrategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
-"""One node if it can be, different nodes if they can be; strict: or not at all."""
+"""PACK prefers one node, SPREAD prefers different nodes; the STRICT forms require it."""
 _STRATEGIES = get_args(BundleStrategy)
 
 Compat = Literal["none", "ray"]
@@ -21,12 +21,12 @@ Compat = Literal["none", "ray"]
 class BundleRequest:
     """Bundles that are placed together: all of them, or none.
 
-    `selectors`: one for each bundle, or none at all. `soft_target`: the node that STRICT_PACK
-    takes when it can. `occupied`: nodes of bundles that are placed already, which STRICT_SPREAD
-    keeps away from. `domain_label`: all bundles go to nodes that share one value of this label,
-    and to `domain` when that is given.
+    `selectors`: one for each bundle, or none at all. `soft_target`: the node that STRICT_PACK takes
+    if possible. `occupied`: nodes of bundles that are placed already, which STRICT_SPREAD avoids.
+    `domain_label`: all bundles go to nodes that share one value of this label, and to `domain` when
+    that is given.
 
-    Raises ValueError for what no cluster could place.
+    Raises ValueError for a request that no cluster could place.
     """
 
     bundles: tuple[ResourceSet, ...]
@@ -41,7 +41,7 @@ class BundleRequest:
     def __post_init__(self) -> None:
         if self.strategy not in _STRATEGIES:
             allowed = ", ".join(_STRATEGIES)
-            raise ValueError(f"unknown bundle strategy {self.strategy!r}; one of {allowed}")
+            raise ValueError(f"unknown bundle strategy {self.strategy!r}; allowed: {allowed}")
         if not self.bundles:
             raise ValueError("a placement group has at least one bundle")
         for at, bundle in enumerate(self.bundles):
@@ -56,15 +56,18 @@ class BundleRequest:
             raise ValueError(f"a soft target node goes with STRICT_PACK, not {self.strategy}")
 
     def selector(self, bundle: int) -> LabelSelector:
-        """The label selector of one bundle."""
+        """Return the label selector of one bundle."""
         return self.selectors[bundle] if self.selectors else ANY_NODE
 
     def summed(self) -> ResourceSet:
-        """What all bundles ask for together."""
+        """Return what all bundles ask for together."""
         return sum(self.bundles, EMPTY)
 
     def hardest_first(self) -> list[int]:
-        """Bundle numbers by what is scarcest: GPU, custom resources, object store, memory, CPU."""
+        """Return the bundles' numbers by the scarcest resource that each needs.
+
+        In this order: GPU, custom resources, object store, memory, CPU.
+        """
         if len(self.bundles) == 1:
             return [0]
         common = ("GPU", "object_store_memory", "memory", "CPU")
@@ -86,7 +89,7 @@ class BundlesPlaced:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleRejection(Rejection):
-    """No placement. `bundle`: the first that found no node, None when it is about all of them."""
+    """No placement. `bundle` is the first that found no node; None when it concerns all of them."""
 
     bundle: int | None = None
     detail: str = ""

@@ -1,4 +1,4 @@
-"""Which nodes have room for a bundle, how well it would fit, and one node while it is filled."""
+"""The nodes with room for a bundle, how well it would fit, and one node while it is filled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Scores = npt.NDArray[np.float64]
 
 
 def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
-    """For each row, the part of what is available that would be left, summed over resources."""
+    """Return for each row the part of what is available that would be left, summed over
+    resources."""
     scores = np.zeros(rows.size)
     for name, units in resources.items():
         available = view.nodes.column(view.nodes.available, name)[rows]
@@ -27,7 +28,7 @@ def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
 
 
 def leftover_of(available: ResourceSet, resources: ResourceSet) -> float:
-    """`leftover` of one node; -1 when the resources do not fit."""
+    """Return `leftover` of one node; -1 when the resources do not fit."""
     score = 0.0
     for name, units in resources.items():
         has = available.get(name, 0)
@@ -40,9 +41,9 @@ def leftover_of(available: ResourceSet, resources: ResourceSet) -> float:
 def stuffed(
     view: ClusterView, requests: Sequence[Request], rows: Rows
 ) -> tuple[npt.NDArray[np.int64], Scores]:
-    """For each row, how many of the requests fit one after the other, and what part is left.
+    """Return for each row how many of the requests fit one after the other, and what part is left.
 
-    Shares of devices are counted as if none were opened for them; `Room` is exact.
+    Shares of devices are counted as if no device were opened for them; `Room` is exact.
     """
     nodes = view.nodes
     names = sorted({name for request in requests for name in request.resources})
@@ -70,10 +71,10 @@ def stuffed(
 
 
 class Room:
-    """What is left on one node while bundles are put on it, device by device."""
+    """The amounts left on one node while bundles are put on it, device by device."""
 
     def __init__(self, node: NodeState, numbered: frozenset[str], exact_devices: bool) -> None:
-        """With `exact_devices` off only sums are compared."""
+        """Without `exact_devices` only sums are compared."""
         self.node = node
         self.available = node.available
         self._devices = {
@@ -83,10 +84,10 @@ class Room:
         }
 
     def add(self, resources: ResourceSet) -> bool:
-        """Puts a bundle here when there is room for all of it."""
+        """Put a bundle here if there is room for all of it; return whether there was."""
         left = self.available
         if any(units > left.get(name, 0) for name, units in resources.items()):
-            return False  # what is overdrawn of others is no matter
+            return False  # an overdrawn resource that it does not ask for does not matter
         taken = {
             name: take(self._devices[name], units, LowestIndex())
             for name, units in resources.items()

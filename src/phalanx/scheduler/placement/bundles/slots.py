@@ -1,4 +1,4 @@
-"""Which bundle of a placed group a task runs in."""
+"""The bundle of a placed group that a task runs in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.scheduler.placement.outcome import Rejection, TurnedAway
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedBundle:
-    """One bundle on its node: what it reserved, and what of that is not taken by tasks."""
+    """One bundle on its node: what it reserved, and how much of that tasks have not taken."""
 
     node: str
     total: ResourceSet
@@ -31,11 +31,11 @@ class Slot:
 def pick_bundle(
     bundles: Sequence[PlacedBundle], request: ResourceSet, index: int = -1
 ) -> Slot | Rejection:
-    """The bundle `index`, or with -1 the first that has room, else the first that ever could.
+    """Return the bundle `index`, or with -1 the first with room, else the first that ever could.
 
-    Bundles that hold what is not asked for, such as devices, come after those that do not: they
-    are left to those that use it, and nodes choose so, too. One bundle serves all resources of a
-    task. Raises ValueError for an index out of range.
+    Bundles that hold resources which are not asked for, such as devices, come after the others:
+    they are left to tasks that use those resources. Nodes choose in the same way. One bundle serves
+    all resources of a task. Raises ValueError for an index out of range.
     """
     if not -1 <= index < len(bundles):
         raise ValueError(

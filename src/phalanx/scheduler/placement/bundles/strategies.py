@@ -1,4 +1,4 @@
-"""Choosing nodes for bundles that belong together: PACK, SPREAD and their strict forms."""
+"""The choice of nodes for bundles that belong together: PACK, SPREAD and their strict forms."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _AFTER_OTHERS = 1e6
 
 
 def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) -> BundleOutcome:
-    """A node for every bundle, or the reason why not all of them have one.
+    """Return a node for every bundle, or the reason why not all of them have one.
 
-    `within`: flags of the nodes to choose from; all of them without it. Nothing is reserved.
+    `within` flags the nodes to choose from; without it all of them. Nothing is reserved.
     """
     if (only := _only_one(view, asked, within)) is not None:
         return only
@@ -57,7 +57,7 @@ def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) 
 def _only_one(
     view: ClusterView, asked: BundleRequest, within: Flags | None
 ) -> BundlesPlaced | None:
-    """The node of a single bundle that has room on just one; no strategy decides there."""
+    """Return the node of a single bundle that has room on just one; no strategy decides there."""
     if len(asked.bundles) > 1 or asked.occupied or asked.strategy == "STRICT_PACK":
         return None
     available = view.of(_request(asked, 0)).available
@@ -74,7 +74,7 @@ def _request(asked: BundleRequest, bundle: int) -> Request:
 
 
 class _Choice:
-    """One choice for one group: nodes are used up while bundles find theirs."""
+    """One choice for one group: nodes are used up while bundles are placed."""
 
     def __init__(self, view: ClusterView, asked: BundleRequest, among: Flags) -> None:
         self.order = asked.hardest_first()
@@ -85,17 +85,18 @@ class _Choice:
         self._found: dict[int, str] = {}
 
     def known(self, bundle: int) -> RequestClass:
-        """What is known of all nodes for one bundle."""
+        """Return the facts about all nodes for one bundle."""
         return self._view.of(self._request(bundle))
 
     def no(self, reason: Reason, bundle: int | None = None, detail: str = "") -> BundleRejection:
-        """The rejection, with what the filters say of the bundle or of all bundles together."""
+        """Return the rejection, with the filters' counts for the bundle or for all bundles
+        together."""
         about = self._summed() if bundle is None else self._request(bundle)
         turned_away = self._view.of(about).rejection({}).turned_away
         return BundleRejection(reason=reason, bundle=bundle, turned_away=turned_away, detail=detail)
 
     def strict_pack(self) -> BundleOutcome:
-        """All bundles on one node: the soft target when it can, else the best."""
+        """Put all bundles on one node: the soft target if possible, else the best."""
         summed = self._summed()
         known = self._view.of(summed)
         rows = np.flatnonzero(known.available & self._unused)
@@ -112,7 +113,7 @@ class _Choice:
         return self.no("infeasible", detail="no one node could hold all bundles")
 
     def pack(self) -> BundleOutcome:
-        """As few nodes as can be: node after node, each filled with what still fits."""
+        """Use as few nodes as possible: node after node, each filled with what still fits."""
         left = list(self.order)
         while left:
             row = self._emptiest(left[0]) if self._like_ray else self._takes_most(left)
@@ -123,7 +124,7 @@ class _Choice:
         return self._done_by_name()
 
     def spread(self) -> BundleOutcome:
-        """A node of its own for each bundle while there are any, then the used ones again."""
+        """Give each bundle a node of its own while there are any, then use the same nodes again."""
         rooms: list[Room] = []
         for bundle in self.order:
             own = self._on_emptiest(bundle)
@@ -139,7 +140,7 @@ class _Choice:
         return self._done_by_name()
 
     def strict_spread(self) -> BundleOutcome:
-        """A node of its own for each bundle, away from the nodes of its placed siblings."""
+        """Give each bundle a node of its own, away from the nodes of its placed siblings."""
         nodes = self._view.nodes
         for occupied in sorted(self._asked.occupied):
             if occupied in nodes.row_of:
@@ -156,7 +157,8 @@ class _Choice:
         return self._done_by_name()
 
     def _matched(self, among: Flags, failed: int) -> BundleOutcome:
-        """What a greedy choice missed: bundles may have to leave their best nodes to others."""
+        """Find a choice that the greedy one missed: bundles may have to leave their best nodes to
+        others."""
         rows = {
             bundle: np.flatnonzero(self.known(bundle).available & among).tolist()
             for bundle in self.order
@@ -173,11 +175,12 @@ class _Choice:
         selector = ANY_NODE
         for bundle in range(len(self.order)):
             selector = selector & self._asked.selector(bundle)
-        # Shares of several bundles may add up to a device and a half: only sums are compared.
+        # Shares of several bundles may add up to a device and a half, so only sums are compared.
         return Request(resources=self._asked.summed(), selector=selector, exact_devices=False)
 
     def _scores(self, resources: ResourceSet, rows: Rows, *, emptiest: bool) -> Scores:
-        """Lower is better: the most left first, or the least."""
+        """Return scores, lower is better: the most left first if `emptiest`, else the least
+        left."""
         scores = leftover(self._view, resources, rows)
         return -scores if emptiest else scores + self._gpu_nodes_last(resources, rows)
 
@@ -193,8 +196,10 @@ class _Choice:
         return int(rows[scores.argmin()]) if rows.size else None
 
     def _on_emptiest(self, bundle: int) -> Room | None:
-        """Put it on the emptiest unused node that takes it: one that is overdrawn in sum may have
-        a device that is free, and takes nothing all the same."""
+        """Put the bundle on the emptiest unused node that takes it.
+
+        A node that is overdrawn in sum may have a free device and still take nothing.
+        """
         full: list[int] = []
         own = None
         while own is None and (row := self._emptiest(bundle)) is not None:
@@ -207,7 +212,8 @@ class _Choice:
         return own
 
     def _takes_most(self, left: list[int]) -> int | None:
-        """The node that takes most of the bundles left; of these the one that is filled best."""
+        """Return the node that takes most of the bundles left; among equals, the one filled
+        best."""
         requests = [self._request(bundle) for bundle in left]
         rows = np.flatnonzero(self._unused)
         counts, parts = stuffed(self._view, requests, rows)
@@ -245,7 +251,7 @@ class _Choice:
 
 
 def _best_first(rows: Rows, scores: Scores) -> Iterator[int]:
-    """Rows by ascending score, the lower row among equals; only as many as are asked for."""
+    """Yield rows by ascending score, the lower row among equals; only as many as are consumed."""
     scores = scores.copy()
     for _ in range(rows.size):
         at = int(scores.argmin())

@@ -1,1 +1,1 @@
-"""Placing pods on GPU nodes so that little of the GPUs becomes useless to the next ones."""
+"""Placing pods on GPU nodes so that little of the GPUs becomes useless to later pods."""

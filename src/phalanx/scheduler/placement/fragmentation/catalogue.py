@@ -1,4 +1,4 @@
-"""Names of the node policies, and how each is made."""
+"""The node policies by name, and how each is made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 Past = Iterable[Shape] | Mapping[Shape, int]
 Maker = Callable[[GpuNodes, Past, published.Draws], NodePolicy]
-"""From the nodes, the pods seen in the past and a source of randomness."""
+"""Makes a policy from the nodes, the pods seen in the past and a source of randomness."""
 
 POLICIES: dict[str, Maker] = {
     "random": lambda nodes, past, draws: published.Random(nodes, draws),
@@ -25,26 +25,26 @@ POLICIES: dict[str, Maker] = {
     "scarcity": lambda nodes, past, draws: scarcity.ScarcityDescent(nodes),
     "firstfit": lambda nodes, past, draws: published.FirstFit(nodes),
 }
-"""One line a policy."""
+"""The maker of each policy, by name."""
 
 
 RECOMMENDED = "scarcity"
-"""The policy where nobody names another."""
+"""The policy that is used where no other is named."""
 
 
 class UnknownPolicyError(PhalanxError, ValueError):
-    """No node policy has this name."""
+    """A name that no node policy has."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
 
     def __str__(self) -> str:
-        return f"there is no policy {self.name!r}; there are: {', '.join(POLICIES)}"
+        return f"there is no policy {self.name!r}; known policies: {', '.join(POLICIES)}"
 
 
 def canonical(name: str) -> str:
-    """A policy's name as `POLICIES` has it; case and hyphens do not matter.
+    """Return a policy's name as `POLICIES` has it; case and hyphens do not matter.
 
     Raises UnknownPolicyError.
     """
@@ -55,5 +55,5 @@ def canonical(name: str) -> str:
 
 
 def maker_of(name: str) -> Maker:
-    """How the policy of that name is made. Raises UnknownPolicyError."""
+    """Return the maker of the policy of that name. Raises UnknownPolicyError."""
     return POLICIES[canonical(name)]

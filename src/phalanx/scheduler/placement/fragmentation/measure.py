@@ -1,10 +1,10 @@
-"""How much of the idle GPUs the usual pods cannot use.
+"""The measure of how much of the idle GPUs typical pods cannot use.
 
 Source: the fragmentation measure of FGD (USENIX ATC 2023). For a node with idle GPU share R and a
-typical shape m: all of R is lost for m if the node cannot host it (or m needs no GPU); else what
-lies idle on GPUs with less left than m asks of one is. The node's value is the mean over the mix.
-Written here as R - sum_m share_m * usable_m, with usable_m the idle share on GPUs where m fits, 0
-on nodes that cannot host m.
+typical shape m: all of R is lost for m if the node cannot host it (or m needs no GPU). Otherwise
+the share is lost that is idle on GPUs with less left than m asks of one. The node's value is the
+mean over the mix. It is written here as R - sum_m share_m * usable_m, with usable_m the idle share
+on GPUs where m fits, 0 on nodes that cannot host m.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ class Fragmentation:
         self._usable = Potential(nodes, mix, self._mean)
 
     def now(self, rows: Rows) -> Floats:
-        """(T,): the fragmentation of the nodes in `rows` as they are."""
+        """Return (T,): the present fragmentation of the nodes in `rows`."""
         return self._nodes.gpu_sum[rows] - self._usable.now(rows)
 
     def growth(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
-        """How much it would grow with one more pod: entries as those of `Potential.falls`."""
+        """Return how much it would grow with one more pod; entries as those of
+        `Potential.falls`."""
         where, device, fall = self._usable.falls(rows, shape)
         return where, device, fall - shape.milli
 

@@ -1,4 +1,4 @@
-"""The pods a cluster usually sees: how often which shape comes."""
+"""The pods that a cluster typically sees: the frequency of each shape."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Mix:
     """
 
     def __init__(self, shares: Mapping[Shape, float]) -> None:
-        """`shares` in the order that shall be kept; raises ValueError when it is empty."""
+        """`shares` in the order to keep; raises ValueError when it is empty."""
         if not shares:
             raise ValueError("a mix needs at least one shape")
         self.shapes = tuple(shares)
@@ -37,7 +37,8 @@ class Mix:
         self.level: Rows = np.searchsorted(self.thresholds, self.milli).astype(np.intp)
 
     def accepted(self, model_names: tuple[str, ...]) -> Flags:
-        """(models, M): which shapes can run on which GPU model; those without GPUs on none."""
+        """Return (models, M): which shapes can run on which GPU model; those without GPUs on
+        none."""
         table = [
             [s.num_gpu > 0 and (not s.models or name in s.models) for s in self.shapes]
             for name in model_names
@@ -46,8 +47,10 @@ class Mix:
 
 
 def typical_mix(pods: Iterable[Shape] | Mapping[Shape, int], covered: float = COVERED) -> Mix:
-    """The most frequent shapes, until they make up `covered` of all pods, with equal ones in order
-    of their numbers. Shapes that differ in memory alone count as one.
+    """Return the most frequent shapes, until they make up `covered` of all pods.
+
+    Equally frequent shapes come in order of their numbers. Shapes that differ only in memory count
+    as one.
     """
     counts: Counter[Shape] = Counter()
     for shape, count in Counter(pods).items():
@@ -56,7 +59,8 @@ def typical_mix(pods: Iterable[Shape] | Mapping[Shape, int], covered: float = CO
 
 
 def heaviest_mix(weights: Mapping[Shape, int], covered: float) -> Mix:
-    """The shapes of most weight until they have `covered` of it all, by falling weight."""
+    """Return the shapes of most weight until they have `covered` of the total, by falling
+    weight."""
     ranked = sorted(weights.items(), key=lambda item: (-item[1], *_numbers(item[0])))
     enough = covered * sum(weights.values())
     chosen: dict[Shape, float] = {}

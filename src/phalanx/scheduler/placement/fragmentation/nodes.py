@@ -1,4 +1,4 @@
-"""GPU nodes as arrays: what is left of cores, memory and of every single GPU."""
+"""GPU nodes as arrays: the cores, memory and share of every single GPU that are left."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class GpuNodes:
     """N nodes with up to G GPUs each, in the order in which equal nodes are preferred.
 
     `cpu_left`, `memory_left`: (N,), thousandths of a core and MiB. `gpu_left`: (N, G), thousandths
-    of each GPU; 0 where a node has no such GPU, so nothing ever fits there. `model`: (N,), an
-    index into `model_names`. `hosted`: (N, G + 1), pods by how many GPUs they use, those that share
-    one in column 0. `version`: (N,), the number of the change that last touched a row; `changes`
-    counts them, so whoever caches an answer knows which rows to redo.
+    of each GPU; 0 where a node has no such GPU, so nothing ever fits there. `model`: (N,), an index
+    into `model_names`. `hosted`: (N, G + 1), pods by how many GPUs they use; pods that share one
+    GPU are in column 0. `version`: (N,), the number of the change that last touched a row;
+    `changes` counts them, so that a cache of answers knows which rows to compute again.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class GpuNodes:
 
     @property
     def largest(self) -> tuple[int, int]:
-        """Thousandths of cores and of GPUs of the nodes that have most: what amounts are measured
-        against."""
+        """Thousandths of cores and of GPUs of the nodes that have most; amounts are measured
+        against these."""
         return int(self.cpu_total.max(initial=1)), int(self.gpus.max(initial=1)) * WHOLE
 
     def accepting(self, models: tuple[str, ...]) -> Flags:
-        """(N,): the nodes whose GPU model is one of `models`; all for an empty choice."""
+        """Return (N,): the nodes whose GPU model is one of `models`; all for an empty choice."""
         known = self._accepting.get(models)
         if known is None:
             wanted = np.array(
@@ -73,7 +73,7 @@ class GpuNodes:
         return known
 
     def fits(self, rows: Rows, shape: Shape) -> Flags:
-        """Which of the nodes in `rows` can take a pod of this shape now."""
+        """Return which of the nodes in `rows` can take a pod of this shape now."""
         good = (self.cpu_left[rows] >= shape.cpu_milli) & (
             self.memory_left[rows] >= shape.memory_mib
         )

@@ -1,4 +1,4 @@
-"""Pick a node and its GPUs for one pod after another, redoing only what changed in between."""
+"""Picks a node and its GPUs for one pod after another; only changed nodes are scored again."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ class NodePolicy(Protocol):
     """Rises when scores given before are void on every node."""
 
     def observe(self, shape: Shape, count: int = 1) -> None:
-        """So many pods of this shape arrived; they are about to be placed, or stand already."""
+        """Learn that `count` pods of this shape arrived, to be placed soon or placed already."""
         ...
 
     def score(self, rows: Rows, shape: Shape) -> Floats:
-        """One number for each node in `rows`, all of which have room; higher is better."""
+        """Return one number for each node in `rows`, all of which have room; higher is better."""
         ...
 
     def pick_node(self, scores: Floats) -> int:
-        """The chosen row; `scores` is -inf for nodes without room, and there is one with room."""
+        """Return the chosen row; `scores` is -inf for nodes without room, and some node has
+        room."""
         ...
 
     def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
-        """Indices of the GPUs to use on that node."""
+        """Return the indices of the GPUs to use on that node."""
         ...
 
 
@@ -58,7 +59,7 @@ class Placer:
         self._all: Rows = np.arange(len(nodes), dtype=np.intp)
 
     def place(self, shape: Shape) -> tuple[int, tuple[int, ...]] | None:
-        """Pick and book; None when no node has room for it now."""
+        """Pick and book; None when no node has room now."""
         self._policy.observe(shape)
         scores = self.scores(shape)
         if not len(scores) or scores.max() == NEVER:
@@ -69,7 +70,7 @@ class Placer:
         return row, devices
 
     def scores(self, shape: Shape) -> Floats:
-        """(N,): the policy's scores as of now; -inf where there is no room."""
+        """Return (N,): the policy's present scores; -inf where there is no room."""
         nodes = self._nodes
         known = self._scored.get(shape)
         if known is None:

@@ -1,4 +1,4 @@
-"""What a node is worth to the pods that may come, and how that falls when one is placed there."""
+"""The worth of a node to the pods that may come, and how it falls when one is placed there."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ class Worth(Protocol):
     """Rates room, in thousandths of a GPU."""
 
     def __call__(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
-        """(T,), for T nodes: `cpu` and `memory` (T,) are what is left of cores and MiB; `hosts`
-        (T, M) which shapes of the mix would fit; `idle` (T, M) what lies idle on the GPUs on which
-        one would."""
+        """Return (T,), for T nodes.
+
+        `cpu` and `memory` (T,) are the cores and MiB left. `hosts` (T, M) tells which shapes of the
+        mix would fit. `idle` (T, M) is what is idle on the GPUs on which each would fit.
+        """
         ...
 
 
@@ -32,21 +34,21 @@ class Potential:
         self._level = np.minimum(mix.level, max(0, len(mix.thresholds) - 1))
 
     def now(self, rows: Rows) -> Floats:
-        """(T,): the worth of the nodes in `rows`."""
+        """Return (T,): the worth of the nodes in `rows`."""
         return self._worth(*self.room(rows))
 
     def room(self, rows: Rows) -> tuple[Ints, Ints, Flags, Ints]:
-        """What `Worth` looks at, for nodes as they are."""
+        """Return the arguments of `Worth` for nodes as they are."""
         count, idle = self._by_threshold(self._nodes.gpu_left[rows])
         cpu, memory = self._nodes.cpu_left[rows], self._nodes.memory_left[rows]
         return self._for_shapes(rows, cpu, memory, count, idle)
 
     def falls(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
-        """How much worth a pod would take from nodes that have room for it.
+        """Return how much worth a pod would take from nodes that have room for it.
 
-        Gives (which of `rows`, GPU, fall): for a part of a GPU one entry for each GPU that has a
-        different amount left, the first of equal ones; else one entry a node, with whole GPUs
-        taken from the lowest number up.
+        Returns (which of `rows`, GPU, fall): for a part of a GPU one entry for each GPU that has a
+        different amount left, the first of equal ones; else one entry a node, with whole GPUs taken
+        from the lowest number up.
         """
         nodes = self._nodes
         left = nodes.gpu_left[rows]
@@ -69,7 +71,8 @@ class Potential:
         return where, device, before[where] - after
 
     def _by_threshold(self, left: Ints) -> tuple[Ints, Ints]:
-        """(T, K) each: how many GPUs have at least a threshold left, and what is idle on them."""
+        """Return (T, K) each: how many GPUs have at least a threshold left, and what is idle on
+        them."""
         at = left[:, :, None] >= self._mix.thresholds
         return at.sum(axis=1), np.where(at, left[:, :, None], 0).sum(axis=1)
 
@@ -86,7 +89,7 @@ class Potential:
 
 
 def _repeated(left: Ints) -> Flags:
-    """(T, G): True where a GPU further to the left in the row has as much left."""
+    """Return (T, G): True where a GPU further to the left in the row has as much left."""
     order = left.argsort(axis=1, kind="stable")
     ranked = np.take_along_axis(left, order, axis=1)
     out = np.zeros(left.shape, dtype=np.bool_)

@@ -1,7 +1,7 @@
 """The node policies of the fragmentation experiment (FGD, USENIX ATC 2023), and FirstFit.
 
-Scores are cut to whole numbers where the originals do: equal scores go to the first node, and that
-decides a good part of their results.
+Scores are cut to whole numbers where the originals do so: equal scores go to the first node, which
+affects their results considerably.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Draws(Protocol):
     """The part of numpy's Generator that is used."""
 
     def integers(self, high: int, /) -> Any:
-        """A whole number from 0 up to, not including, `high`."""
+        """Return a whole number from 0 up to, not including, `high`."""
         ...
 
 
 class FirstFit:
-    """The first node with room, and there the GPU that fits tightest. Base of the others."""
+    """The policy that takes the first node with room, and its tightest GPU. Base of the others."""
 
     name = "firstfit"
     generation = 0
@@ -34,7 +34,7 @@ class FirstFit:
         self.nodes = nodes
 
     def observe(self, shape: Shape, count: int = 1) -> None:
-        """Nothing is learned."""
+        """Do nothing: this policy learns nothing."""
 
     def score(self, rows: Rows, shape: Shape) -> Floats:
         return np.zeros(len(rows))
@@ -50,7 +50,7 @@ class FirstFit:
 
 
 class Random(FirstFit):
-    """Any node with room, any GPU with room on it."""
+    """The policy that takes a random node with room, and a random GPU with room on it."""
 
     name = "random"
 
@@ -70,7 +70,7 @@ class Random(FirstFit):
 
 
 class BestFit(FirstFit):
-    """The node on which least cores and GPU share remain, each weighed by half."""
+    """The policy that leaves the least cores and GPU share on a node, each weighed by half."""
 
     name = "bestfit"
 
@@ -82,7 +82,7 @@ class BestFit(FirstFit):
 
 
 class DotProd(FirstFit):
-    """The node whose rests point least in the direction of the request."""
+    """The policy that takes the node whose rests point least in the direction of the request."""
 
     name = "dotprod"
 
@@ -94,7 +94,7 @@ class DotProd(FirstFit):
 
 
 class GpuPacking(FirstFit):
-    """Used GPUs before free GPUs of used nodes before unused nodes."""
+    """The policy that takes used GPUs, then free GPUs of used nodes, then unused nodes."""
 
     name = "gpupacking"
 
@@ -116,7 +116,8 @@ class GpuPacking(FirstFit):
 
 
 class GpuClustering(FirstFit):
-    """Nodes that already host pods of the same number of GPUs (or also share one)."""
+    """The policy that prefers nodes hosting pods of the same number of GPUs (or also sharing
+    one)."""
 
     name = "gpuclustering"
 
@@ -153,25 +154,25 @@ class FragmentationDescent(FirstFit):
 
 
 def best_of(where: Rows, scores: Floats, count: int) -> Floats:
-    """(count,): the best score of the entries that belong to each node."""
+    """Return (count,): the best score of the entries that belong to each node."""
     best = np.full(count, -np.inf)
     np.maximum.at(best, where, scores)
     return best
 
 
 def lowest_free(nodes: GpuNodes, row: int, shape: Shape) -> tuple[int, ...]:
-    """The free GPUs with the lowest numbers, as many as a pod asks for."""
+    """Return the free GPUs with the lowest numbers, as many as a pod asks for."""
     free = np.flatnonzero(nodes.gpu_left[row] >= WHOLE)
     return tuple(int(d) for d in free[: shape.num_gpu])
 
 
 def _hundredths(growth: Floats) -> Floats:
-    """Growth in thousandths of a GPU, as the original's whole number from 0 to 100."""
-    # Growth of none must give 50, however its sum was rounded.
+    """Return growth in thousandths of a GPU as the original's whole number from 0 to 100."""
+    # No growth must give 50, however its sum was rounded.
     return np.trunc(100 / (1 + np.exp(growth / WHOLE)) + 1e-9)
 
 
 def _tightest(left: Ints, shape: Shape) -> Ints:
-    """(T, num_gpu): what is left on the GPUs that best fit would choose."""
+    """Return (T, num_gpu): what is left on the GPUs that best fit would choose."""
     fitting = np.where(left >= shape.gpu_milli, left, np.iinfo(np.int64).max)
     return np.sort(fitting, axis=1)[:, : shape.num_gpu]

@@ -1,25 +1,25 @@
-"""Place pods where they take least from what is scarce for the pods that will come.
+"""The policy scarcity: pods take least from what is scarce for the pods that will come.
 
-Ours. Like FGD it follows a gradient, but of another potential. For each shape m seen so far let c_m
-be its share of the pods with GPUs, and d_m the same weighed by what a pod asks for, to the power
-0.4. i_m(n) is what lies idle on node n on GPUs on which m fits, 0 where n cannot host m; u_m(n) is
-the same, but no more than the node's cores and memory can feed. U_m is the sum of u_m over the
-nodes. A node is worth
+This policy is Phalanx's own. Like FGD it follows a gradient, but of another potential. For each
+shape m seen so far let c_m be its share of the pods with GPUs, and d_m the same weighed by what a
+pod asks for, to the power 0.4. i_m(n) is what is idle on node n on GPUs on which m fits, 0 where n
+cannot host m; u_m(n) is the same, but no more than the node's cores and memory can feed. U_m is the
+sum of u_m over the nodes. A node is worth
 
     V(n) = sum_m d_m / U_m * f(u_m(n)) + 1/2 * sum_m c_m * i_m(n)
     f(u) = (4 GPUs / p) * (u / 4 GPUs)^p,  p = 0.6
 
 (d_m / U_m scaled to sum 1), and a pod goes where V falls least. d_m / U_m is the gradient of the
 sum of d_m log U_m: shapes that ask for a rare GPU model, for a whole node or for many cores per GPU
-grow heavy as what can host them runs out. f makes the last room for a shape on a node dearer than
-the first. The second sum is FGD's measure turned round; it tells apart nodes on which nothing is
-scarce. Pods that differ in memory alone are one shape, which asks for their mean. Falls are counted
-in steps of 40 thousandths, and the first of equal nodes is taken, so that nodes fill up one after
-another where nothing speaks against it.
+gain weight as the nodes that can host them run out. f makes the last room for a shape on a node
+dearer than the first. The second sum is FGD's measure turned round; it distinguishes nodes on which
+nothing is scarce. Pods that differ only in memory are one shape, which asks for their mean. Falls
+are counted in steps of 40 thousandths, and the first of equal nodes is taken, so that nodes fill up
+one after another unless there is a reason against it.
 
-Nothing is known beforehand: the mix is learned from arrivals, and weights are found anew when the
+Nothing is known beforehand: the mix is learned from arrivals. Weights are computed again when the
 number of arrivals has doubled or 3 % of the cluster's GPUs were asked for since the last time. With
-10 % a shape whose room ran out in between was worth nothing, or everything, for too long: some
+10 %, a shape whose room ran out in between was worth nothing, or everything, for too long: some
 orders of arrival lost one or two points.
 """
 
@@ -38,22 +38,23 @@ from phalanx.scheduler.placement.fragmentation.shape import WHOLE, Shape
 
 POWER = 0.6
 DEMAND_POWER = 0.4
-"""How much more a pod that asks for more counts."""
+"""The power with which a pod's request counts for its shape's demand."""
 REFERENCE_MILLI = 4 * WHOLE
-"""Where f has slope 1."""
+"""The room, in thousandths of a GPU, at which f has slope 1."""
 COMMON_PART = 0.5
 """The weight of the second sum."""
 STEP_MILLI = 40
-"""Falls of value within one such step are equal."""
+"""Thousandths of a GPU; falls of value within one such step are equal."""
 MIN_ROOM_MILLI = 8 * WHOLE
-"""Room below that counts as equal, lest a shape that can run nowhere outweigh all others."""
+"""Room below this counts as equal, so that a shape that fits nowhere does not outweigh all
+others."""
 TINY = 1e-12
 RENEWED_AFTER = 0.03
-"""Weights are found anew after arrivals asked for this share of the cluster."""
+"""The share of the cluster that arrivals ask for before weights are computed again."""
 
 
 class ScarcityDescent(FirstFit):
-    """The policy as described above; recommended where pods share GPUs."""
+    """The policy described above; recommended where pods share GPUs."""
 
     name = "scarcity"
 
@@ -98,7 +99,8 @@ class ScarcityDescent(FirstFit):
         return (int(device[_steps(fall).argmax()]),)
 
     def _learned(self) -> Potential:
-        """The potential, made anew from the mix and the room of now where it is out of date."""
+        """Return the potential, made again from the present mix and room where it is out of
+        date."""
         if self._value is None:
             seen = {
                 replace(kind, memory_mib=round(self._memory_mib[kind] / count)): count
@@ -124,12 +126,12 @@ class _Usable:
         self._milli_per_mib = asked / np.maximum(mix.memory, 1)
 
     def weigh(self, room: Floats) -> None:
-        """Take the shapes' scarcity from how much room there is for each, (M,)."""
+        """Set the shapes' weights by scarcity, from the room for each, (M,)."""
         weight = np.where(room > 0, self._demand / np.maximum(room, MIN_ROOM_MILLI), 0.0)
         self._weight = weight / max(weight.sum(), TINY)
 
     def fed(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
-        """(T, M): u_m of each node."""
+        """Return (T, M): u_m of each node."""
         fed = np.minimum(cpu[:, None] * self._milli_per_core, memory[:, None] * self._milli_per_mib)
         return np.where(hosts, np.minimum(idle, fed), 0.0)
 
@@ -141,5 +143,5 @@ class _Usable:
 
 
 def _steps(fall: Floats) -> Floats:
-    """The fall in whole steps, as a score; the tolerance keeps rounding from deciding."""
+    """Return the fall in whole steps, as a score; the tolerance keeps rounding from deciding."""
     return np.floor(-fall / STEP_MILLI + 1e-9)

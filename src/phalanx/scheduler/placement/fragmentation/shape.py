@@ -1,4 +1,4 @@
-"""What one pod asks for, as placement on GPU nodes sees it."""
+"""A pod's request as placement on GPU nodes sees it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Shape:
     """A request in thousandths of a core, MiB, GPUs and thousandths of each of those GPUs.
 
     `gpu_milli` is the share when `num_gpu` is 1, 1000 for several, 0 without GPUs. `models` names
-    the GPU models that will do, in order of their names; empty for any. Raises ValueError when an
-    amount is negative or GPUs and their share contradict each other.
+    the allowed GPU models, in order of their names; empty for any. Raises ValueError when an amount
+    is negative or GPUs and their share contradict each other.
     """
 
     cpu_milli: int
@@ -41,7 +41,7 @@ class Shape:
 
     @property
     def kind(self) -> int:
-        """How many GPUs it has to itself; 0 for a part of one, and without any."""
+        """The number of GPUs that it has to itself; 0 for a part of one, and without any."""
         return 0 if self.is_shared else self.num_gpu
 
     @property

@@ -1,7 +1,7 @@
 """The selector's chain: filters over the nodes, then packing with a buffer of candidates.
 
 The order is that of OpenPAI's SelectionManager (microsoft/pai a95d9420). Nodes come as columns, so
-that tasks, actors and gangs are decided by this one text.
+that the same code decides for tasks, actors and gangs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from phalanx.scheduler.placement.selector.settings import SelectorSettings
 class Columns:
     """All nodes, one entry each, in order of their names.
 
-    `labelled` and `typed`: has the labels, and the GPU type, that are asked for. `has_room`: for
-    the request; `is_untried`: also when what was asked for there in vain counts as taken. `near`:
-    in a rack where the job is already; None when it is nowhere, or racks do not matter.
+    `labelled` and `typed`: has the requested labels, and the requested GPU type. `has_room`: has
+    room for the request; `is_untried`: has room even if its recent failed requests count as taken.
+    `near`: in a rack where the job is already; None when the job is nowhere, or racks do not
+    matter.
     """
 
     labelled: Flags
@@ -37,24 +38,25 @@ class Columns:
     near: Flags | None = None
 
     def packing_order(self) -> npt.NDArray[np.intp]:
-        """Rows, the fullest node first: by free GPUs, total GPUs, free CPU, free memory, name."""
+        """Return rows, the fullest node first: by free GPUs, total GPUs, free CPU, free memory,
+        name."""
         columns = (self.free_memory, self.free_cpu, self.total_gpus, self.free_gpus)
-        return np.lexsort(columns)  # stable, and the last column counts first
+        return np.lexsort(columns)  # stable; the last column counts first
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What the chain leaves.
+    """The result of the chain.
 
-    `rows`: the candidates, the fullest first. `turned_away`: whom each filter turned away, a node
-    once; lack of room is left out, which a request's class explains in full.
+    `rows`: the candidates, the fullest first. `turned_away`: the nodes that each filter turned
+    away, each node once. Lack of room is left out, since a request's class explains it in full.
     """
 
     rows: tuple[int, ...]
     turned_away: dict[Filter, Flags]
 
     def draw(self, settings: SelectorSettings, rng: RandomSource) -> int | None:
-        """One of the candidates, each as likely, or the fullest; None when there is none."""
+        """Return one of the candidates, at random or the fullest; None when there is none."""
         if len(self.rows) <= 1 or settings.pick == "fullest":
             return self.rows[0] if self.rows else None
         return self.rows[rng.randrange(len(self.rows))]
@@ -63,11 +65,13 @@ class Selection:
 def select(
     nodes: Columns, settings: SelectorSettings, *, is_cpu_only: bool = False, waiting: int = 1
 ) -> Selection:
-    """The candidates for one task. `is_cpu_only`: the whole job asks for no GPU; `waiting`: tasks
-    like it that wait, this one included.
+    """Return the candidates for one task.
 
-    Filters, in order: labels, GPU type, no work without GPUs where GPUs are, room, what was tried
-    before, rack. The fullest nodes are kept, `waiting` x `candidate_factor` of them.
+    `is_cpu_only`: the whole job asks for no GPU. `waiting`: waiting tasks like it, this one
+    included.
+
+    Filters, in order: labels, GPU type, GPU nodes for work without GPUs, room, recent failures,
+    rack. The fullest nodes are kept, `waiting` x `candidate_factor` of them.
     """
     chain = _Chain(len(nodes.labelled))
     chain.keep("labels", nodes.labelled)
@@ -86,7 +90,7 @@ def select(
 
 
 class _Chain:
-    """The nodes that are left, and whom each filter turned away."""
+    """The nodes that are left, and those that each filter turned away."""
 
     def __init__(self, count: int) -> None:
         self.left: Flags = np.ones(count, np.bool_)

@@ -1,4 +1,4 @@
-"""What a cluster can choose about its selector."""
+"""The settings of a cluster's selector."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ GPU_TYPE_LABEL = "ray.io/accelerator-type"
 
 
 class SelectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Names and defaults of the selector of OpenPAI. Raises ValueError for numbers that cannot be.
+    """The selector's settings, with OpenPAI's names and defaults.
 
-    `candidate_factor`: nodes kept for each task that waits, of which one is drawn, so that
-    choosers that do not know each other seldom meet. `min_dynamic_port`: no lower port is picked.
-    `allow_cpu_jobs_on_gpu_nodes`: whether work without GPUs may run where GPUs are.
-    `skip_tried`: pass over what was asked for in vain. `same_rack`: `prefer` keeps to the racks
-    where a job is already while they have room, `require` always. `rack_label`: the label of a
-    node that names its rack. `pick`: one of the nodes kept at `random`, or always the `fullest`:
-    members of a gang then stand together more often.
+    `candidate_factor`: nodes kept for each waiting task, of which one is drawn, so that choosers
+    that do not know each other seldom meet. `min_dynamic_port`: the lowest port that may be picked.
+    `allow_cpu_jobs_on_gpu_nodes`: whether work without GPUs may run on nodes with GPUs.
+    `skip_tried`: pass over nodes that recently refused the same. `same_rack`: `prefer` keeps to the
+    racks where a job is already while they have room, `require` always. `rack_label`: the label of
+    a node that names its rack. `pick`: one of the nodes kept at `random`, or always the `fullest`:
+    members of a gang then share nodes more often. Raises ValueError for invalid numbers.
     """
 
     candidate_factor: int = 2
@@ -33,8 +33,10 @@ class SelectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     def __post_init__(self) -> None:
         if self.candidate_factor < 1:
-            raise ValueError(f"candidate_factor is 1 or more, not {self.candidate_factor}")
+            raise ValueError(f"candidate_factor must be 1 or more, not {self.candidate_factor}")
         if not 0 <= self.min_dynamic_port <= LAST_PORT:
-            raise ValueError(f"min_dynamic_port is 0 to {LAST_PORT}, not {self.min_dynamic_port}")
+            raise ValueError(
+                f"min_dynamic_port must be 0 to {LAST_PORT}, not {self.min_dynamic_port}"
+            )
         if not self.rack_label:
-            raise ValueError("rack_label is the name of a label")
+            raise ValueError("rack_label must be the name of a label, not empty")

@@ -22,9 +22,9 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 @dataclass(frozen=True, kw_only=True)
 class Selector:
-    """One of the fullest nodes that the chain of filters leaves, drawn at random.
+    """The strategy that draws one of the fullest nodes that the chain of filters leaves.
 
-    What finds no room now waits for the fullest node that could have it. What asks for nothing
+    A request without room now waits for the fullest node that could have it. A request for nothing
     goes to any node that is left, as it would never fill one.
     """
 
@@ -33,7 +33,7 @@ class Selector:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """See the class."""
+        """Pick a node by the class's rules."""
         found = self._select(view, request, asking, now=True)
         row = found.draw(self.settings, rng)
         if row is not None:
@@ -58,7 +58,7 @@ class Selector:
 def columns(
     view: ClusterView, request: Request, asking: Asking, settings: SelectorSettings, *, now: bool
 ) -> Columns:
-    """What the chain looks at, from a view; `now`: room that is free, else that there is at all."""
+    """Return the chain's columns from a view; `now`: with free room, else with room at all."""
     nodes = view.nodes
     plain, typed = _apart(request.selector)
     types = ResourceSet(
@@ -92,7 +92,7 @@ def columns(
 
 
 def _apart(selector: LabelSelector) -> tuple[LabelSelector, LabelSelector]:
-    """The conditions on other labels, and those on the type of the GPUs."""
+    """Return the conditions on other labels, and those on the type of the GPUs."""
     typed = tuple(one for one in selector.conditions if one.key == GPU_TYPE_LABEL)
     plain = tuple(one for one in selector.conditions if one.key != GPU_TYPE_LABEL)
     return LabelSelector(plain), LabelSelector(typed)

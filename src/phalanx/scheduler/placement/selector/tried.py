@@ -1,7 +1,7 @@
-"""Places that were asked in vain: passed over for a while, as far as what was asked of them goes.
+"""Nodes that recently failed to give a request: for a while they are not asked for as much again.
 
-What a node shows as free may be kept for others, or be a moment old. Who asked it and got nothing
-looks elsewhere first, instead of coming back to the same node for ever.
+An amount that a node shows as free may be kept for others, or be outdated. An asker that got
+nothing looks elsewhere first, instead of coming back to the same node for ever.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Generic, NamedTuple, TypeVar
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 IN_VAIN_AFTER_S = 5.0
-"""A node that has not given what it was asked for by then was asked in vain."""
+"""Seconds after which a node that has not given what it was asked for counts as tried."""
 
 FORGOTTEN_AFTER_S = 30.0
-"""So long it is passed over."""
+"""Seconds for which a tried node is passed over."""
 
 Asker = TypeVar("Asker", bound=Hashable)
 
@@ -23,19 +23,22 @@ Asker = TypeVar("Asker", bound=Hashable)
 class _Attempt(NamedTuple):
     amounts: ResourceSet
     until: float
-    """When what was asked for counts as asked in vain, or when that is forgotten."""
+    """When the request counts as tried, or when that is forgotten."""
 
 
 class TriedPlaces(Generic[Asker]):
-    """What each asker has asked of which node. Times are in seconds on one clock."""
+    """The amounts that each asker has asked of each node. Times are in seconds on one clock."""
 
     def __init__(self) -> None:
         self._open: dict[Asker, dict[str, _Attempt]] = {}
         self._tried: dict[Asker, dict[str, _Attempt]] = {}
 
     def asked(self, who: Asker, amounts: Mapping[str, ResourceSet], now: float) -> None:
-        """`who` waits for so much of each node that showed it as free, and for nothing else; the
-        time counts from when it first did."""
+        """Record that `who` waits for these amounts of nodes that showed them as free, and nothing
+        else.
+
+        The time counts from the first request to each node.
+        """
         before = self._open.pop(who, {})
         if amounts:
             self._open[who] = {
@@ -46,18 +49,18 @@ class TriedPlaces(Generic[Asker]):
             }
 
     def given(self, who: Asker, node: str) -> None:
-        """The node gave something: it was not asked in vain."""
+        """Record that the node gave something, so it does not count as tried."""
         self._open.get(who, {}).pop(node, None)
 
     def refused(self, who: Asker, node: str, amounts: ResourceSet, now: float) -> None:
-        """The node said no."""
+        """Record that the node refused."""
         self.given(who, node)
         tried = self._tried.setdefault(who, {})
         before = tried[node].amounts if node in tried else EMPTY
         tried[node] = _Attempt(before + amounts, now + FORGOTTEN_AFTER_S)
 
     def of(self, who: Asker, now: float) -> dict[str, ResourceSet]:
-        """What `who` asked for in vain, by node."""
+        """Return the amounts that `who` did not get, by node."""
         for node, attempt in list(self._open.get(who, {}).items()):
             if now >= attempt.until:
                 self.refused(who, node, attempt.amounts, now)
@@ -72,11 +75,11 @@ class TriedPlaces(Generic[Asker]):
         return {node: attempt.amounts for node, attempt in tried.items()}
 
     def is_overdue(self, now: float) -> bool:
-        """Whether anybody has waited in vain since the last look."""
+        """Whether any request has become overdue since the last look."""
         attempts = (one for nodes in self._open.values() for one in nodes.values())
         return any(now >= one.until for one in attempts)
 
     def forget(self, who: Asker) -> None:
-        """It needs no place any more."""
+        """Forget an asker that needs no place any more."""
         self._open.pop(who, None)
         self._tried.pop(who, None)
