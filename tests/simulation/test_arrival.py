@@ -170,7 +170,7 @@ def test_a_configuration_names_its_policy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--policy", "best"], "there is no policy 'best'; there are: random, dotprod"),
+        (["--policy", "best"], "there is no policy 'best'; known policies: random, dotprod"),
         (["--policy", "fgd", "--queues", "q.yaml"], "--queues needs --arrival time"),
         (["--policy", "fgd", "--policy", "fgd"], "--policy names one twice"),
         (["--policy", "fifo", "--arrival", "time", "--inflate", "2"], "needs --arrival order"),

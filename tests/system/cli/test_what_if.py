@@ -87,7 +87,7 @@ def test_a_job_more_as_data(ask, manifest):
         (["--add-nodes", "99999:a"], "1 to 10,000 nodes can be added, not 99,999"),
         (["--weight", "q=much"], "expected QUEUE=N"),
         (["--weight", "z=1"], "there is no queue 'z'"),
-        (["--remove-node", "z"], "there is no node 'z'; there are: a, b"),
+        (["--remove-node", "z"], "there is no node 'z'; known: a, b"),
         (["--submit", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),
     ],
 )

@@ -57,8 +57,8 @@ def test_the_gang_has_ports_that_its_nodes_have_in_common(example, found):
 
 def test_explain_says_what_each_filter_turned_away(found):
     task, actor, gang = found[10:]
-    assert "8 nodes without GPUs of the type asked for" in task
+    assert "8 nodes without GPUs of the requested type" in task
     assert "4 nodes with at most 8 GPU in total, 9 asked" in task
-    assert "12 nodes without GPUs of the type asked for" in actor
+    assert "12 nodes without GPUs of the requested type" in actor
     assert "8 nodes have no GPU of the type it asks for" in gang
     assert "2 of 4 tasks would find room, so none starts" in gang

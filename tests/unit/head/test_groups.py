@@ -274,7 +274,7 @@ def test_an_unplaced_group_is_free_at_once_when_it_is_removed():
     [
         ({"strategy": "PILE"}, "unknown bundle strategy 'PILE'"),
         ({"selectors": [{}, {}]}, "2 selectors for 1 bundles"),
-        ({"selectors": [{"zone": "in()"}]}, "zone: '' in 'in()' is no label value"),
+        ({"selectors": [{"zone": "in()"}]}, "zone: '' in 'in()' is not a label value"),
         ({"soft_target": "a"}, "a soft target node goes with STRICT_PACK, not PACK"),
     ],
 )

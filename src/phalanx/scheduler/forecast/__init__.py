@@ -1,1 +1,1 @@
-"""Time: when what waits will start, and the places that are promised to it until then."""
+"""Forecasts: when waiting work will start, and the places that are promised to it until then."""

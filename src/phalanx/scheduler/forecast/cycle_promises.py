@@ -1,4 +1,4 @@
-"""What a plan says to the cycle that it was made for."""
+"""A plan's promises to the cycle that it was made for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx.scheduler.forecast.timetable import Taking
 
 
 class CyclePromises:
-    """See Promises."""
+    """A draft as the promises of one cycle, in the form that the plugin `reservation` reads."""
 
     def __init__(self, draft: Draft, others: Iterable[Job]) -> None:
         """`others` were not planned, and cannot start now."""
@@ -30,7 +30,7 @@ class CyclePromises:
         self.held_back |= dict.fromkeys([job.uid for job in (*draft.unknown, *others)])
 
     def spare(self, length_s: float | None) -> Vector:
-        """See Promises."""
+        """Return what each node has left over for work of this length that begins now."""
         return self._table.spare(length_s)
 
 

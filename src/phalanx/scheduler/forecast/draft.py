@@ -1,7 +1,7 @@
-"""A plan as it grows: podgroups one after another, each at the earliest time that has room for it.
+"""A plan while it grows: podgroups one after another, each at the earliest time with room for it.
 
-Each has room until its end beside all that run and all that were planned before it, so whoever
-starts earlier than somebody ahead of it delays nobody.
+Each podgroup has room until its end next to everything that runs and everything planned before it.
+So a podgroup that starts earlier than one ahead of it delays no other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
 class Entry:
-    """A podgroup that waits, and the room that was found for it, or `kept` from before."""
+    """A waiting podgroup, and the room found for it, or `kept` from an earlier plan."""
 
     __slots__ = ("job", "kept", "past_runs", "taking")
 
@@ -28,7 +28,7 @@ class Entry:
 
 
 class Draft:
-    """A plan as it grows, over one session."""
+    """A plan while it grows, over one session."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.session = snapshot.session
@@ -37,7 +37,7 @@ class Draft:
         self.entries: list[Entry] = []
         self.unknown: list[Job] = []
         self._has_moved = False
-        """Somebody that was kept a place has an earlier one now."""
+        """Whether a podgroup with a kept place has moved to an earlier one."""
         self._found: dict[tuple[object, ...], _Found] = {}
         self._at = self.snapshot.lines.index
 
@@ -49,9 +49,12 @@ class Draft:
         *,
         improves: bool,
     ) -> None:
-        """Plan these, in this order, after all that were; none later than it is `kept` places,
-        unless somebody new is ahead of it, and earlier only where this `improves` on that. Nobody
-        looks for earlier places where an earlier plan has `foreseen` all that is free now."""
+        """Plan these podgroups, in this order, after all that were planned before.
+
+        No podgroup starts later than its `kept` place, unless a new one is ahead of it; and earlier
+        only if the draft `improves` on kept places. If an earlier plan has `foreseen` everything
+        that is free now, no podgroup looks for an earlier place.
+        """
         demands = [(job, *self._demand(job)) for job in jobs]
         held = self._hold(demands, kept)
         if foreseen is not None and not foreseen.covers(self.snapshot, self.table):
@@ -77,7 +80,7 @@ class Draft:
     def _hold(
         self, demands: Iterable[tuple[Job, Demand | None, int]], kept: Mapping[str, Kept]
     ) -> dict[str, Taking]:
-        """Takes the places that are kept still, of all until the first that has none."""
+        """Take the kept places that are still possible, up to the first podgroup that has none."""
         names = self.session.cluster.dims.names
         held: dict[str, Taking] = {}
         for job, demand, _ in demands:
@@ -101,24 +104,26 @@ class Draft:
         return self.snapshot.demand(job, length), length.past_runs
 
     def _earlier(self, before: Taking) -> Taking:
-        """Gives the room back; an earlier one if there is, or the same."""
+        """Give the room back, and return an earlier one if one exists, or the same."""
         self.table.give_back(before)
         taking = self._earliest(before.demand, before.first) if before.first else None
         if taking is None:
             return before
-        self._found.clear()  # what was given back may be what somebody did not find
+        self._found.clear()  # returned room may be room that another one did not find
         return taking
 
     def alone(self, jobs: Iterable[Job]) -> dict[str, float]:
-        """When each of these could start if nobody else waited, by podgroup. Takes nothing."""
+        """Return when each of these could start if no other waited, by podgroup. Takes nothing."""
         found = ((job, self._demand(job)[0]) for job in jobs)
         takings = ((job, self._earliest(d)) for job, d in found if d is not None)
         grid = self.snapshot.grid
         return {job.uid: grid.at(taking.first) for job, taking in takings if taking is not None}
 
     def with_room_now(self, jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
-        """Of these, those for whom there may be room now, and the others: for them there is not,
-        whatever the nodes and quotas."""
+        """Divide these into those that may have room now, and those that cannot have any.
+
+        The second list has no room, whatever the nodes and quotas.
+        """
         room: dict[int, int] = {}
         may: list[Job] = []
         cannot: list[Job] = []
@@ -135,8 +140,7 @@ class Draft:
         return may, cannot
 
     def start_now(self, jobs: Iterable[Job]) -> list[Job]:
-        """Of these, in this order, plan those that can start now beside all that was planned.
-        The others."""
+        """Plan those of these podgroups, in this order, that can start now; return the others."""
         waiting: list[Job] = []
         hopeless: set[object] = set()
         for job in jobs:
@@ -158,15 +162,21 @@ class Draft:
         return waiting
 
     def foreseen(self) -> Foreseen | None:
-        """For the next plan; None where somebody's move may have left room to somebody ahead."""
+        """Return what the next plan may rely on.
+
+        None where a podgroup's move may have left room for one ahead of it.
+        """
         if self._has_moved:
             return None
         demands = {entry.job.uid: entry.taking.demand for entry in self.entries}
         return Foreseen(self.snapshot, self.table, demands)
 
     def _earliest(self, demand: Demand, end: int | None = None) -> Taking | None:
-        """As the timetable says. Room only ever shrinks while a plan grows: nobody asks again for
-        a time at which less was not to be had."""
+        """Return room by `Timetable.earliest`, but skip times already known to have none.
+
+        Room only shrinks while a plan grows: no demand asks again for a time at which a smaller one
+        failed.
+        """
         key = (demand.quotas, *((part.eq_class, id(part.nodes)) for part in demand.parts))
         found = self._found.setdefault(key, _Found())
         counts = tuple(part.count for part in demand.parts)
@@ -180,13 +190,13 @@ class Draft:
 
 
 class _Found:
-    """When there was room for demands of one kind: how many tasks, how long, and when."""
+    """When demands of one kind found room, by their numbers of tasks and their lengths."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[int, ...], float], int] = {}
 
     def begin(self, counts: tuple[int, ...], length_s: float | None) -> int:
-        """No such demand has room before this time."""
+        """Return a time before which such a demand has no room."""
         long = float("inf") if length_s is None else length_s
         found = self._known.get((counts, long))
         if found is not None:

@@ -1,4 +1,4 @@
-"""What a whole plan says of what waits and runs: times, places, and what they rest on."""
+"""The results of a whole plan: start times and places of waiting work, and their basis."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from phalanx.scheduler.forecast.track_record import Told
 from phalanx.scheduler.plugins.reservation import Reservation
 
 PROMISED = 32
-"""So many podgroups of each queue, the first that wait, are promised places."""
+"""The number of podgroups of each queue, the first that wait, that are promised places."""
 
 TASKS, BY_LIMIT, BY_PAST, PAST_RUNS = range(4)
 
 
 class _Ended:
-    """How much has ended by each time of the grid, of what was planned so far."""
+    """How much of what was planned so far has ended by each time of the grid."""
 
     def __init__(self, rows: int) -> None:
         self._counts: Counts = np.zeros((rows + 1, 4), dtype=np.int64)
@@ -38,7 +38,7 @@ class _Ended:
             row[PAST_RUNS] += past_runs
 
     def by(self, at: int) -> tuple[int, Basis]:
-        """Tasks that have ended by a time, and the jobs that they are."""
+        """Return the tasks that have ended by a time, and the basis of their jobs' ends."""
         if not at:
             return 0, Basis()
         tasks, by_limit, by_past, past_runs = self._counts[1 : at + 1].sum(axis=0).tolist()
@@ -48,7 +48,10 @@ class _Ended:
 def starts(
     draft: Draft, earliest: Mapping[str, float], learnt: LearntRunTimes | None
 ) -> Iterator[PlannedStart]:
-    """Of all that was planned. `earliest`: when each could start by itself, where that is known."""
+    """Yield the start of everything that was planned.
+
+    `earliest` has the time at which each could start if nothing else waited, where that is known.
+    """
     cluster, grid = draft.session.cluster, draft.snapshot.grid
     is_kept = Reservation.name in draft.session.config.plugin_names()
     ended = _Ended(len(grid))
@@ -88,7 +91,7 @@ def starts(
 
 
 def _ends_s(draft: Draft, job: Job, at_s: float, length_s: float | None) -> float | None:
-    """When it has ended: its reservation may end before its limit."""
+    """Return when it has ended: its reservation may end before its limit."""
     host = draft.snapshot.calendar.host(job)
     window = None if host is None else host.window_at(at_s)
     ends = [] if length_s is None else [at_s + length_s]
@@ -98,7 +101,7 @@ def _ends_s(draft: Draft, job: Job, at_s: float, length_s: float | None) -> floa
 
 
 def _places(draft: Draft, taking: Taking) -> Iterator[Place]:
-    """By node, in the order of names."""
+    """Yield its places by node, in the order of names."""
     cluster = draft.session.cluster
     tasks: dict[int, int] = {}
     loads: dict[int, Vector] = {}
@@ -122,7 +125,7 @@ def _place(cluster: Cluster, node: int, tasks: int, load: Vector) -> Place:
 
 
 def running(draft: Draft) -> Iterator[RunningPlace]:
-    """What runs, and until when."""
+    """Yield what runs, and when it ends."""
     cluster = draft.session.cluster
     for one in draft.snapshot.all_endings():
         place = _place(cluster, one.node, one.count, one.eq_class.vector * one.count)

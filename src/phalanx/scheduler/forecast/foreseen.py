@@ -1,9 +1,9 @@
-"""What a plan left free over time: as long as no more is, nobody finds an earlier place.
+"""The room that a plan left free over time: while no more is free, no earlier place exists.
 
-Looking for earlier places is most of what promises cost. A look that finds nothing need not be
-done again until something is free that was not foreseen: work that ended early, a promise that was
-given up, a node more. Start times, too, must be those of that look; so the grid keeps its times for
-a while.
+Looking for earlier places is most of the cost of promises. A search that finds nothing need not be
+repeated until something is free that was not foreseen: work that ended early, a promise that was
+given up, a new node. The start times must also be those of that search, so the grid keeps its times
+for a while.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from phalanx.scheduler.forecast.timetable import Demand, Timetable
 
 
 class Foreseen:
-    """A plan after which nobody who has a place in it would find an earlier one."""
+    """A plan after which no podgroup with a place in it would find an earlier one."""
 
     def __init__(
         self, snapshot: ClusterSnapshot, table: Timetable, demands: Mapping[str, Demand]
     ) -> None:
-        """`demands`: what was planned, by podgroup."""
+        """`demands` has what was planned, by podgroup."""
         self._columns = snapshot.columns
         self._table = table
         self._demands = demands
 
     def covers(self, snapshot: ClusterSnapshot, table: Timetable) -> bool:
-        """Whether in a later table, at any of its times, nothing is free that was not then."""
+        """Whether a later table has nothing free, at any of its times, that was not free then."""
         return snapshot.columns == self._columns and table.is_within(self._table)
 
     def had(self, podgroup: str, demand: Demand) -> bool:
-        """Whether the podgroup asked for the same, for as long, of the same nodes and quotas. Who
-        is ended by a reservation always asks anew, as its times are numbered from now."""
+        """Whether the podgroup asked for the same, for as long, of the same nodes and quotas.
+
+        False for a podgroup that a reservation ends, since its times are numbered from now.
+        """
         before = self._demands.get(podgroup)
         return (
             before is not None

@@ -1,8 +1,9 @@
-"""The times at which a plan may change: every second soon, and ever fewer later on.
+"""The times at which a plan may change: every second at first, and more and more rarely later on.
 
-Slurm's backfill groups ends of running work in steps that double, too. Here steps are multiples of
-a power of two since the epoch, at most 1/32 of the time that lies between. So the times of a later
-grid have all those of an earlier one in them: what was rounded up once is never rounded up further.
+Slurm's backfill groups the ends of running work in steps that double, too. Here steps are multiples
+of a power of two since the epoch, at most 1/32 of the time that lies between. So the times of a
+later grid include those of an earlier one: a time that was rounded up once is never rounded up
+further.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from phalanx.scheduler.cycle.amounts import Vector
 from phalanx.scheduler.cycle.rows import Indexes
 
 STEPS = 32
-"""So many steps, or more, lie between now and any time at which the step has doubled."""
+"""The minimum number of steps between now and any time at which the step has doubled."""
 SAME_S = 64
-"""Grids made in the same so many seconds since the epoch have the same times from then on."""
+"""Seconds since the epoch are cut into periods of this length; grids made in the same period have
+the same times from then on."""
 HORIZON_S = 2.0**22
-"""A plan looks ahead so far: 48 days. What ends later never ends, for a plan."""
+"""Seconds that a plan looks ahead: 48 days. For a plan, work that ends later never ends."""
 
 
 class Grid:
-    """Times in seconds, `now` the first of them."""
+    """Times in seconds, the first of which is `now`."""
 
     def __init__(self, now: float, exact: Iterable[float] = ()) -> None:
-        """`exact`: times that are to be in it, too, as far as it reaches."""
+        """`exact` has times to include, as far as the grid reaches."""
         pieces = [np.array([now])]
         changes = (math.floor(now / SAME_S) + 1.0) * SAME_S
         step, begin = 1.0, math.floor(now) + 1.0
@@ -48,17 +50,18 @@ class Grid:
         return len(self._listed)
 
     def at(self, index: int) -> float:
-        """The time in seconds at an index."""
+        """Return the time in seconds at an index."""
         return self._listed[index]
 
     def rounded_up(self, time: float) -> int:
-        """The index of the first time that is no earlier; the length of the grid for none."""
+        """Return the index of the first time that is no earlier; the length of the grid if none
+        is."""
         return bisect_left(self._listed, time)
 
     def rounded_down(self, time: float) -> int:
-        """The index of the last time that is no later; 0 for what is before all of them."""
+        """Return the index of the last time that is no later; 0 for a time before all of them."""
         return max(bisect_right(self._listed, time) - 1, 0)
 
     def ends(self, length_s: float) -> Indexes:
-        """For work that begins at each of the times: the index at which it has ended."""
+        """Return for each time of the grid the index at which work that begins then has ended."""
         return np.searchsorted(self.times, self.times + length_s, side="left")

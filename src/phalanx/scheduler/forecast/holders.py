@@ -1,4 +1,4 @@
-"""Who holds what somebody waits for."""
+"""The holders of the resources that a podgroup waits for."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.wording import resource_name
 
 SHOWN = 5
-"""So many are named, those that hold most."""
+"""The most holders that are named: those that hold most."""
 _OF_QUEUES = ("queue-quota", "queue-capability")
 _OF_NODES = ("resource", "no-room-yet", "promised", "gang-not-whole", "no-single-node")
 _OF_THE_CYCLE = frozenset({j.PENDING, j.ALLOCATED, j.PIPELINED, j.BINDING})
-"""A task in one of these states held nothing before the cycle."""
+"""States of a task that held nothing before the cycle."""
 OTHERS = "others"
-"""The namespace of what is taken by work that no task here stands for."""
+"""The namespace of amounts that are taken by work outside the snapshot's tasks."""
 _SCARCE_LAST = ("pods", "memory", "cpu")
-"""Of what is asked for, devices are what others hold; these only where there are none."""
+"""Resources of which holders are looked for only if no device is asked for."""
 
 
 def holders(
@@ -29,9 +29,11 @@ def holders(
     because: Sequence[Rejection],
     ends: Iterable[tuple[str, float | None]],
 ) -> Holders | None:
-    """Of what the main reasons say that `name`, a podgroup or task, lacks; None where that is
-    nothing that others hold. The session's cycle is over, and they are those before it. `ends`:
-    podgroups and when something of them ends; None: nobody knows."""
+    """Return the holders of what `name`, a podgroup or task, lacks for its main reasons.
+
+    None where it lacks nothing that others hold. The session's cycle is over; the holders are those
+    before it. `ends` has podgroups and the times at which something of them ends; None: unknown.
+    """
     reason = next((one for one in because if one.reason in (*_OF_QUEUES, *_OF_NODES)), None)
     if reason is None:
         return None
@@ -85,7 +87,7 @@ def _at_or_below(cluster: Cluster, name: str) -> set[str]:
 
 
 def _held(cluster: Cluster, resource: str, queues: set[str] | None) -> dict[str, float]:
-    """By podgroup, of these queues, or of all."""
+    """Return the held amount by podgroup, in these queues, or in all."""
     amounts = [dict(one.shape.request).get(resource, 0.0) for one in cluster.eq_classes]
     node_of, status, eq_class = cluster.node_of, cluster.status, cluster.eq_class
 
@@ -114,7 +116,7 @@ def _held(cluster: Cluster, resource: str, queues: set[str] | None) -> dict[str,
 
 
 def _ends_in_s(now: float, ends: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
-    """In how many seconds all of each podgroup has ended."""
+    """Return the seconds until all of each podgroup has ended; None if unknown."""
     found: dict[str, float | None] = {}
     for uid, end_s in ends:
         end = None if end_s is None else max(end_s - now, 0.0)

@@ -1,4 +1,4 @@
-"""Why tasks and podgroups of a snapshot wait, what would have to change, and when they start."""
+"""Answers about a snapshot: why work waits, what would have to change, and when it starts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ from phalanx.scheduler.forecast.reading import ClusterSnapshot
 from phalanx.scheduler.forecast.run_times import LearntRunTimes
 
 Ends = Iterable[tuple[str, float | None]]
-"""See `holders`."""
+"""Podgroups with the times at which something of them ends; None: unknown."""
 
 
 class Expectation(NamedTuple):
-    """A decided snapshot: the plan; when podgroups start that wait after it; and who is next, as
-    positions of podgroups in their queues, from 1."""
+    """A decided snapshot.
+
+    `plan` is the plan, `starts` when podgroups start that still wait after it, and `order` their
+    positions in their queues, from 1.
+    """
 
     plan: Plan
     starts: dict[str, ExpectedStart]
@@ -39,8 +42,11 @@ class Expectation(NamedTuple):
 def explain_snapshot(
     snapshot: Snapshot, full: str | None = None, learnt: LearntRunTimes | None = None
 ) -> list[Explanation]:
-    """Decide a snapshot; an answer for `full` (namespace/name), or for each podgroup that waits
-    and each task that waits without a podgroup. A podgroup's answer has those of its tasks."""
+    """Decide a snapshot, and explain `full` (namespace/name), or everything that waits.
+
+    Without `full`, the answer has each waiting podgroup, and each waiting task without a podgroup.
+    A podgroup's answer includes those of its tasks.
+    """
     session, plan, ahead = _decided(snapshot, None, learnt)
     starts, order = _starts(ahead), waiting_order(session)
     ends = [(one.podgroup, one.ends_s) for one in ahead.running]
@@ -77,9 +83,11 @@ def explain_group(
     start_of: Callable[[Callable[[], ExpectedStart | None]], ExpectedStart | None],
     shells: Mapping[str, Any],
 ) -> Explanation:
-    """As `explain_snapshot`, of one podgroup in these columns, which are good for nothing else
-    afterwards; its tasks in this order. `snapshot` has all that is not in columns. `start_of` is
-    handed how its start is worked out, which may cost far more than all else, and says what it is.
+    """Explain one podgroup like `explain_snapshot`, on columns that are unusable afterwards.
+
+    `tasks` are its tasks in order. `snapshot` has everything that is not in the columns. `start_of`
+    gets a function that computes the podgroup's start, which may cost far more than all else, and
+    returns the start.
     """
     planner = Planner(learnt)
     session, plan = decide(snapshot, shells={**shells, **lent(planner)}, cluster=cluster)
@@ -104,7 +112,7 @@ def explain_group(
 def decide_and_expect(
     snapshot: Snapshot, most: int | None = None, learnt: LearntRunTimes | None = None
 ) -> Expectation:
-    """Decide a snapshot; starts of the first `most`."""
+    """Decide a snapshot; compute the starts of the first `most` podgroups."""
     session, plan, ahead = _decided(snapshot, most, learnt)
     return Expectation(plan, _starts(ahead), waiting_order(session))
 
@@ -121,14 +129,14 @@ def _starts(ahead: TimePlan) -> dict[str, ExpectedStart]:
     return {
         one.podgroup: _expected(one, ahead.now)
         for one in ahead.starts
-        if one.at_s > ahead.now  # who might start now was turned away for what plans do not see
+        if one.at_s > ahead.now  # others were turned away for reasons unseen by plans
     }
 
 
 def plan_snapshot(
     snapshot: Snapshot, most: int | None = None, learnt: LearntRunTimes | None = None
 ) -> TimePlan:
-    """When all that waits starts, of the first `most`: those that can now, now."""
+    """Plan when waiting work starts, for the first `most` podgroups; those that can, start now."""
     nothing = msgspec.structs.replace(snapshot.config, actions=())
     idle = msgspec.structs.replace(snapshot, config=nothing)
     planner = Planner(learnt)
@@ -136,12 +144,12 @@ def plan_snapshot(
 
 
 def names(snapshot: Snapshot) -> set[str]:
-    """What `explain_snapshot` may be asked for."""
+    """Return the names that `explain_snapshot` may be asked for."""
     return {g.uid for g in snapshot.podgroups} | {t.uid for t in snapshot.tasks}
 
 
 class _About(NamedTuple):
-    """A podgroup's queue, tasks, start (None: it has none) and position in its queue."""
+    """A podgroup's queue, tasks, start (None: unknown) and position in its queue."""
 
     queue: str
     tasks: Sequence[str]
@@ -163,7 +171,7 @@ def _of_group(session: Session, plan: Plan, uid: str, about: _About, ends: Ends)
 def _explanation(
     session: Session, plan: Plan, ends: Ends, uid: str, kind: str, first: str
 ) -> Explanation:
-    """`first`: the first of its tasks that wait, or itself."""
+    """Return an explanation; `first` is its first waiting task, or itself."""
     found = plan.rejections.get(uid, ())
     of_tasks = plan.rejections.get(first, ())
     main = main_reasons(found if kind == "podgroup" else (), of_tasks)
@@ -211,7 +219,7 @@ def _reasons(found: Sequence[Rejection]) -> list[Reason]:
 
 
 def _alike(plan: Plan, tasks: Sequence[str]) -> list[AlikeTasks]:
-    """Tasks that were turned away alike, together."""
+    """Group tasks that were turned away for the same reasons."""
     together: list[tuple[list[str], tuple[Rejection, ...]]] = []
     for t in tasks:
         found = plan.rejections[t]

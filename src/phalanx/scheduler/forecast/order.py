@@ -1,10 +1,10 @@
-"""In which order work that waits is promised its places, and keeps that order from plan to plan.
+"""The order in which waiting work is promised places, kept from plan to plan.
 
-Within a queue the scheduler's order of jobs holds. Between queues the first of each queue come
+Within a queue the scheduler's order of jobs holds. Between queues the first job of each queue comes
 first, in the scheduler's order of queues, then the second of each, and so on. That order moves
-whenever something starts or ends; so who was promised a place once stays before those who came
-after, of whatever queue, as long as each queue's own order stays: else a promise could be put off
-for ever.
+whenever something starts or ends. So a podgroup that was promised a place stays before those that
+came later, in any queue, as long as each queue's own order stays. Otherwise a promise could be put
+off for ever.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from phalanx.scheduler.cycle.session import Session
 
 
 def waits(job: Job) -> bool:
-    """Whether a plan can tell when the job starts: not for those that a network domain binds, nor
-    for parts that are gangs of their own, nor where evictions have made room for it."""
+    """Whether a plan can tell when the job starts.
+
+    It cannot for jobs that a network domain binds, for jobs with subgroups, and for jobs for which
+    evictions have made room.
+    """
     counts = job.counts
     return bool(
         counts[j.PENDING] > counts[j.IDLE_PENDING]
@@ -30,7 +33,7 @@ def waits(job: Job) -> bool:
 
 
 def waiting_by_queue(session: Session) -> dict[int, list[Job]]:
-    """All that wait in open queues, whether they are valid or not."""
+    """Return all waiting jobs in open queues, whether they are valid or not."""
     cluster = session.cluster
     found: dict[int, list[Job]] = {
         queue: [] for queue, spec in enumerate(cluster.queues) if spec.state == "Open"
@@ -42,16 +45,18 @@ def waiting_by_queue(session: Session) -> dict[int, list[Job]]:
 
 
 def first_of(session: Session, jobs: Sequence[Job], most: int) -> list[Job]:
-    """The first of these jobs of one queue that are valid, in the scheduler's order."""
+    """Return the first of these jobs of one queue that are valid, in the scheduler's order."""
     found = session.first_jobs(jobs, most)
     if all(map(session.job_valid, found)):
-        return found  # as a rule all are: so the others need not be asked
+        return found  # usually all are valid, so the others need not be checked
     return session.first_jobs(list(filter(session.job_valid, jobs)), most)
 
 
 def in_order(session: Session, jobs: Iterable[Job], before: Mapping[str, int]) -> list[Job]:
-    """The jobs in the order in which they are promised places. `before`: where those stood that
-    were promised places last."""
+    """Return the jobs in the order in which they are promised places.
+
+    `before` has the positions of the jobs that were promised places last.
+    """
     by_queue: dict[int, list[Job]] = {}
     for job in jobs:
         by_queue.setdefault(job.queue, []).append(job)
@@ -65,13 +70,16 @@ def in_order(session: Session, jobs: Iterable[Job], before: Mapping[str, int]) -
             zip(by_queue[queue], _places(by_queue[queue], before), strict=True)
         )
     ]
-    out.sort()  # no two have one rank and one turn, so jobs are never compared
+    out.sort()  # rank and turn differ, so jobs are never compared
     return [one[-1] for one in out]
 
 
 def _places(mine: list[Job], before: Mapping[str, int]) -> list[int]:
-    """For each job of one queue the place that it had; for a new one that of the next behind it
-    that had one, or behind all; behind all for the whole queue where its order moved."""
+    """Return for each job of one queue its old position.
+
+    A new job gets the position of the next one behind it that had one, or the last position. If the
+    queue's order moved, all its jobs get the last position.
+    """
     after_all = len(before)
     places = [before.get(job.uid, -1) for job in mine]
     had = [place for place in places if place >= 0]

@@ -1,11 +1,11 @@
-"""Plans in time: the first that wait are promised places, and the others fill what is left.
+"""Plans in time: the first waiting podgroups are promised places, and others fill what is left.
 
 Conservative backfill: podgroups are taken in their order (see `order`), each at the earliest time
-at which it has room until its end beside all that run and all that were planned before it. So
-whoever starts earlier than somebody ahead of it delays nobody. A place that was promised once is
-kept from plan to plan until an earlier one is found: work that ends early would else let those
-behind go first into it. Only who comes before, in order, ends a promise. Lengths are limits, or
-what nine in ten of the same work's past runs took.
+at which it has room until its end next to everything that runs and everything planned before it. So
+a podgroup that starts earlier than one ahead of it delays no other. A promised place is kept from
+plan to plan until an earlier one is found: otherwise, when work ends early, podgroups further back
+could take its room first. Only a podgroup that comes earlier in the order ends a promise. Lengths
+are limits, or the length that nine in ten of the same work's past runs did not exceed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from phalanx.scheduler.plugins.reservation import PLANNER
 
 
 class Planner:
-    """Makes plans, and keeps from cycle to cycle what was promised, and in which order."""
+    """Makes plans, and keeps promises and their order from cycle to cycle."""
 
     def __init__(self, learnt: LearntRunTimes | None = None) -> None:
         self._learnt = learnt
@@ -36,8 +36,10 @@ class Planner:
         self._foreseen: Foreseen | None = None
 
     def plan(self, session: Session, most: int | None = None) -> TimePlan:
-        """When all that waits in a session starts, if nothing else comes; of the first `most`, in
-        order. Nothing is promised by that."""
+        """Plan when all waiting podgroups of a session start if nothing else comes.
+
+        Plans the first `most`, in order. Nothing is promised.
+        """
         waiting = self._waiting(session)[:most]
         draft = Draft(ClusterSnapshot(session, self._learnt))
         earliest = self._add(draft, waiting, waiting)
@@ -49,14 +51,16 @@ class Planner:
         )
 
     def expect(self, snapshot: ClusterSnapshot, podgroup: str) -> PlannedStart | None:
-        """When one podgroup starts by the plan, None where that has no time for it. Who stands
-        behind it is not looked at."""
+        """Return when one podgroup starts by the plan; None where the plan has no time for it.
+
+        Podgroups behind it are not planned.
+        """
         session = snapshot.session
         waiting = self._waiting(session)
         at = next((at for at, job in enumerate(waiting) if job.uid == podgroup), None)
         if at is None or not snapshot.may_ever_start(waiting[at]):
             return None
-        for job in waiting:  # whether any length was learnt is asked of all
+        for job in waiting:  # to learn whether any length rests on past runs
             snapshot.length(job.spec)
         draft = Draft(snapshot)
         earliest = self._add(draft, waiting[: at + 1], waiting[at : at + 1])
@@ -64,23 +68,28 @@ class Planner:
         return next((one for one in found if one.podgroup == podgroup), None)
 
     def _waiting(self, session: Session) -> list[Job]:
-        """All that may start some time, in order."""
+        """Return all jobs that may start at some time, in order."""
         by_queue = waiting_by_queue(session).values()
         valid = (job for jobs in by_queue for job in jobs if session.job_valid(job))
         return in_order(session, valid, self._places())
 
     def _add(self, draft: Draft, jobs: list[Job], told: list[Job]) -> dict[str, float]:
-        """Plan these. When each of those that are told could start by itself, where that is
+        """Plan these; return when each of the `told` could start if no other waited, where that is
         learnt."""
-        draft.add(jobs, self._kept, improves=False)  # else it would say what nobody keeps
+        draft.add(
+            jobs, self._kept, improves=False
+        )  # else it would report places that no cycle keeps
         if not draft.snapshot.rests_on_learnt:
             return {}
         early = Draft(ClusterSnapshot(draft.session, self._learnt, EARLY))
         return early.alone(told)
 
     def promises(self, session: Session, promised: int, minimum: int) -> CyclePromises:
-        """See LentPlanner: in a cycle only the first of each queue are planned, and whoever else
-        can start now."""
+        """Return the promises for a cycle.
+
+        Only the first podgroups of each queue are planned, and others that can start now. See the
+        parameters in `LentPlanner`.
+        """
         first: list[Job] = []
         others: list[Job] = []
         for waiting in waiting_by_queue(session).values():
@@ -108,22 +117,24 @@ class Planner:
 
     @property
     def promised(self) -> Mapping[str, Kept]:
-        """What was promised last, by podgroup, in the order in which it was. A promise that stays
-        as it was is the same object."""
+        """The last promises by podgroup, in the order in which they were made.
+
+        A promise that stays unchanged is the same object.
+        """
         return self._kept
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much: promises are as far ahead as before."""
+        """Move promises by a step of the time of day, so that they are as far ahead as before."""
         self._kept = {uid: kept.later(step_s) for uid, kept in self._kept.items()}
         self._foreseen = None
 
     def restore(self, rows: Iterable[PromiseRow]) -> None:
-        """An earlier planner promised this, and nothing else."""
+        """Take over exactly the promises of an earlier planner."""
         listed = sorted(rows, key=lambda row: row.place)
         self._kept = {row.podgroup: Kept.read(row) for row in listed}
         self._foreseen = None
 
 
 def lent(planner: Planner | None = None) -> dict[str, Any]:
-    """What cycles are lent so that the plugin `reservation` has its planner."""
+    """Return what the caller of a cycle lends so that the plugin `reservation` has its planner."""
     return {PLANNER: planner or Planner()}

@@ -1,4 +1,4 @@
-"""Places in time that were promised: they are kept from plan to plan, and over restarts."""
+"""Promised places in time: they are kept from plan to plan, and over restarts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
 class PromisedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Equal tasks of a promise: how many, what each asks for by resource, and on which nodes, so
-    many on each."""
+    """Equal tasks of a promise: how many, the request of each, the nodes, and the number on each
+    node."""
 
     count: int
     request: dict[str, float]
@@ -26,13 +26,13 @@ class PromiseRow(msgspec.Struct, frozen=True, kw_only=True):
 
     podgroup: str
     place: int
-    """Promises are made in the order of these."""
+    """The position of the promise: promises are made in this order."""
     at_s: float
     parts: list[PromisedPart]
 
 
 class Kept:
-    """A place in time that a podgroup was promised: nodes by name, as others may come and go."""
+    """A promised place in time of a podgroup; nodes are kept by name, as nodes may come and go."""
 
     __slots__ = ("_counts", "_names", "_nodes", "_wanted", "at_s")
 
@@ -40,7 +40,8 @@ class Kept:
         self, at_s: float, wanted: list[tuple[int, bytes]], nodes: list[list[str]],
         counts: list[np.ndarray], names: Sequence[str],
     ) -> None:  # fmt: skip
-        """`wanted`: of each part how many tasks, and what each asks for of `names`, resources."""
+        """`wanted` has for each part the number of tasks, and the request of each over the
+        resources `names`."""
         self.at_s = at_s
         self._wanted = wanted
         self._nodes = nodes
@@ -49,7 +50,8 @@ class Kept:
 
     @classmethod
     def of(cls, taking: Taking, grid: Grid, lines: Sequence[str], names: Sequence[str]) -> Kept:
-        """What was found: `lines` are the names of nodes, `names` those of resources."""
+        """Return found room as a promise; `lines` are the names of nodes, `names` those of
+        resources."""
         return cls(
             grid.at(taking.first),
             _wanted(taking.demand),
@@ -60,7 +62,7 @@ class Kept:
 
     @classmethod
     def read(cls, row: PromiseRow) -> Kept:
-        """What was stored."""
+        """Return a stored promise."""
         names = sorted({name for part in row.parts for name in part.request})
         return cls(
             row.at_s,
@@ -71,11 +73,11 @@ class Kept:
         )
 
     def later(self, by_s: float) -> Kept:
-        """The same place so much later."""
+        """Return the same place `by_s` seconds later."""
         return Kept(self.at_s + by_s, self._wanted, self._nodes, self._counts, self._names)
 
     def row(self, podgroup: str, place: int) -> PromiseRow:
-        """To be stored."""
+        """Return the row to store."""
         parts = [
             PromisedPart(
                 count=count,
@@ -98,8 +100,10 @@ class Kept:
     def again(
         self, table: Timetable, demand: Demand, at: Mapping[str, int], names: Sequence[str]
     ) -> Taking | None:
-        """The same place in a later timetable, free or not; None if it can be no more, or asks for
-        else."""
+        """Return the same place in a later timetable, free or not.
+
+        None if the place is not possible any more, or the demand has changed.
+        """
         if names is not self._names and list(names) != list(self._names):
             self._read_anew(names)
         if _wanted(demand) != self._wanted:
@@ -110,7 +114,7 @@ class Kept:
         return table.standing(demand, self.at_s, tuple(zip(indexes, self._counts, strict=True)))
 
     def _read_anew(self, names: Sequence[str]) -> None:
-        """There are other resources, or in another order."""
+        """Convert the requests to other resources, or another order of resources."""
         known = [
             dict(zip(self._names, np.frombuffer(r).tolist(), strict=True)) for _, r in self._wanted
         ]

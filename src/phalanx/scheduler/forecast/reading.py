@@ -1,4 +1,4 @@
-"""What a plan is made of, read from a session: nodes and quotas, what runs, and what waits."""
+"""The inputs of a plan, read from a session: nodes and quotas, running work, and waiting work."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from phalanx.scheduler.forecast.run_times import LATE, LearntRunTimes
 from phalanx.scheduler.forecast.timetable import UNLIMITED, Demand, Part, Timetable, is_ever_room
 
 OF_LICENSE = -1
-"""Stands for the class of tasks in what a demand asks of licences."""
+"""Stands for the class of tasks in a demand's parts for licenses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Length:
-    """How long work runs in seconds from its start, None where nobody knows; and of how many past
-    runs that was learnt, 0 where a limit says it."""
+    """How long work runs, in seconds from its start; None: unknown.
+
+    `past_runs` is the number of past runs from which that was learnt, 0 where a limit tells it.
+    """
 
     seconds: float | None
     past_runs: int = 0
@@ -38,7 +40,7 @@ UNKNOWN = Length(seconds=None)
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """Tasks of a job that run on a node until a time (in seconds; None: nobody knows)."""
+    """Tasks of a job that run on a node until a time (in seconds; None: unknown)."""
 
     job: Job
     node: int
@@ -49,8 +51,10 @@ class Ending:
 
 
 class ClusterSnapshot:
-    """A session, as a plan sees it. `quantile` says which of the past runs stands for the length of
-    work that has no limit."""
+    """A session, as a plan sees it.
+
+    `quantile` chooses which of the past runs stands for the length of work without a limit.
+    """
 
     def __init__(
         self, session: Session, learnt: LearntRunTimes | None = None, quantile: float = LATE
@@ -69,18 +73,18 @@ class ClusterSnapshot:
         self._masks: dict[tuple[str, bytes], Flags] = {}
         runs = [job for job in cluster.jobs if job.holding_count()]
         self.endless = [job for job in runs if not self._may_end(job)]
-        """Jobs that run, of which nobody knows when anything ends."""
+        """Running jobs of which no end is known."""
         self.endings = [
             ending for job in runs if self._may_end(job) for ending in self._endings(job)
         ]
-        """Of all others that run."""
+        """The ends of all other running work."""
         self.rests_on_learnt = any(ending.past_runs for ending in self.endings)
         """Whether some length was learnt from past runs."""
 
     # ---- lengths -----------------------------------------------------------------------------
 
     def length(self, group: PodGroupSpec, ran_s: float = 0.0) -> Length:
-        """How long a podgroup runs, of which this much has passed."""
+        """Return how long a podgroup runs, of which `ran_s` seconds have passed."""
         if group.run_time_s is not None:
             return Length(seconds=group.run_time_s)
         past = None if self._learnt is None else self._learnt.of(group)
@@ -93,13 +97,13 @@ class ClusterSnapshot:
         return Length(seconds=seconds, past_runs=len(past))
 
     def _may_end(self, job: Job) -> bool:
-        """Whether somebody may know when something of it ends, or it is in a reservation."""
+        """Whether the end of some of its tasks may be known, or it is in a reservation."""
         group = job.spec
         is_told = group.run_time_s is not None or self.calendar.host(job) is not None
         return is_told or (self._learnt is not None and self._learnt.of(group) is not None)
 
     def all_endings(self) -> Iterator[Ending]:
-        """Of all that runs, by job."""
+        """Yield the ends of all running work, by job."""
         for job in self.session.cluster.jobs:
             if job.holding_count():
                 yield from self._endings(job)
@@ -135,12 +139,14 @@ class ClusterSnapshot:
 
     @property
     def columns(self) -> tuple[object, ...]:
-        """What its timetable has lines and amounts of."""
+        """The lines and amounts that its timetable has."""
         return self.lines.names, list(self._quotas), self.session.cluster.dims.names
 
     def timetable(self) -> Timetable:
-        """What is free over time, as long as nothing starts. What runs over its time, or leaves,
-        holds its place until the next time of the grid."""
+        """Return what is free over time, as long as nothing starts.
+
+        Work that runs over its time, or leaves, holds its place until the next time of the grid.
+        """
         soon, later, ends = self._room()
         lines = self.lines
         return Timetable(
@@ -153,8 +159,10 @@ class ClusterSnapshot:
         )
 
     def may_ever_start(self, job: Job) -> bool:
-        """False where a job has no room at any time, not even beside nothing else that waits: most
-        often as what runs has no end that anybody knows. Far less work than a timetable."""
+        """Whether a job could have room at any time, even next to no other waiting work.
+
+        False mostly because running work has no known end. This is far cheaper than a timetable.
+        """
         demand = self.demand(job, self.length(job.spec))
         if demand is None:
             return False
@@ -165,8 +173,10 @@ class ClusterSnapshot:
         return is_ever_room(demand, most)
 
     def _room(self) -> tuple[Vector, Vector, list[tuple[int, int, Vector]]]:
-        """What is free now, what from the next time of the grid on, and (time of the grid, line,
-        amounts) that become free then: see Timetable."""
+        """Return the arguments of Timetable: free amounts now, and from the grid's next time on.
+
+        The third value has (time of the grid, line, amounts) that become free then.
+        """
         cluster, lines = self.session.cluster, self.lines
         for queue in dict.fromkeys(job.queue for job in cluster.jobs):
             self.quotas(queue)
@@ -184,8 +194,10 @@ class ClusterSnapshot:
         return soon, later, [end for end in ends if end[0] < len(self.grid)]
 
     def _taken(self) -> Iterator[tuple[int, int, Vector]]:
-        """(time of the grid, line, amounts) that become free then of what runs; of nodes and quotas
-        it is taken already."""
+        """Yield (time of the grid, line, amounts) that running work frees then.
+
+        Those amounts are already taken from nodes and quotas.
+        """
         never = len(self.grid)
         released = {job.uid: never for job in self.endless}
         for one in self.endings:
@@ -213,7 +225,8 @@ class ClusterSnapshot:
                     yield released.get(job.uid, 1), line, self.lines.slots(count)
 
     def quotas(self, queue: int) -> tuple[int, ...]:
-        """The timetable's lines of the quotas that what runs in a queue counts against."""
+        """Return the timetable's lines of the quotas that running work in a queue counts
+        against."""
         found = self._quotas_of.get(queue)
         if found is None:
             first = len(self.lines)
@@ -238,7 +251,7 @@ class ClusterSnapshot:
     # ---- what waits --------------------------------------------------------------------------
 
     def demand(self, job: Job, length: Length) -> Demand | None:
-        """What a job needs to start, or to go on once it has its minimum; None where it asks for
+        """Return what a job needs to start, or to go on once it has its minimum; None for
         nothing."""
         session, cluster = self.session, self.session.cluster
         least = to_start(job)
@@ -279,7 +292,10 @@ class ClusterSnapshot:
         )
 
     def kind(self, job: Job) -> object:
-        """Jobs of one kind ask for the same, of the same nodes; None for one that has none."""
+        """Return a value that is equal for jobs that ask for the same, of the same nodes.
+
+        None for a job that cannot be compared.
+        """
         group, eq_class = job.spec, job.eq_class
         if eq_class is None or (group.run_time_s is None and self._learnt is not None):
             return None
@@ -290,8 +306,10 @@ class ClusterSnapshot:
         )
 
     def _nodes_for(self, job: Job, t: int) -> Flags:
-        """Lines that may ever take a task: its labels, taints and the like allow it, and so does
-        the reservation that it names. Equal answers are one object."""
+        """Return the lines that may ever take a task, by its labels, taints and its reservation.
+
+        Equal answers are one object.
+        """
         placer, name = self.session.placer, job.spec.reservation
         mask = placer.static(placer.ask(t))
         key = (name if self.calendar.host(job) is not None or not name else "-", mask.tobytes())
@@ -300,18 +318,19 @@ class ClusterSnapshot:
             host = self.calendar.host(job)
             if host is not None:
                 found = self.lines.for_guests(mask, host)
-            else:  # who names a reservation that there is not, or is not its own, has none
+            else:  # an unknown reservation, or one that it may not use, gives it no line
                 found = self.lines.for_strangers(mask & (not name))
             self._masks[key] = found
         return found
 
 
 def to_start(job: Job) -> int:
-    """So many tasks it needs to start, or to go on once it has its minimum."""
+    """Return how many tasks it needs to start, or to go on once it has its minimum."""
     return min(max(job.shortfall(), 1), job.counts[j.PENDING])
 
 
 def _filling_order(capacity: Counts) -> Indexes:
-    """Nodes with fewer kinds and numbers of devices are filled first, then by name."""
+    """Return the order of filling: nodes with fewer kinds and numbers of devices first, then by
+    name."""
     devices = capacity[:, PODS + 1 :]
     return np.lexsort((np.arange(len(capacity)), devices.sum(axis=1), (devices > 0).sum(axis=1)))

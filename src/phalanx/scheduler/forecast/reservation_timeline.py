@@ -1,8 +1,8 @@
-"""Lines of a timetable beside those of nodes: what is reserved of nodes, and counts of licences.
+"""Additional lines of a timetable: reserved parts of nodes, and counts of licences.
 
-What a reservation keeps of a node is taken from that node while the reservation lasts, and stands
-on a line of its own then, where only guests of the reservation look for room. A licence is a line
-with as many slots as there are of it.
+The amounts that a reservation keeps of a node are taken from that node while the reservation lasts.
+They form a line of their own, where only guests of the reservation look for room. A licence is a
+line with as many slots as its count.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from phalanx.scheduler.cycle.specs import LicenseSpec
 from phalanx.scheduler.forecast.grid import Grid
 
 EXACT = 512
-"""So many beginnings and ends of reservations are times of the grid, the first ones. Others are
-rounded so that a reservation lasts longer."""
+"""The number of begins and ends of reservations, the first ones, that are times of the grid.
+
+Others are rounded so that a reservation lasts longer.
+"""
 NO_NODE = -1
 
 
 def boundaries(calendar: Calendar) -> list[float]:
-    """When reservations begin and end, the first of these times."""
+    """Return when reservations begin and end, the first of these times."""
     windows = (window for kept in calendar.kept.values() for window in kept.windows)
     times = {time for window in windows for time in window if not math.isinf(time)}
     return sorted(times)[:EXACT]
 
 
 class ReservationTimeline:
-    """Nodes first, then what is reserved of them, then licences."""
+    """The lines of a timetable: nodes first, then reserved parts of nodes, then licences."""
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class ReservationTimeline:
         count = len(cluster.nodes)
         self.names: list[str] = list(cluster.node_names)
         self.node_of: list[int] = list(range(count))
-        """The node that each line is of; NO_NODE for licences."""
+        """The node of each line; NO_NODE for licences."""
         self._of_guests: dict[tuple[str, int], int] = {}
         for name, kept in calendar.kept.items():
             for node in () if kept.spec.maintenance else np.flatnonzero(kept.nodes).tolist():
@@ -71,19 +73,19 @@ class ReservationTimeline:
 
     @property
     def extra(self) -> int:
-        """How many there are beside those of nodes."""
+        """The number of lines in addition to those of nodes."""
         return len(self) - len(self._cluster.nodes)
 
     def order(self, of_nodes: Indexes) -> Indexes:
-        """The order in which lines are filled."""
+        """Return the order in which lines are filled."""
         return np.concatenate((of_nodes, np.arange(len(of_nodes), len(self))))
 
     def within(self) -> list[tuple[int, int]]:
-        """(line, node) of all that is reserved."""
+        """Return (line, node) of all reserved parts."""
         return [(line, node) for (_, node), line in self._of_guests.items()]
 
     def changes(self) -> Iterator[tuple[int, int, Vector]]:
-        """(time of the grid, line, amounts) that become free then, as nothing runs."""
+        """Yield (time of the grid, line, amounts) that become free then while nothing runs."""
         grid = self._grid
         for name, kept in self._calendar.kept.items():
             for window in kept.windows:
@@ -108,7 +110,7 @@ class ReservationTimeline:
         return grid.rounded_down(begin_s), grid.rounded_up(end_s)
 
     def slots(self, count: int) -> Vector:
-        """So many of a licence."""
+        """Return the amounts of `count` of a licence."""
         amounts: Vector = np.zeros(len(self._cluster.dims))
         amounts[PODS] = count
         return amounts
@@ -116,24 +118,28 @@ class ReservationTimeline:
     # ---- who may be where --------------------------------------------------------------------
 
     def of_guest(self, kept: Kept | None, node: int) -> int | None:
-        """The line that a task counts on that runs in a reservation, on this node; None for one
-        that is a stranger there."""
+        """Return the line on which a task on this node counts that runs in a reservation.
+
+        None for a stranger to the reservation.
+        """
         if kept is None or kept.window_at(self._grid.now) is None:
             return None
         return self._of_guests.get((kept.spec.name, node))
 
     def of_license(self, name: str) -> int | None:
-        """The line of a licence; None for one that there is not."""
+        """Return the line of a licence; None for an unknown one."""
         return self._of_licenses.get(name)
 
     def ended_by(self, kept: Kept, at: int) -> int:
-        """The time of the grid at which a guest has ended that runs now, at `at` at the latest."""
+        """Return the time of the grid at which a running guest has ended, `at` at the latest."""
         window = kept.window_at(self._grid.now)
         return at if window is None else min(at, self._grid.rounded_up(window.end_s))
 
     def until(self, kept: Kept) -> Indexes:
-        """For each time of the grid: when guests are ended that begin then; the same time where
-        it is not kept."""
+        """Return for each time of the grid when guests that begin then are ended.
+
+        The same time where the reservation does not hold.
+        """
         name = kept.spec.name
         if name not in self._until:
             rows = len(self._grid)
@@ -145,11 +151,11 @@ class ReservationTimeline:
         return self._until[name]
 
     def for_strangers(self, nodes: Flags) -> Flags:
-        """The lines for who may run on these nodes."""
+        """Return the lines for work that may run on these nodes and has no reservation."""
         return np.concatenate((nodes, np.zeros(self.extra, dtype=np.bool_)))
 
     def for_guests(self, nodes: Flags, kept: Kept) -> Flags:
-        """The same for guests of a reservation."""
+        """Return the lines for guests of a reservation on these nodes."""
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
         for node in np.flatnonzero(nodes).tolist():
             line = self._of_guests.get((kept.spec.name, node))
@@ -158,14 +164,14 @@ class ReservationTimeline:
         return lines
 
     def for_license(self, name: str) -> Flags:
-        """The line of a licence; none where there is no such licence."""
+        """Return the line of a licence; no line for an unknown one."""
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
         if name in self._of_licenses:
             lines[self._of_licenses[name]] = True
         return lines
 
     def loads(self, nodes: Indexes, counts: Counts) -> Iterator[tuple[int, int]]:
-        """(node, tasks) of what stands on these lines; of licences nothing."""
+        """Yield (node, tasks) for counts on these lines; nothing for licences."""
         for line, count in zip(nodes.tolist(), counts.tolist(), strict=True):
             if self.node_of[line] != NO_NODE:
                 yield self.node_of[line], count

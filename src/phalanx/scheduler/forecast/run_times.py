@@ -12,17 +12,17 @@ from phalanx.scheduler.cycle.specs import PodGroupSpec, Snapshot
 from phalanx.scheduler.forecast.track_record import TrackRecord
 
 EARLY, LATE = 0.1, 0.9
-"""Between these parts of all past runs lie 80 % of them."""
+"""The quantiles between which 80 % of all past runs lie."""
 MIDDLE = 0.5
-"""A part above it is rounded up, and one below it down: two of them hold what they say."""
+"""Quantiles above it are rounded up, those below it down, so that EARLY and LATE hold."""
 RUNS = 64
-"""So many past runs of one kind of work are remembered, the last ones."""
+"""Past runs that are remembered of one kind of work, the last ones."""
 KINDS = 1_000
-"""So many kinds of work are remembered, those that ended last."""
+"""Kinds of work that are remembered, those that ended last."""
 
 
 class PastRuns:
-    """Run times in seconds of work that has ended, of one kind."""
+    """Run times in seconds of ended work of one kind."""
 
     def __init__(self) -> None:
         self._by_age: list[float] = []
@@ -32,16 +32,19 @@ class PastRuns:
         return len(self._ordered)
 
     def add(self, run_time_s: float) -> None:
-        """Such work has run so long; of more than RUNS the oldest is forgotten."""
+        """Add a run time; beyond RUNS the oldest one is forgotten."""
         if len(self._by_age) == RUNS:
             self._ordered.remove(self._by_age.pop(0))
         self._by_age.append(run_time_s)
         insort(self._ordered, run_time_s)
 
     def quantile(self, part: float, ran_s: float = 0.0) -> float | None:
-        """So long, or shorter, runs this part of those to come that run longer than `ran_s`; None
-        if none did. Of n past runs it is the (n + 1) x part-th: the next one falls with equal odds
-        between any two of them."""
+        """Return the run time that this part of future runs does not exceed, if longer than
+        `ran_s`.
+
+        None if no past run was longer. For n past runs it is the (n + 1) x part-th: the next run
+        falls with equal odds between any two of them.
+        """
         begin = bisect_right(self._ordered, ran_s)
         count = len(self._ordered) - begin
         if not count:
@@ -55,31 +58,34 @@ KindOf = Callable[[PodGroupSpec], bytes | None]
 
 
 class LearntRunTimes:
-    """Past runs by kind of work: `kind_of` says of which kind a podgroup is; None: of none."""
+    """Past runs by kind of work; `kind_of` returns a podgroup's kind, or None."""
 
     def __init__(self, kind_of: KindOf) -> None:
         self._kind_of = kind_of
         self._runs: dict[bytes, PastRuns] = {}
         self.told = TrackRecord()
-        """What was told of starts that rest on these, and how it turned out."""
+        """The record of reported starts that rest on these run times, and how they turned out."""
 
     def add(self, kind: bytes, run_time_s: float) -> None:
-        """Work of this kind has ended well, so long after its start."""
+        """Add the run time of work of this kind that has ended well."""
         runs = self._runs.pop(kind, None) or PastRuns()
-        self._runs[kind] = runs  # the last of all
+        self._runs[kind] = runs  # moves the kind to the end
         runs.add(run_time_s)
         if len(self._runs) > KINDS:
             del self._runs[next(iter(self._runs))]
 
     def of(self, group: PodGroupSpec) -> PastRuns | None:
-        """Past runs of such work; None if there were none."""
+        """Return past runs of such work; None if there were none."""
         kind = self._kind_of(group)
         return None if kind is None else self._runs.get(kind)
 
 
 def with_past_runs(snapshot: Snapshot, learnt: LearntRunTimes) -> Snapshot:
-    """The snapshot with a run time of each podgroup that tells none and has past runs: what nine in
-    ten took of those that ran as long as it has. For a reader that knows no past runs."""
+    """Return the snapshot with learnt run times, for readers that know no past runs.
+
+    A podgroup without a run time gets the length that nine in ten of the past runs that ran as long
+    as it has did not exceed.
+    """
 
     def told(group: PodGroupSpec) -> PodGroupSpec:
         past = learnt.of(group) if group.run_time_s is None else None

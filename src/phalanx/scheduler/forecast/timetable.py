@@ -1,7 +1,7 @@
-"""What is free from now on: a row of amounts for each time, a column for each node and quota.
+"""Free amounts from now on: a row of amounts for each time, a column for each node and quota.
 
 Work is promised room by taking its amounts out of the rows in which it runs. Looking for room is
-arithmetic on whole blocks of rows: sums over all nodes first, which rule most times out, then the
+arithmetic on whole blocks of rows: first sums over all nodes, which rule out most times, then the
 least that each node has between start and end. Amounts are whole numbers below 2**53, on which
 doubles are exact, and faster to divide than integers.
 """
@@ -18,15 +18,17 @@ from phalanx.scheduler.cycle.rows import Indexes
 from phalanx.scheduler.forecast.grid import Grid
 
 UNLIMITED = 2.0**52
-"""As much as this counts as no limit."""
+"""The amount that counts as no limit."""
 _BLOCK = 64
-"""So many rows are looked at in one go."""
+"""Rows that are read at once."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
-    """`count` equal tasks: what each asks for, of which resources, and the nodes that may take
-    one, room aside."""
+    """`count` equal tasks: the request of each, its resources, and the nodes that may take one.
+
+    `nodes` does not consider room.
+    """
 
     eq_class: int
     request: Vector
@@ -36,11 +38,12 @@ class Part:
 
 
 class Demand:
-    """Tasks that start together, for so long; None: nobody knows how long.
+    """Tasks that start together and run for `length_s` seconds; None: unknown.
 
-    `quotas` are the lines of the quotas that they count against; `load` is what they ask for
-    together; `until` has for each time of the grid the one at which they are ended that begin then,
-    if they run so long, and that time itself where none may begin; None: nothing ends them."""
+    `quotas` are the lines of the quotas that they count against; `load` is their requests' sum.
+    `until` has for each time of the grid the time at which tasks that begin then are ended at the
+    latest; it is that time itself where no task may begin. None: nothing ends them.
+    """
 
     __slots__ = ("asked", "length_s", "load", "parts", "quotas", "until")
 
@@ -63,8 +66,10 @@ class Demand:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Taking:
-    """Room that was found, at times `first` to `last` of the grid: for each part of the demand
-    the nodes, and how many of its tasks go on each."""
+    """Room that was found, at times `first` to `last` of the grid.
+
+    `places` has for each part of the demand the nodes, and the number of its tasks on each.
+    """
 
     demand: Demand
     first: int
@@ -73,9 +78,12 @@ class Taking:
 
 
 class Timetable:
-    """Free amounts over time. `soon` and `later` have a row for each node, then one for each
-    quota: what is free now, and from the next time of the grid on. `order` is the order in which
-    nodes are filled: it never changes, so that a plan made again finds the same places."""
+    """Free amounts over time.
+
+    `soon` and `later` have a row for each node, then one for each quota: the free amounts now, and
+    from the next time of the grid on. `order` is the order in which nodes are filled. It never
+    changes, so that a plan made again finds the same places.
+    """
 
     def __init__(
         self,
@@ -86,8 +94,10 @@ class Timetable:
         ends: Iterable[tuple[int, int, Vector]],
         within: Iterable[tuple[int, int]] = (),
     ) -> None:
-        """`ends`: (time of the grid, line, amounts) that become free then; less than 0: are taken.
-        `within`: (line, node) of lines that have less while more is taken of the node than it has.
+        """`ends` has (time of the grid, line, amounts) that become free then; negative: are taken.
+
+        `within` has (line, node) of lines that have less while more is taken of the node than it
+        has.
         """
         self.grid = grid
         self.nodes = len(order)
@@ -106,7 +116,7 @@ class Timetable:
         self._total: Vector = np.einsum(
             "tnr->tr", nodes
         )  # three times as fast as a sum over axis 1
-        # Such sums may be beyond what doubles are exact on; they only rule out.
+        # Such sums may exceed the range in which doubles are exact; they only rule out.
         self._total += self._total.max(axis=0) * 2.0**-36
         self._lasts: dict[float | None, Indexes] = {}
         self._clipped: dict[tuple[float | None, int], Indexes] = {}
@@ -114,12 +124,15 @@ class Timetable:
     # ---- looking -----------------------------------------------------------------------------
 
     def last(self, length_s: float | None, first: int) -> int:
-        """The time of the grid at which work of this length has ended that begins at `first`."""
+        """Return the time of the grid at which work of this length that begins at `first` has
+        ended."""
         return int(self._ends(length_s)[first])
 
     def earliest(self, demand: Demand, begin: int = 0, end: int | None = None) -> Taking | None:
-        """Room for a demand at the earliest time from `begin` on, and before `end`; None if there
-        is none within the grid."""
+        """Return room for a demand at the earliest time from `begin` on and before `end`.
+
+        None if the grid has no such time.
+        """
         if not all(part.nodes.any() for part in demand.parts):
             return None
         lasts = self._lasts_of(demand)
@@ -139,8 +152,10 @@ class Timetable:
     def standing(
         self, demand: Demand, time: float, places: tuple[tuple[Indexes, Counts], ...]
     ) -> Taking | None:
-        """These places from a time on (now, if that has passed), whether they are free or not;
-        None where they can not be: it is beyond the grid, or they may not be there."""
+        """Return these places from a time on (now, if it has passed), whether they are free or not.
+
+        None where that is impossible: the time is beyond the grid, or a part may not use the nodes.
+        """
         first = self.grid.rounded_up(time)
         if first == len(self.grid):
             return None
@@ -161,8 +176,10 @@ class Timetable:
         return not any((low[quota] < demand.load)[demand.asked].any() for quota in demand.quotas)
 
     def is_within(self, earlier: Timetable) -> bool:
-        """Whether nothing is free here, at any time, that was not in an earlier table of the same
-        lines; False where their times differ."""
+        """Whether nothing is free here, at any time, that was not free in an earlier table.
+
+        The tables must have the same lines; False where their times differ.
+        """
         passed = len(earlier.grid) - len(self.grid)
         if passed < 0 or self.grid.now < earlier.grid.times[passed]:
             return False
@@ -171,18 +188,18 @@ class Timetable:
         return bool((self._free <= earlier._free[passed:]).all())
 
     def room_now(self, request: Vector, asked: Sequence[int]) -> int:
-        """For how many tasks that ask for so much there is room now, if any node would do."""
+        """Return how many tasks of this request have room now, if any node would do."""
         free = self._free[0, : self.nodes]
         least = np.min([free[:, r] // request[r] for r in asked], axis=0)
         return int(least.sum())
 
     def spare(self, length_s: float | None) -> Vector:
-        """What each node has left over for work of this length that begins now."""
+        """Return what each node has left over for work of this length that begins now."""
         low: Vector = self._free[: self.last(length_s, 0), : self.nodes].min(axis=0)
         return low
 
     def _lasts_of(self, demand: Demand) -> Indexes:
-        """For a demand that begins at each of the times: when it has ended."""
+        """Return for each time when a demand that begins then has ended."""
         ends = self._ends(demand.length_s)
         if demand.until is None:
             return ends
@@ -204,7 +221,7 @@ class Timetable:
         return found
 
     def _candidates(self, demand: Demand, lasts: Indexes, begin: int, end: int) -> Indexes:
-        """Times at which all nodes together, and all quotas, have enough until the end."""
+        """Return times at which all nodes together, and all quotas, have enough until the end."""
         rows = slice(begin, int(lasts[end - 1]))
         bad = np.zeros(rows.stop - begin + 1, dtype=np.bool_)
         for r in demand.asked:
@@ -233,8 +250,10 @@ class Timetable:
         return Taking(demand=demand, first=first, last=last, places=tuple(places))
 
     def _last_blocked(self, demand: Demand, first: int, last: int) -> int:
-        """The last of these times from which on, until the end, a part has no room even by itself;
-        -1 for none. Whoever begins then or before, and ends no earlier, has none either."""
+        """Return the last of these times from which on, until the end, some part alone has no room.
+
+        -1 for none. A demand that begins then or before, and ends no earlier, has no room either.
+        """
         low: Vector | None = None
         for end in range(last, first, -_BLOCK):
             rows = self._free[max(first, end - _BLOCK) : end, : self.nodes][::-1]
@@ -251,12 +270,15 @@ class Timetable:
     # ---- taking ------------------------------------------------------------------------------
 
     def take(self, taking: Taking) -> None:
-        """The room is promised from now on."""
+        """Promise the room."""
         self._enter(taking, 1)
 
     def take_all(self, takings: Sequence[Taking]) -> bool:
-        """All of these in one go, if all have room beside each other; else none. It may say that
-        they have not though one after another they would: where a quota has less than nothing."""
+        """Promise all of these at once, if all have room next to each other; else none.
+
+        May return False though they would fit one after another: where a quota has less than
+        nothing.
+        """
         if not takings:
             return True
         lines: list[Indexes] = []
@@ -311,7 +333,7 @@ def is_ever_room(demand: Demand, most: Vector) -> bool:
 
 
 def _rooms(free: Vector, part: Part) -> Counts:
-    """How many tasks of the part each node has room for, as far as it has to be known."""
+    """Return how many tasks of the part each node has room for, at most `part.count`."""
     least: Vector | None = None
     for r in part.asked:
         times = free[..., r] / part.request[r]

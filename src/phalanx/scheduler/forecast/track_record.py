@@ -1,11 +1,11 @@
-"""How well it held what was told of starts, and two times that hold what they promise.
+"""The record of reported starts and how they turned out, and margins learnt from it.
 
-Past runs say how long what runs will take; nothing says who will come, or go first. So the two
-times of a start are too narrow by themselves. What was told is kept until the start, and how far
-that lay outside, in parts of how long it was to take, widens what is told later (conformalized
-quantile regression, Romano, Patterson and Candes, 2019: with n past starts the margin is the
-ceil((n + 1) x 0.9)th smallest, so that nine in ten of those to come are within it, whatever the
-distribution, as long as they are like those before).
+Past runs tell how long running work will take; nothing tells which work will come, or go first. So
+the two reported times of a start are too narrow. Each report is kept until the start. How far the
+start lay outside, in parts of the expected wait, widens later reports (conformalized quantile
+regression, Romano, Patterson and Candes, 2019: with n past starts the margin is the ceil((n + 1) x
+0.9)th smallest, so that nine in ten future starts are within it, whatever the distribution, as long
+as they are like those before).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import math
 from typing import NamedTuple
 
 PART = 0.9
-"""Of starts to come that each of the two times is to hold for."""
+"""The part of future starts for which each of the two times should hold."""
 KEPT = 256
-"""So many starts are remembered, the last ones."""
+"""Starts that are remembered, the last ones."""
 ENOUGH = 9
-"""With fewer the margin would be above all of them."""
+"""The fewest starts from which margins are taken: with fewer, the margin would exceed them all."""
 TOLD = 10_000
-"""Of so many that wait it is remembered what was told first."""
+"""Waiting podgroups whose first report is remembered."""
 SHORTEST_S = 10.0
-"""A wait that was to be shorter is taken for so long: its parts mean nothing."""
+"""Seconds; a shorter expected wait counts as this long, since parts of it mean nothing."""
 
 
 class Told(NamedTuple):
-    """When it was said, and the two times that run times alone gave."""
+    """A report: the time when it was made, and the two times by run times alone."""
 
     now: float
     earliest_s: float
@@ -34,21 +34,21 @@ class Told(NamedTuple):
 
 
 class TrackRecord:
-    """What was told of those that wait, and how it turned out for those that started."""
+    """The reports about waiting podgroups, and how they turned out for those that started."""
 
     def __init__(self) -> None:
         self._told: dict[str, Told] = {}
         self._early: list[float] = []
         self._late: list[float] = []
         self._margins: tuple[float, float] | None = None
-        """Before and after the two times, since the last start."""
+        """The margins before and after the two times; None since the last start."""
 
     def __len__(self) -> int:
-        """So many starts are remembered."""
+        """Return how many starts are remembered."""
         return len(self._late)
 
     def tell(self, uid: str, told: Told) -> tuple[float, float]:
-        """The two times to tell of one that waits: what run times alone give, and a margin."""
+        """Return the two times to report for a waiting podgroup: by run times, plus a margin."""
         if uid not in self._told:
             if len(self._told) >= TOLD:
                 del self._told[next(iter(self._told))]
@@ -62,7 +62,7 @@ class TrackRecord:
         return max(told.now, told.earliest_s - before * wait_s), told.at_s + after * wait_s
 
     def started(self, uid: str, now: float) -> None:
-        """One that waited has started."""
+        """Record that a waiting podgroup has started."""
         told = self._told.pop(uid, None)
         if told is None:
             return
@@ -76,13 +76,13 @@ class TrackRecord:
         self._margins = None
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much: what was told is as far ahead as before."""
+        """Move reports by a step of the time of day, so that they are as far ahead as before."""
         self._told = {
             uid: Told(*(moment + step_s for moment in told)) for uid, told in self._told.items()
         }
 
     def forget(self, uid: str) -> None:
-        """One that waited will not start."""
+        """Forget a podgroup that will not start."""
         self._told.pop(uid, None)
 
 
@@ -91,7 +91,9 @@ def _wait_s(told: Told) -> float:
 
 
 def _margin(outside: list[float]) -> float:
-    """What nine in ten of those to come do not exceed; never below 0: what run times alone give is
-    not narrowed."""
+    """Return the margin that nine in ten future starts do not exceed; never below 0.
+
+    The interval that run times alone give is never narrowed.
+    """
     at = math.ceil((len(outside) + 1) * PART) - 1
     return max(0.0, sorted(outside)[at])

@@ -1,6 +1,7 @@
-"""What would be if: plans of a snapshot and of the same snapshot changed, side by side.
+"""What-if plans: a snapshot and the same snapshot changed, planned side by side.
 
-Nothing is applied anywhere. Both plans look at as many podgroups, in their own order.
+Nothing is applied anywhere. Both plans consider the same number of podgroups, each in its own
+order.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from phalanx.scheduler.cycle.specs import Amounts, NodeSpec, PodGroupSpec, Snaps
 from phalanx.scheduler.forecast.inquiry import plan_snapshot
 
 PLANNED = 500
-"""So many podgroups that wait are planned, the first ones."""
+"""The number of waiting podgroups that are planned, the first ones."""
 PODS = 10_000
-"""So many tasks a node may hold that is described by its resources."""
+"""The number of tasks that fit on a node which is described by its resources only."""
 HOSTNAME = "kubernetes.io/hostname"
 MOST_NODES = 10_000
-"""So many nodes may be added at once."""
+"""The most nodes that may be added at once."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,41 +32,44 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """When a podgroup starts before and after the changes, in seconds from now; None: nobody
-    knows, or it is not there."""
+    """When a podgroup starts before and after the changes, in seconds from now.
+
+    None: the time is unknown, or the podgroup does not exist there.
+    """
 
     podgroup: str
     queue: str
     before_s: float | None
     after_s: float | None
     is_new: bool = False
-    """It would be submitted."""
+    """Whether it would be submitted."""
 
     @property
     def gain_s(self) -> float | None:
-        """By how much it starts earlier; below 0: later. None where one of the two is unknown."""
+        """Seconds by which it starts earlier; below 0: later. None where one of the two is
+        unknown."""
         if self.before_s is None or self.after_s is None:
             return None
         return self.before_s - self.after_s
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All that waits, in the order of the plan after the changes."""
+    """All waiting podgroups, in the order of the plan after the changes."""
 
     starts: tuple[Start, ...]
     stopped: tuple[str, ...] = ()
-    """Podgroups that run on nodes that would be taken away."""
+    """Podgroups that run on nodes that would be removed."""
 
 
 def start_words(in_s: float | None) -> str:
-    """When, as people say it."""
+    """Return a start time for display."""
     if in_s is None:
         return "-"
     return "now" if in_s <= 0 else f"in {age(in_s)}"
 
 
 def change_words(one: Start, stopped: Collection[str]) -> str:
-    """What the changes do to a podgroup; `stopped` as in Comparison."""
+    """Return what the changes do to a podgroup; `stopped` as in Comparison."""
     if one.podgroup in stopped:
         return "stopped"
     if one.is_new:
@@ -83,7 +87,7 @@ def change_words(one: Start, stopped: Collection[str]) -> str:
 def compare(
     snapshot: Snapshot, changed: Snapshot, submissions: Sequence[Submission] = ()
 ) -> Comparison:
-    """Plan both, the second with what would be submitted after all that waits."""
+    """Plan both snapshots, with the submissions after all waiting work of the second."""
     with_new = replace(
         changed,
         podgroups=changed.podgroups + tuple(one.podgroup for one in submissions),
@@ -122,8 +126,10 @@ def _stopped(snapshot: Snapshot, changed: Snapshot) -> tuple[str, ...]:
 
 
 def with_nodes(snapshot: Snapshot, count: int, like: str) -> Snapshot:
-    """With so many more nodes that are empty, and else as the one called so (by its name, the
-    beginning of that, or its host). Raises ValueError where none is, and for a count that is none.
+    """Return the snapshot with `count` more empty nodes like an existing one.
+
+    `like` is that node's name, the beginning of its name, or its host. Raises ValueError for an
+    unknown node and for an invalid count.
     """
     model = _nodes_called(snapshot, like)[0]
     bare = replace(model, usage=(), usage_at=None, unschedulable=False)
@@ -133,7 +139,10 @@ def with_nodes(snapshot: Snapshot, count: int, like: str) -> Snapshot:
 
 
 def with_nodes_of(snapshot: Snapshot, count: int, capacity: Amounts) -> Snapshot:
-    """With so many more nodes that have this. Raises ValueError for a count that is none."""
+    """Return the snapshot with `count` more nodes of this capacity.
+
+    Raises ValueError for an invalid count.
+    """
     whole = dict(capacity) | {"pods": float(PODS)}
     return _with_more(snapshot, count, NodeSpec(name="", capacity=tuple(sorted(whole.items()))))
 
@@ -149,8 +158,11 @@ def _with_more(snapshot: Snapshot, count: int, model: NodeSpec) -> Snapshot:
 
 
 def without_nodes(snapshot: Snapshot, names: Iterable[str]) -> Snapshot:
-    """Without these nodes: what runs there waits again, and its podgroups begin anew. Raises
-    ValueError for what no node is called, or several are."""
+    """Return the snapshot without these nodes.
+
+    Work that runs there waits again, and its podgroups start over. Raises ValueError for a name of
+    no node, or of several.
+    """
     gone = {_one_node(snapshot, name) for name in names}
     lost = {(t.namespace, t.podgroup) for t in snapshot.tasks if t.node in gone and t.podgroup}
 
@@ -179,10 +191,12 @@ def without_nodes(snapshot: Snapshot, names: Iterable[str]) -> Snapshot:
 
 
 def with_weight(snapshot: Snapshot, queue: str, weight: int) -> Snapshot:
-    """With another weight of a queue. Raises ValueError for a queue that is not there, and for a
-    weight below 1."""
+    """Return the snapshot with another weight of a queue.
+
+    Raises ValueError for an unknown queue, and for a weight below 1.
+    """
     if weight < 1:
-        raise ValueError(f"the weight of a queue is at least 1, not {weight}")
+        raise ValueError(f"the weight of a queue must be at least 1, not {weight}")
     found = next((one for one in snapshot.queues if one.name == queue), None)
     if found is None:
         raise ValueError(_not_there("queue", queue, (one.name for one in snapshot.queues)))
@@ -205,11 +219,11 @@ def _nodes_called(snapshot: Snapshot, name: str) -> list[NodeSpec]:
 def _one_node(snapshot: Snapshot, name: str) -> str:
     found = _nodes_called(snapshot, name)
     if len(found) > 1:
-        raise ValueError(f"{len(found)} nodes are called {name!r}; name one by its id")
+        raise ValueError(f"{name!r} matches {len(found)} nodes; name one by its id")
     return found[0].name
 
 
 def _not_there(what: str, name: str, known: Iterable[str]) -> str:
     some = sorted(known)
     others = f", and {len(some) - 5} more" if len(some) > 5 else ""
-    return f"there is no {what} {name!r}; there are: {', '.join(some[:5]) or 'none'}{others}"
+    return f"there is no {what} {name!r}; known: {', '.join(some[:5]) or 'none'}{others}"

@@ -18,7 +18,7 @@ OPERATORS: Mapping[str, Operator] = {
 """The operators by the names that node-label strategies use."""
 
 NODE_LABEL = "ray.io/node-id"
-"""Every node bears its id under this name."""
+"""The label of every node that holds its id."""
 
 _CALL = re.compile(r"(!?)([^()!]*)\((.*)\)")
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -27,14 +27,16 @@ _PREFIX = re.compile(r"(?=.{1,253}$)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9][A-Za
 
 @dataclass(frozen=True, kw_only=True)
 class LabelCondition:
-    """What one label must be. `values` are sorted, and empty for the two that ask presence."""
+    """A condition on one label. `values` are sorted, and empty for "exists" and "does not
+    exist"."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels will do; one without the key is never in a list."""
+        """Whether a node with these labels meets the condition; without the key it is in no
+        list."""
         present = labels.get(self.key)
         if self.operator == "in":
             return present in self.values
@@ -53,16 +55,16 @@ class LabelCondition:
 
 @dataclass(frozen=True)
 class LabelSelector:
-    """Conditions that must all hold; without any, every node will do."""
+    """Conditions that must all hold; a selector without conditions accepts every node."""
 
     conditions: tuple[LabelCondition, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels will do."""
+        """Whether a node with these labels is accepted."""
         return all(condition.holds(labels) for condition in self.conditions)
 
     def __and__(self, other: LabelSelector) -> LabelSelector:
-        """Both sets of conditions at once."""
+        """Return a selector with both sets of conditions."""
         added = (c for c in other.conditions if c not in self.conditions)
         return LabelSelector((*self.conditions, *added))
 
@@ -74,29 +76,32 @@ ANY_NODE = LabelSelector()
 
 
 def is_value(text: str) -> bool:
-    """Whether this can be a label's value: 1 to 63 letters, digits, `-`, `_` and `.`, beginning and
-    ending with one of the first two."""
+    """Whether the text can be a label's value.
+
+    A value has 1 to 63 letters, digits, `-`, `_` and `.`, and begins and ends with a letter or
+    digit.
+    """
     return _VALUE.fullmatch(text) is not None
 
 
 def parse_selector(texts: Mapping[str, str] | None) -> LabelSelector:
-    """`{"zone": "in(a,b)", "gpu": "!T4"}` as a selector; see `parse_condition`."""
+    """Read `{"zone": "in(a,b)", "gpu": "!T4"}` as a selector; see `parse_condition`."""
     texts = texts or {}
     return LabelSelector(tuple(parse_condition(key, texts[key]) for key in sorted(texts)))
 
 
 def parse_condition(key: str, text: str) -> LabelCondition:
-    """One label's condition: `v`, `!v`, `in(a,b)` or `!in(a,b)`; empty text asks for the value "".
+    """Read one label's condition: `v`, `!v`, `in(a,b)` or `!in(a,b)`; empty text asks for "".
 
-    Raises ValueError for an empty list, an operator other than `in`, a key that is no label's,
-    and for values that are not letters, digits, `-`, `_` and `.`, at most 63, beginning and
-    ending with one of the first two.
+    Raises ValueError for an empty list, an operator other than `in`, an invalid key, and for values
+    other than 1 to 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or
+    digit.
     """
     prefix, slash, name = key.rpartition("/") if isinstance(key, str) else ("", "", "")
     if not _VALUE.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
         raise ValueError(
-            f"{key!r} is no label's key: 1 to 63 letters, digits, '-', '_' and '.', and before "
-            f"it, if anything, a domain and a slash as in ray.io/gpu-domain"
+            f"{key!r} is not a label key: 1 to 63 letters, digits, '-', '_' and '.', optionally "
+            f"after a domain and a slash as in ray.io/gpu-domain"
         )
     if not isinstance(text, str):
         raise ValueError(f"{key}: a label selector is text like v, !v, in(a,b), not {text!r}")
@@ -117,7 +122,7 @@ def parse_condition(key: str, text: str) -> LabelCondition:
     for value in values:
         if not is_value(value):
             raise ValueError(
-                f"{key}: {value!r} in {text!r} is no label value: 1 to 63 letters, digits, "
+                f"{key}: {value!r} in {text!r} is not a label value: 1 to 63 letters, digits, "
                 f"'-', '_' and '.', beginning and ending with a letter or digit"
             )
     return LabelCondition(
@@ -126,13 +131,13 @@ def parse_condition(key: str, text: str) -> LabelCondition:
 
 
 def condition(key: str, operator: str, values: Iterable[str] = ()) -> LabelCondition:
-    """A condition by the operator names In, NotIn, Exists and DoesNotExist.
+    """Return a condition by the operator names In, NotIn, Exists and DoesNotExist.
 
-    Raises ValueError for another operator, for In or NotIn without values, and for values with
-    the other two.
+    Raises ValueError for another operator, for In or NotIn without values, and for values with the
+    other two.
     """
     if operator not in OPERATORS:
-        raise ValueError(f"unknown label operator {operator!r}; one of {', '.join(OPERATORS)}")
+        raise ValueError(f"unknown label operator {operator!r}; allowed: {', '.join(OPERATORS)}")
     listed = tuple(sorted(set(values)))
     if bool(listed) is not (operator in ("In", "NotIn")):
         needs = "at least one value" if not listed else "no values"

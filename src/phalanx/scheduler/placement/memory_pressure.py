@@ -1,4 +1,4 @@
-"""Which workers to end when a node runs short of memory, and which of their tasks run again."""
+"""The workers to end when a node runs short of memory, and which of their tasks run again."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MEMORY_LIMIT = 0.95
-"""So much of its memory a node may use, 0 to 1, before it ends a worker."""
+"""The part of its memory, 0 to 1, that a node may use before it ends a worker."""
 IDLE_WORTH_ENDING_BYTES = 1 << 30
-"""Idle workers that hold at least this much are ended before any that works."""
+"""Bytes that an idle worker must hold to be ended before any busy worker."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerMemory:
     """One worker as the memory watch sees it.
 
-    `started_s`: when its task began, on any clock that all workers share. An idle worker has no
+    `started_s` is when its task began, on a clock that all workers share. An idle worker has no
     task to lose.
     """
 
@@ -28,7 +28,7 @@ class WorkerMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class Kill:
-    """One worker to end; `retry`: whether its task is to run again."""
+    """One worker to end; `retry` tells whether its task is to run again."""
 
     worker: str
     retry: bool
@@ -42,11 +42,11 @@ def kills_by_time(
     buffer_bytes: int = 0,
     idle_bytes: int = IDLE_WORTH_ENDING_BYTES,
 ) -> tuple[Kill, ...]:
-    """The workers to end, in order, until what is used would be `threshold - buffer` at most.
+    """Return the workers to end, in order, until at most `threshold - buffer` would be used.
 
-    None while no more than the threshold is used. Large idle workers first, the largest before
+    None while no more than the threshold is used. Large idle workers come first, the largest before
     the others; then retriable tasks before others, the newest first, so that the least work is
-    lost. A small idle worker is never worth its start. Ties break by name.
+    lost. Small idle workers are never ended, since a new start would cost more. Ties break by name.
     """
     if used_bytes <= threshold_bytes:
         return ()

@@ -1,4 +1,4 @@
-"""What a choice of a node comes to: a node, or a no with its reasons."""
+"""The outcome of choosing a node: a node, or a rejection with its reasons."""
 
 from __future__ import annotations
 
@@ -7,34 +7,37 @@ from dataclasses import dataclass
 from typing import Literal
 
 Reason = Literal["infeasible", "unavailable"]
-"""`infeasible`: no node could ever; `unavailable`: some node could, none can now."""
+"""`infeasible`: no node could ever run it; `unavailable`: some node could, but none can now."""
 
 Filter = Literal[
     "draining", "excluded", "labels", "gpu type", "cpu only", "tried", "rack", "total", "free",
 ]  # fmt: skip
-"""Why a node is no answer. Of the selector alone: GPUs of another type; GPUs, and the work needs
-none; asked in vain before; another rack."""
+"""The reasons why a node was not chosen.
+
+Only the selector gives these: "gpu type" (GPUs of another type), "cpu only" (the node has GPUs and
+the work needs none), "tried" (tried a moment ago without success), "rack" (another rack).
+"""
 
 GPU_TYPE_RESOURCE = "accelerator_type:"
-"""The option `accelerator_type` asks for a little of the resource with this prefix."""
+"""The prefix of a resource of which the option `accelerator_type` asks for a small amount."""
 
 _WORDS: Mapping[Filter, str] = {
     "draining": "draining or dead",
     "excluded": "left out by the asker",
     "labels": "with other labels",
-    "gpu type": "without GPUs of the type asked for",
-    "cpu only": "with GPUs, kept for work that asks for some",
-    "tried": "asked a moment ago in vain",
+    "gpu type": "without GPUs of the requested type",
+    "cpu only": "with GPUs, kept for work that asks for GPUs",
+    "tried": "tried a moment ago without success",
     "rack": "in other racks than the rest of its job",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnedAway:
-    """How many nodes one filter turned away; each node counts for the first that did.
+    """How many nodes one filter turned away; each node counts for the first filter that did.
 
-    `resource`, `asked` and `most` (the most that any of these nodes has or has free) are given
-    by the filters `total` and `free`.
+    `resource`, `asked` and `most` (the most that any of these nodes has or has free) are given by
+    the filters `total` and `free`.
     """
 
     filter: Filter
@@ -55,7 +58,7 @@ class TurnedAway:
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """A node was chosen. `is_available` is False where the request has to wait on it."""
+    """A chosen node. `is_available` is False where the request has to wait on it."""
 
     node: str
     is_available: bool
@@ -63,7 +66,7 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """No node was chosen, and why: what each filter turned away, in the order of the filters."""
+    """No node was chosen; `turned_away` has the reasons in the order of the filters."""
 
     reason: Reason
     turned_away: tuple[TurnedAway, ...] = ()

@@ -1,7 +1,7 @@
 """The plugin proportion: queues share the cluster by weight, and get no more than they ask for.
 
-Source: Volcano's proportion plugin. The amount that a queue deserves is found by filling up in rounds:
-deserved += remaining * weight / sum of weights of queues not yet content; cut to its real
+Source: Volcano's proportion plugin. Deserved amounts are found by filling up in rounds: deserved +=
+remaining * weight / sum of weights of queues not yet content; cut to its real
 capability (total - all guarantees + its own, at most its capability), then to its request, raised
 to its guarantee; a queue is content when its request is covered or a round gave it nothing. Share
 is max over resources of allocated / deserved. `deserved` of the queue itself is not read.

@@ -112,7 +112,7 @@ def test_more_than_one_device_is_a_whole_number_of_them(amount: float) -> None:
 def test_totals_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="whole number of devices"):
         NodeResources({"GPU": 1.5})
-    with pytest.raises(ValueError, match="CPU: a resource amount is 0 or more"):
+    with pytest.raises(ValueError, match="CPU: a resource amount must be 0 or more"):
         NodeResources({"CPU": -1})
 
 

@@ -139,5 +139,5 @@ def test_ports_as_they_are_written() -> None:
 
 @pytest.mark.parametrize("bad", [(9, 3), (-1, 3), (1, 70_000)])
 def test_ranges_that_cannot_be(bad: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match=r"runs upwards: 9-3; did you mean 3-9|ports are 0 to"):
+    with pytest.raises(ValueError, match=r"runs upwards: 9-3; did you mean 3-9|ports must be 0 to"):
         Ports.of([bad])

@@ -35,7 +35,7 @@ def test_amounts_are_cut_at_a_ten_thousandth(amount: float, units: int) -> None:
     ],
 )  # fmt: skip
 def test_amounts_that_mean_nothing_are_refused(amount: float) -> None:
-    with pytest.raises(ValueError, match="a resource amount is"):
+    with pytest.raises(ValueError, match="a resource amount must be"):
         to_units(amount)
 
 

@@ -51,7 +51,7 @@ def test_zero_entries_do_not_exist() -> None:
 
 
 def test_bad_amounts_name_their_resource() -> None:
-    with pytest.raises(ValueError, match="GPU: a resource amount is 0 or more, not -1"):
+    with pytest.raises(ValueError, match="GPU: a resource amount must be 0 or more, not -1"):
         ResourceSet.from_mapping({"GPU": -1})
 
 

@@ -58,10 +58,10 @@ def test_without_numa_nothing_is_taken_for_near() -> None:
         ("no such command: nvidia-smi", "no header line"),
         ("GPU0 X NV1\nGPU1 NV1 X", "no header line"),
         ("  GPU0 GPU1\nGPU0 X NV1", "2 GPUs in the header, 1 lines"),
-        ("  GPU0 GPU1\nGPU0 X\nGPU1 NV1 X", "GPU0 has 1 links, 2 are needed"),
+        ("  GPU0 GPU1\nGPU0 X\nGPU1 NV1 X", "GPU0 has 1 links and needs 2"),
         ("  GPU0 GPU1\nGPU0 X WIFI\nGPU1 WIFI X", "unknown link 'WIFI'"),
         ("  GPU0 GPU1\nGPU0 X PIX\nGPU1 SYS X", "the same from both ends"),
-        ("  GPU0 GPU1\nGPU0 PIX X\nGPU1 X PIX", "GPU0 to itself is X"),
+        ("  GPU0 GPU1\nGPU0 PIX X\nGPU1 X PIX", "the link of GPU0 to itself must be X"),
     ],
 )
 def test_text_that_is_no_such_table(text: str, told: str) -> None:
@@ -74,7 +74,7 @@ def test_rows_and_numa_nodes_go_together() -> None:
         from_rows([["X", "SYS"], ["SYS", "X"]], [0])
     with pytest.raises(ValueError, match="at least one device"):
         from_rows([])
-    with pytest.raises(ValueError, match="GPU1 has 1 links, 2 are needed"):
+    with pytest.raises(ValueError, match="GPU1 has 1 links and needs 2"):
         from_rows([["X", "SYS"], ["X"]])
 
 

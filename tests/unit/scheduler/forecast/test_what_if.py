@@ -109,11 +109,11 @@ def test_another_weight_is_another_queue() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda s: with_nodes(s, 1, "two"), "there is no node 'two'; there are: one"),
+        (lambda s: with_nodes(s, 1, "two"), "there is no node 'two'; known: one"),
         (lambda s: with_nodes(s, 1, ""), "there is no node ''"),
         (lambda s: with_nodes(s, 0, "one"), "1 to 10,000 nodes can be added, not 0"),
         (lambda s: with_nodes(s, MOST_NODES + 1, "one"), "not 10,001"),
-        (lambda s: with_weight(s, "z", 1), "there is no queue 'z'; there are: q"),
+        (lambda s: with_weight(s, "z", 1), "there is no queue 'z'; known: q"),
         (lambda s: with_weight(s, "q", 0), "at least 1, not 0"),
         (
             lambda s: without_nodes(with_nodes(with_nodes(s, 1, "one"), 1, "one"), ["new-"]),

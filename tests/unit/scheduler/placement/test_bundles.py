@@ -200,7 +200,7 @@ class TestDomains:
     [
         ((), {}, "at least one bundle"),
         (("",), {}, "bundle 0 asks for nothing"),
-        (("1CPU",), {"strategy": "TIGHT"}, "unknown bundle strategy 'TIGHT'; one of PACK"),
+        (("1CPU",), {"strategy": "TIGHT"}, "unknown bundle strategy 'TIGHT'; allowed: PACK"),
         (("1CPU",), {"selectors": (parse_selector({}),) * 2}, "1 bundles take 1 label selectors"),
         (("1CPU",), {"soft_target": "a"}, "a soft target node goes with STRICT_PACK, not PACK"),
     ],

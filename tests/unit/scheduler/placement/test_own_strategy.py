@@ -58,5 +58,7 @@ def test_the_documented_strategy(nodes: str, terms: str, expected: str) -> None:
 def test_an_entry_point_that_is_no_strategy() -> None:
     with pytest.raises(ValueError, match=r"entry point 'broken' of phalanx\.strategies is not"):
         read_placement_policy("broken")
-    with pytest.raises(ValueError, match="of one's own: broken, latest-lease; built in: default"):
+    with pytest.raises(
+        ValueError, match="installed by entry points: broken, latest-lease; built in: default"
+    ):
         read_placement_policy("other")
