@@ -1,4 +1,4 @@
-"""Programs that say whether a node is well: when they run, and what they said."""
+"""Programs that check whether a node is healthy: when they run, and their results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 from phalanx.observe.device_health import BAD, SUSPECT
 
 PENDING = "pending"
-"""It has not run yet since the node began."""
+"""The state of a check that has not run yet since the node began."""
 JOIN, IDLE, BEFORE, AFTER = "join", "idle", "before", "after"
-"""When they run: as the node joins, while nothing runs there, and before and after a member that
+"""When checks run: as the node joins, while nothing runs there, and before and after a member that
 has all its GPUs."""
 
 
@@ -24,12 +24,12 @@ class CheckState(msgspec.Struct, frozen=True, array_like=True):
 
 
 def bad_checks_text(checks: Sequence[CheckState]) -> str:
-    """Why a node gets nothing new, in one clause; empty where it may."""
+    """Return in one clause why a node gets no new work; empty if it may get some."""
     return _text([one for one in checks if one.state in (BAD, PENDING)])
 
 
 def suspect_checks_text(checks: Sequence[CheckState]) -> str:
-    """Which checks warn, in one clause; empty where none does."""
+    """Return in one clause which checks warn; empty if none does."""
     return _text([one for one in checks if one.state == SUSPECT])
 
 

@@ -1,4 +1,4 @@
-"""What happened between nodes, as those it happened to recorded it: typed events in a bounded ring.
+"""Events between nodes, as the participants recorded them: typed, in a bounded ring.
 
 Only what leaves a node is recorded: a task that is submitted, runs and is read on one node leaves
 no event. Times are seconds since the epoch by the clock of the machine that recorded them. Nodes
@@ -18,7 +18,7 @@ KEEP_EVENTS = 4_000
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
-    """Something that happened at `at` on `node`, which recorded it."""
+    """An event that happened at `at` on `node`, which recorded it."""
 
     at: float
     node: str
@@ -27,8 +27,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=Tr
 class ArgumentsLocated(Event, frozen=True, kw_only=True):
     """An owner is about to submit a task with large arguments on other nodes.
 
-    `objects`: (name, bytes, node) of each large argument. `near`: where the task should rather
-    run; empty where its own node holds most.
+    `objects`: (name, bytes, node) of each large argument. `near`: the preferred node of the task;
+    empty where its own node holds most.
     """
 
     task: str
@@ -73,7 +73,7 @@ class LeaseLent(Event, frozen=True, kw_only=True):
 
 
 class ArgumentPresent(Event, frozen=True, kw_only=True):
-    """A task arrived, and this argument of it lies on its node."""
+    """A task arrived, and this argument of it is on its node."""
 
     object: str
     bytes: int
@@ -88,7 +88,7 @@ class PullStarted(Event, frozen=True, kw_only=True):
 
 
 class PullEnded(Event, frozen=True, kw_only=True):
-    """It is there; or `failure` says why not."""
+    """The fetch has ended; `failure` is the reason if it failed."""
 
     object: str
     bytes: int
@@ -108,7 +108,7 @@ class Executed(Event, frozen=True, kw_only=True):
 
 
 class ResultStored(Event, frozen=True, kw_only=True):
-    """A large value was written, `at` that time, which a process of another node owns."""
+    """A large value that a process of another node owns was written at `at`."""
 
     object: str
     bytes: int
@@ -116,14 +116,14 @@ class ResultStored(Event, frozen=True, kw_only=True):
 
 
 class ReaderWaits(Event, frozen=True, kw_only=True):
-    """A reader wants the result of a task whose arguments lie elsewhere, and it is not there."""
+    """A reader waits for the result of a task whose arguments are on other nodes."""
 
     task: str
     reader: str
 
 
 class LocationKnown(Event, frozen=True, kw_only=True):
-    """A task's owner learned that its large result lies on another node."""
+    """A task's owner learned that its large result is on another node."""
 
     task: str
     object: str
@@ -132,7 +132,7 @@ class LocationKnown(Event, frozen=True, kw_only=True):
 
 
 class ReadersNotified(Event, frozen=True, kw_only=True):
-    """So many that waited for the result were notified."""
+    """The processes that waited for the result were notified; `readers` is their number."""
 
     task: str
     object: str
@@ -140,14 +140,14 @@ class ReadersNotified(Event, frozen=True, kw_only=True):
 
 
 class NodeJoined(Event, frozen=True, kw_only=True):
-    """The control store took a node in, for the `epoch`-th time."""
+    """The head admitted a node, for the `epoch`-th time."""
 
     hostname: str
     epoch: int
 
 
 class NodeDied(Event, frozen=True, kw_only=True):
-    """The control store gave a node up."""
+    """The head gave a node up."""
 
     reason: str
 
@@ -162,19 +162,19 @@ class EventRing:
         return len(self._rows)
 
     def record(self, event: Event) -> None:
-        """Keep one, in place of the oldest when the ring is full."""
+        """Keep an event, in place of the oldest when the ring is full."""
         self._rows.append(msgspec.to_builtins(event))
 
     def extend(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Keep what another process recorded."""
+        """Keep the events that another process recorded."""
         self._rows.extend(rows)
 
     def rows(self) -> list[dict[str, Any]]:
-        """All of them as dicts; the key "event" names the type."""
+        """Return all events as dicts; the key "event" names the type."""
         return list(self._rows)
 
     def drain(self) -> list[dict[str, Any]]:
-        """All of them, which are forgotten here."""
+        """Return all events and forget them here."""
         rows = list(self._rows)
         self._rows.clear()
         return rows

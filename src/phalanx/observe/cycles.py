@@ -1,4 +1,4 @@
-"""What another cycle came to than the one before it."""
+"""The differences between a cycle and the one before it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from phalanx.model.rows.cycles import CycleInfo, PlacedInfo, RefusedInfo
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Gangs whose matter is another than in the cycle before."""
+    """The gangs whose situation differs from the cycle before."""
 
     came: list[str]
-    """They did not wait then."""
+    """Gangs that did not wait then."""
     served: list[str]
-    """They were left waiting then, and have places or a promise now."""
+    """Gangs that were left waiting then, and have places or a promise now."""
     gone: list[str]
-    """They were left waiting then, and do not wait any more without this cycle's doing."""
+    """Gangs that were left waiting then, and stopped waiting without this cycle's doing."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cycle came to for a gang."""
+    """The result of a cycle for a gang."""
 
     gang: str
     queue: str
@@ -29,18 +29,18 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """placed, evicted, promised or left."""
     members: int
     action: str
-    """Which decided that it had to go."""
+    """The action that evicted the gang."""
     other: str
     """The gang that gets its room."""
     nodes: list[str]
     refused: RefusedInfo | None = None
-    """Of one that was left: the plugin that refused it as a whole."""
+    """For a gang that was left: the plugin that refused it as a whole."""
     chosen: PlacedInfo | None = None
-    """Of one that was placed: which node won, and by which scores."""
+    """For a gang that was placed: the node that won, and its scores."""
 
     def won(self, name: str) -> str:
-        """Why its first member went to the node of this name, in words; empty where that was not
-        noted."""
+        """Return in words why its first member went to the node of this name; empty if not
+        recorded."""
         chosen = self.chosen
         if chosen is None:
             return ""
@@ -50,11 +50,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         if chosen.chooser:
             return f"{chosen.chooser} chose {of}"
         said = ", ".join(f"{who} {score:.4g}" for who, score in chosen.scores.items())
-        return f"{of}, score {sum(chosen.scores.values()):.4g}: {said or 'nobody ranks nodes'}"
+        return f"{of}, score {sum(chosen.scores.values()):.4g}: {said or 'no plugin ranks nodes'}"
 
 
 def difference(cycles: Sequence[CycleInfo]) -> Difference | None:
-    """Of the last of two cycles from the one before; None where there is only one."""
+    """Return how the last of two cycles differs from the one before; None with only one."""
     if len(cycles) < 2:
         return None
     before, now = cycles[-2], cycles[-1]
@@ -69,7 +69,8 @@ def difference(cycles: Sequence[CycleInfo]) -> Difference | None:
 
 
 def verdicts(cycle: CycleInfo) -> list[Verdict]:
-    """What it came to for each gang that it names: who got something first, who waits last."""
+    """Return the result for each gang that the cycle names: placed ones first, waiting ones
+    last."""
     said = [
         Verdict(
             gang=one.gang, queue=one.queue, verdict="placed", members=one.members, action="",

@@ -1,7 +1,7 @@
-"""What was seen of a node's devices at one moment: the driver's own values, before anybody judges.
+"""A node's devices at one moment: the driver's own values, before any judgement.
 
-A value is None where the device has none, or where its driver does not tell: a part of a split
-device (MIG) has no use, a consumer's card no ECC.
+A value is None where the device does not have it, or its driver does not report it: a part of a
+split device (MIG) has no utilization, a consumer card no ECC.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 MAX_PROCESSES = 32
-"""Of a device, of which a sample tells; further ones are counted only."""
+"""The most processes of a device in a sample; further ones are only counted."""
 MAX_ANCESTORS = 16
 
 
@@ -18,26 +18,26 @@ class DeviceProcess(msgspec.Struct, frozen=True, array_like=True):
 
     pid: int
     memory_bytes: int | None = None
-    """On the device."""
+    """Bytes that it uses on the device."""
     ancestors: tuple[int, ...] = ()
-    """Its parent, the parent of that, and so on: what the node has started is among them."""
+    """Its parent, the parent's parent, and so on: they show whether this node started it."""
     holder: str = ""
     """The job's member, task or actor that it belongs to, in words; empty: none of this node's."""
 
 
 class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """One device. `number` is the one by which the node hands it out."""
+    """One device. `number` is the number by which the node hands it out."""
 
     number: int
     uuid: str = ""
     minor: int | None = None
-    """Its file is /dev/nvidiaMINOR; this is not the order in which the driver lists devices."""
+    """The number in its file /dev/nvidiaMINOR; the driver lists devices in another order."""
     model: str = ""
     busy: float | None = None
-    """The part of time in which anything ran on it lately, from 0 to 1."""
+    """The recent part of time in which anything ran on it, from 0 to 1."""
     memory_used: int | None = None
     memory_total: int | None = None
-    """In bytes."""
+    """Bytes of its memory."""
     power_w: float | None = None
     power_limit_w: float | None = None
     temperature_c: float | None = None
@@ -46,13 +46,13 @@ class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """Errors of its memory since its driver was loaded."""
     remap_is_pending: bool = False
     remap_has_failed: bool = False
-    """Whether rows of its memory that went bad wait to be replaced, or could not be."""
+    """Whether bad rows of its memory wait to be replaced, or could not be replaced."""
     recovery: int | None = None
-    """What the driver says has to be done to it (see `device_health.RECOVERY`)."""
+    """The action that the driver says it needs (see `device_health.RECOVERY`)."""
     xids: tuple[int, ...] = ()
-    """The critical errors (Xid) that it has had since the sample before."""
+    """The critical errors (Xid) since the sample before."""
     error: str = ""
-    """Why nothing is known of it: it is lost, for one."""
+    """Why nothing is known of it, for example because it is lost."""
     is_lost: bool = False
     processes: tuple[DeviceProcess, ...] = ()
     process_count: int = 0

@@ -1,4 +1,4 @@
-"""What is asked of the events of a cluster, which kinds there are, and how each reads."""
+"""Questions about the events of a cluster, the kinds of events, and the text of each."""
 
 from __future__ import annotations
 
@@ -11,87 +11,87 @@ from phalanx.model.nearest import nearest
 from phalanx.model.rows.events import EventInfo
 
 MAX_EVENTS = 10_000
-"""In one answer."""
+"""The most events in one answer."""
 MAX_KINDS = 100
-"""In a question."""
+"""The most kinds in a question."""
 
 KINDS: Final[Mapping[str, str]] = {
-    "submitted": "a job came",
+    "submitted": "a job was submitted",
     "changed": "a job got another size, queue, priority or time",
-    "held": "a job waits until it is released",
-    "released": "it may start again",
+    "held": "a job is held until it is released",
+    "released": "a held job may start again",
     "placed": "members of a gang have their places",
     "began": "a job's minimum runs",
     "preempted": "members gave their places to another job of their queue",
     "reclaimed": "members gave their places to a job of another queue",
-    "evicted": "members gave their places back for another cause",
+    "evicted": "members gave their places back for another reason",
     "lost": "members lost their places with a node",
     "waits": "too few members run: the job waits again",
     "requeued": "a job starts again from its beginning",
     "suspended": "a job waits until it is resumed",
     "ending": "the members of a job are asked to end",
-    "ended": "a job is over",
-    "job-idle": "a job leaves its GPUs idle, by the rule of its queue",
-    "element-failed": "an element of an array failed",
-    "node-joined": "a node came",
-    "node-drained": "a node gets nothing new",
-    "node-undrained": "it gets new work again",
-    "node-away": "the connection to a node ended, and is awaited",
-    "node-refused": "a node may not join, as it speaks another version of the protocol",
-    "node-back": "it is there again",
-    "node-left": "somebody ended a node",
+    "ended": "a job has ended",
+    "job-idle": "a job leaves its GPUs idle, by its queue's rule",
+    "element-failed": "an array task failed",
+    "node-joined": "a node joined",
+    "node-drained": "a node gets no new work",
+    "node-undrained": "a node gets new work again",
+    "node-away": "the connection to a node ended, and is expected back",
+    "node-refused": "a node may not join: it speaks another version of the protocol",
+    "node-back": "a node is connected again",
+    "node-left": "a node was ended on purpose",
     "node-lost": "a node died, or was given up",
-    "node-held": "a node that gets nothing new already is held for one more reason",
-    "node-released": "it is held for one reason less",
-    "device-bad": "a GPU of a node is bad: nothing new gets it",
+    "node-held": "a node that gets no new work has one more reason for it",
+    "node-released": "a node has one reason less to get no new work",
+    "device-bad": "a GPU of a node is bad: no new work gets it",
     "device-suspect": "a GPU of a node is suspect",
-    "device-well": "it is well again",
-    "device-cordoned": "somebody closed a GPU",
-    "device-uncordoned": "it may be used again",
+    "device-well": "a GPU of a node is healthy again",
+    "device-cordoned": "a GPU was closed by hand",
+    "device-uncordoned": "a closed GPU may be used again",
     "queue-made": "a queue was made",
     "queue-changed": "a queue got other quotas",
     "queue-state": "a queue opened, is closing or closed",
-    "queue-deleted": "a queue is gone",
-    "reservation-made": "something is reserved",
-    "reservation-changed": "a reservation is another",
+    "queue-deleted": "a queue was deleted",
+    "reservation-made": "a reservation was made",
+    "reservation-changed": "a reservation was changed",
     "reservation-began": "a reservation's window began",
-    "reservation-ended": "its window is over",
-    "reservation-deleted": "a reservation is gone",
+    "reservation-ended": "a reservation's window ended",
+    "reservation-deleted": "a reservation was deleted",
     "infeasible": "tasks or actors wait for amounts that no node has",
     "actor-restarted": "an actor starts again",
-    "rules-set": "cycles go by other rules",
+    "rules-set": "cycles follow other rules",
     "rules-refused": "rules were refused",
-    "head-began": "the head began",
-    "clock-stepped": "the time of day of the head's machine was set, or the machine slept",
+    "head-began": "the head started",
+    "clock-stepped": "the head's clock was set, or its machine slept",
     "defect": "the head caught an error of its own",
 }
-"""What may happen. A question may name the part before a dash for all that begin so."""
+"""The kinds of events. A question may name the part before a dash for all kinds that begin so."""
 OF_PLACES: Final = ("placed", "preempted", "reclaimed", "evicted", "lost")
-"""What happens to the places of members."""
+"""Kinds of events about members' places."""
 GAVE_WAY: Final = ("preempted", "reclaimed", "evicted")
-"""Of these: their places were taken."""
+"""Those kinds in which places were taken away."""
 
 
 class EventQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """Which events: all conditions that are given hold."""
+    """A question for events: all given conditions hold."""
 
     job: str = ""
-    """Of this job or gang, NAMESPACE/NAME or a name in the namespace default; what it took from
-    others, too."""
+    """Only events of this job or gang, NAMESPACE/NAME or a name in the namespace default; also
+    those about what it took from others."""
     node: str = ""
-    """Of this node, by its host name or the beginning of its id; members that had places there,
-    too."""
+    """Only events of this node, by its host name or the beginning of its id; also those of members
+    with places there."""
     queue: str = ""
     user: str = ""
-    """Of this user's jobs, or asked for by them."""
+    """Only events of this user's jobs, or requested by the user."""
     kinds: list[str] = []
     since: float = 0.0
     until: float | None = None
-    """Before that, in seconds since the epoch; None: without end."""
+    """The moment before which events happened, in seconds since the epoch; None: no bound."""
     after: int = 0
-    """Of a larger number than this."""
+    """Only events with a larger number than this."""
     limit: int = 1_000
-    """So many, the last ones; at most MAX_EVENTS."""
+    """The number of events, the last ones; at most MAX_EVENTS."""
 
 
 class EventPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
@@ -99,38 +99,39 @@ class EventPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
     events: list[EventInfo]
     newest: int
-    """The number of the newest event of all: who asks again for what is `after` it misses none."""
+    """The number of the newest event of all: asking again for what is `after` it misses none."""
     kept: int = 0
-    """So many are kept in all."""
+    """The number of events that are kept in all."""
     is_cut: bool = False
-    """There are more than were asked for."""
+    """Whether more exist than were asked for."""
 
 
 LAST_REFUSED: Final = EventQuery(kinds=["rules-refused"], limit=1)
-"""The rules that were refused last."""
+"""The question for the rules that were refused last."""
 
 
 def check_events(query: EventQuery) -> None:
-    """Raises ValueError for a question that is none, with what is allowed."""
+    """Raise ValueError for an invalid question, with what is allowed."""
     if not query.since >= 0 or (query.until is not None and not query.until > query.since):
         raise ValueError(
-            f"until ({query.until}) is after since ({query.since}), and since is 0 or more"
+            f"until ({query.until}) must be after since ({query.since}), "
+            "and since must be 0 or more"
         )
     if not 1 <= query.limit <= MAX_EVENTS:
-        raise ValueError(f"limit is 1 to {MAX_EVENTS:,}, not {query.limit}")
+        raise ValueError(f"limit must be 1 to {MAX_EVENTS:,}, not {query.limit}")
     if len(query.kinds) > MAX_KINDS:
-        raise ValueError(f"kinds has {len(query.kinds)} values; {MAX_KINDS} are most")
+        raise ValueError(f"kinds has {len(query.kinds)} values; at most {MAX_KINDS} are allowed")
     for kind in query.kinds:
         if not any(_is_of(name, kind) for name in KINDS):
             allowed = ", ".join(KINDS)
             raise ValueError(
-                f"there are no events of kind {kind[:64]!r}{nearest(kind, KINDS)}; there are "
-                f"{allowed}, and what stands before a dash means all that begin so"
+                f"there are no events of kind {kind[:64]!r}{nearest(kind, KINDS)}; known kinds: "
+                f"{allowed}; the part before a dash stands for all that begin so"
             )
 
 
 def is_meant(event: EventInfo, query: EventQuery) -> bool:
-    """Whether a question that `check_events` let pass means this event."""
+    """Whether a question that `check_events` accepted includes this event."""
     if event.number <= query.after or event.at < query.since:
         return False
     if query.until is not None and event.at >= query.until:
@@ -161,7 +162,7 @@ def _is_of(name: str, kind: str) -> bool:
 
 
 def subject(event: EventInfo) -> str:
-    """What it happened to, for people."""
+    """Return the thing that an event happened to, for display."""
     if event.kind.startswith("node"):
         return event.host or event.node[:12] or "–"
     if event.kind.startswith("device"):
@@ -172,8 +173,11 @@ def subject(event: EventInfo) -> str:
 
 
 def told(event: EventInfo, *, names_claimant: bool = True) -> str:
-    """The rest of it in a few words, for people: how many members, where, by whom and why; who got
-    their places, unless that is said beside it."""
+    """Return the rest of an event in a few words, for display.
+
+    That is: how many members, where, by whom and why. With `names_claimant`, also the gang that got
+    their places.
+    """
     by = event.by.removeprefix("default/")
     parts = []
     if event.state and event.kind in ("ended", "queue-state"):

@@ -1,7 +1,7 @@
-"""What happened to the members of gangs and jobs, as the control store recorded it.
+"""Events of the members of gangs and jobs, as the head recorded them.
 
-These are events of the cluster (see `cluster_events`); their `node` is empty, as the control store
-recorded them. Gangs are named `namespace/name`, members by their index in the gang.
+These are events of the cluster (see `cluster_events`); their `node` is empty, as the head recorded
+them. Gangs are named `namespace/name`, members by their index in the gang.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from phalanx.observe.cluster_events import Event
 
 
 class MembersPlaced(Event, frozen=True, kw_only=True):
-    """Members of a gang have their places, all of them at once.
+    """Members of a gang got their places, all of them at once.
 
     `places`: (member, node, its exact devices by kind). `held`: how many members hold a place now;
-    the gang needs `min_members` of them beside those that have ended.
+    the gang needs `min_members` of them in addition to those that have ended.
     """
 
     gang: str
@@ -36,10 +36,10 @@ class MembersEvicted(Event, frozen=True, kw_only=True):
 
 
 class MembersFreed(Event, frozen=True, kw_only=True):
-    """What these members held is free: they have ended, have been evicted, or their node is lost.
+    """The places of these members are free: they have ended, were evicted, or their node is lost.
 
     `why`: ended, evicted or lost. Members that have lost or given back their places wait again,
-    unless they are over meanwhile.
+    unless they have ended in the meantime.
     """
 
     gang: str

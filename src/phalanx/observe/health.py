@@ -1,4 +1,4 @@
-"""How well a head is: a line for each thing that may be amiss, from what it says of itself."""
+"""The health of a head: a line for each thing that may be wrong, from the head's own report."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from phalanx.observe.metrics.definitions import Numbers
 
 WELL: Final = "well"
 LOOK: Final = "look"
-"""Nothing is broken, and somebody should look."""
+"""Nothing is broken, but an administrator should look."""
 BAD: Final = "bad"
 LAG_LOOK_S = 0.5
 LAG_BAD_S = 5.0
-"""A turn of the head that came so late."""
+"""Seconds of lag of the head's loop from which it is worth a look, and from which it is bad."""
 WAITING_LOOK_BYTES = 8 << 20
-"""So much waits to be written to the store."""
+"""Bytes waiting to be written to the store from which it is worth a look."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing of the head: how it is, and in words."""
+    """One finding about the head: its state, and the words for it."""
 
     what: str
     state: str
@@ -35,30 +35,30 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """All of them."""
+    """All findings."""
 
     state: str
-    """The worst of the findings."""
+    """The worst state of the findings."""
     findings: list[Finding]
     requests: list[tuple[str, int, float]]
     """(name, how often, seconds in all) of the requests that took the head most time."""
     refused: EventInfo | None
-    """The rules that were refused last, as far as that is remembered."""
+    """The rules that were refused last, if remembered."""
 
 
 class HeadReport(msgspec.Struct, array_like=True, kw_only=True):
-    """What a head knows of itself."""
+    """A head's report about itself."""
 
     began: float
-    """In seconds since the epoch."""
+    """When it started, in seconds since the epoch."""
     protocol: int
-    """The version of what its processes say to each other."""
+    """The version of the protocol between its processes."""
     known: dict[str, int]
     """How many nodes, gangs, actors and events it knows."""
     numbers: list[Numbers]
-    """What it has counted, but for what its nodes say."""
+    """Its own counts, without those of its nodes."""
     held: list[str] = []
-    """Nodes that take nothing new, as they are not well: a sentence each."""
+    """Nodes that get no new work because of their health: a sentence each."""
 
 
 def health(
@@ -71,8 +71,11 @@ def health(
     version: str,
     protocol: int,
 ) -> Health:
-    """`refused`: the events of rules that were refused, the oldest first. `now`: seconds since the
-    epoch. `version` and `protocol`: of who asks."""
+    """Judge a head.
+
+    `refused` has the events of rules that were refused, the oldest first. `now` is in seconds since
+    the epoch. `version` and `protocol` are those of the asking program.
+    """
     numbers = {one.name: one for one in report.numbers}
     findings = [
         _versions(report, version, protocol),
@@ -107,7 +110,7 @@ def _versions(report: HeadReport, version: str, protocol: int) -> Finding:
 
 def _head(report: HeadReport, status: StatusInfo, now: float) -> Finding:
     known = ", ".join(f"{what} {count}" for what, count in report.known.items())
-    where = status.address or "inside of the only node"
+    where = status.address or "inside the only node"
     runs = age(max(now - report.began, 0.0))
     return Finding(what="head", state=WELL, said=f"{where}, for {runs}; it knows {known}")
 
@@ -117,7 +120,7 @@ def _loop(numbers: Mapping[str, Numbers]) -> Finding:
     if lag_s is None:
         return Finding(what="loop", state=WELL, said="its lag is not known here")
     state = BAD if lag_s >= LAG_BAD_S else LOOK if lag_s >= LAG_LOOK_S else WELL
-    said = f"a turn came {1000 * lag_s:.1f} ms late at most since somebody asked last"
+    said = f"its largest lag since the last question was {1000 * lag_s:.1f} ms"
     return Finding(what="loop", state=state, said=said)
 
 
@@ -152,7 +155,7 @@ def _cycles(numbers: Mapping[str, Numbers]) -> Finding:
 
 def _rules(rules: RulesInfo) -> Finding:
     if rules.trouble:
-        return Finding(what="rules", state=BAD, said=f"not gone by: {rules.trouble}")
+        return Finding(what="rules", state=BAD, said=f"not followed: {rules.trouble}")
     whose = f"set from {rules.file}" if rules.is_own else "those that come with the cluster"
     said = f"{whose}: {', '.join(rules.actions)}"
     return Finding(what="rules", state=WELL, said=said)
@@ -160,7 +163,7 @@ def _rules(rules: RulesInfo) -> Finding:
 
 def _refusal(refused: Sequence[EventInfo]) -> Finding:
     if not refused:
-        return Finding(what="refused rules", state=WELL, said="none that is remembered")
+        return Finding(what="refused rules", state=WELL, said="none is remembered")
     last = refused[-1]
     return Finding(what="refused rules", state=WELL, said=f"the last: {last.name}; {told(last)}")
 
@@ -181,7 +184,7 @@ def _defects(status: StatusInfo, now: float) -> list[Finding]:
 
 def _lost_nodes(status: StatusInfo) -> list[Finding]:
     if not status.lost_nodes:
-        return [Finding(what="nodes", state=WELL, said="none died within the last hour by itself")]
+        return [Finding(what="nodes", state=WELL, said="none died unexpectedly in the last hour")]
     return [Finding(what="nodes", state=LOOK, said=said) for said in status.lost_nodes]
 
 
@@ -200,7 +203,7 @@ def _value(numbers: Mapping[str, Numbers], name: str) -> float | None:
 
 
 def _observed(numbers: Mapping[str, Numbers], name: str) -> tuple[float, float]:
-    """(how often, the sum) of a histogram."""
+    """Return (how often, the sum) of a histogram."""
     found = numbers.get(name)
     samples = found.samples if found is not None else []
     return sum(sum(one.counts or ()) for one in samples), sum(one.value for one in samples)

@@ -11,39 +11,42 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of a log: JSON, with the time first."""
 
     time: str
-    """As in ISO 8601, in UTC, with microseconds and a Z."""
+    """The time in ISO 8601, in UTC, with microseconds and a Z."""
     level: str = ""
-    """Of a daemon: info, warning or error."""
+    """A daemon's level: info, warning or error."""
     process: str = ""
-    """Of a daemon: head, node, gateway or fork server."""
+    """A daemon's kind: head, node, gateway or fork server."""
     pid: int = 0
-    """Of the daemon's process."""
+    """The process id of the daemon."""
     node: str = ""
-    """The id of the node whose daemon it is, in hex; empty for a head."""
+    """The id of the daemon's node, in hex; empty for a head."""
     job: str = ""
-    """NAMESPACE/NAME of a job, or the number of a driver's job in hex, where it is about one."""
+    """NAMESPACE/NAME of a job, or the number of a driver's job in hex, if the line concerns one."""
     stream: str = ""
-    """Of a worker: stdout or stderr."""
+    """A worker's stream: stdout or stderr."""
     name: str = ""
-    """Of a worker: the name of the task or actor that printed it."""
+    """The name of the worker's task or actor that printed the line."""
     text: str
 
 
 class LogPiece(msgspec.Struct, array_like=True):
-    """A part of a log that may have been turned over to a second file meanwhile: whole lines,
-    unless one is longer than a part. Who reads on names `file` and `offset` of the part before."""
+    """A part of a log, in whole lines unless one is longer than a part.
+
+    The log may have been rotated to a second file in the meantime. A reader continues with the
+    `file` and `offset` of the part before.
+    """
 
     data: bytes = b""
     file: int = 0
-    """Stands for the file that the part is of; 0: there is none yet."""
+    """A number for the file that the part is of; 0: no file exists yet."""
     offset: int = 0
-    """Where in it the part ends."""
+    """The offset in the file at which the part ends."""
     is_end: bool = True
-    """There is no more for now."""
+    """Whether there is no more for now."""
 
 
 def record_of(line: bytes) -> LogRecord | None:
-    """The line; None for one that the interpreter printed, and not the daemon or the worker."""
+    """Return the record of a line; None for a line that the interpreter printed."""
     try:
         return msgspec.json.decode(line, type=LogRecord)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -51,6 +54,6 @@ def record_of(line: bytes) -> LogRecord | None:
 
 
 def daemon_text(record: LogRecord) -> str:
-    """A daemon's record for people."""
+    """Return a daemon's record for display."""
     about = f" job={record.job}" if record.job else ""
     return f"{record.time} {record.level} {record.process}{about}: {record.text}"

@@ -1,6 +1,6 @@
-"""What a number was over time, in bounded memory: by steps of ten seconds, five minutes, two hours.
+"""A number over time in bounded memory: by steps of ten seconds, five minutes, two hours.
 
-Pure: whoever adds says when.
+This module is pure: the caller passes the time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 RESOLUTIONS = ((10.0, 90), (300.0, 288), (7_200.0, 360))
 """(seconds of a step, steps kept): a quarter of an hour, a day, and thirty days; 12 kB a number."""
 Told = list[list[tuple[float, float]]]
-"""The points of each resolution, for who keeps a copy."""
+"""The points of each resolution, for a copy."""
 
 
 class Point(NamedTuple):
@@ -30,7 +30,7 @@ class _Ring:
         self._kept = kept
         self._starts, self._means = array("d"), array("d")
         self._count = 0
-        """Of values that the last step, which is open, is the mean of."""
+        """The number of values in the mean of the last, open step."""
 
     def add(self, at: float, value: float) -> None:
         begun = at // self.step_s * self.step_s
@@ -38,7 +38,7 @@ class _Ring:
             self._append(begun, value)
             self._count = 1
             return
-        # A clock that is set back changes the step that is open, and none before it.
+        # A clock that is set back changes the open step, and none before it.
         self._count += 1
         self._means[-1] += (value - self._means[-1]) / self._count
 
@@ -57,7 +57,7 @@ class _Ring:
             del self._starts[0], self._means[0]
 
     def after(self, start: float) -> list[Point]:
-        """The points of steps that end after `start`."""
+        """Return the points of steps that end after `start`."""
         first = len(self._starts)
         while first and self._starts[first - 1] + self.step_s > start:
             first -= 1
@@ -65,28 +65,29 @@ class _Ring:
 
 
 class Series:
-    """One number. Where nobody added anything for a while there are no points."""
+    """One number over time. Periods in which nothing was added have no points."""
 
     def __init__(self) -> None:
         self._rings = [_Ring(step_s, kept) for step_s, kept in RESOLUTIONS]
 
     def add(self, at: float, value: float) -> None:
-        """The number was this at this time, in seconds."""
+        """Add the number's value at this time, in seconds."""
         for ring in self._rings:
             ring.add(at, value)
 
     def since(self, start: float, now: float) -> list[Point]:
-        """The points from `start` on, of the finest resolution that reaches back so far."""
+        """Return the points from `start` on, in the finest resolution that reaches back that
+        far."""
         for ring, (step_s, kept) in zip(self._rings, RESOLUTIONS, strict=True):
             if now - start <= step_s * kept:
                 return ring.after(start)
         return self._rings[-1].after(start)
 
     def tell(self, after: float) -> Told:
-        """What may be another than at the time `after`, for a copy."""
+        """Return what may have changed since the time `after`, for a copy."""
         return [[(point.at, point.mean) for point in ring.after(after)] for ring in self._rings]
 
     def hear(self, told: Told) -> None:
-        """Follow the series that told this; what it does not know any more stays."""
+        """Take over the changes of another series; points that it no longer has stay."""
         for ring, points in zip(self._rings, told, strict=False):
             ring.hear(points)

@@ -1,4 +1,4 @@
-"""What is free on a node and yet of no use: nothing that is asked for fits into the rest. Pure."""
+"""Free amounts of a node that are useless, since no waiting request fits. This module is pure."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 Shape = Mapping[str, float]
-"""What one member, task, actor or bundle asks for, by resource."""
+"""The request of one member, task, actor or bundle, by resource."""
 WHOLE = 10_000
-"""Units of a device that nobody uses a part of."""
+"""Units of a device of which no part is used."""
 _ROUNDING = 1e-9
 
 
 class Free(NamedTuple):
-    """What is left of one node: amounts by resource; and of each numbered device, in units of
-    1/10000 of one."""
+    """The free amounts of one node by resource, and of each numbered device in units of 1/10000."""
 
     amounts: Mapping[str, float]
     devices: Mapping[str, Sequence[int]]
 
 
 def stranded(free: Free, shapes: Iterable[Shape]) -> dict[str, float]:
-    """Of each resource that some shapes ask for: all that is free of it, where not one of those
-    fits into this node. What no shape asks for is not stranded."""
+    """Return the free amount of each resource for which none of the shapes that ask for it fits.
+
+    A resource that no shape asks for is not stranded.
+    """
     asked: dict[str, bool] = {}
     for shape in shapes:
         is_room = fits(free, shape)
@@ -36,8 +37,11 @@ def stranded(free: Free, shapes: Iterable[Shape]) -> dict[str, float]:
 
 
 def fits(free: Free, shape: Shape) -> bool:
-    """Whether there is room for one of it. A part of a device comes from one device, and a number
-    of them are devices of which nobody uses a part."""
+    """Whether there is room for one such request.
+
+    A part of a device comes from one device; a number of devices are devices of which no part is
+    used.
+    """
     for name, amount in shape.items():
         if free.amounts.get(name, 0.0) + _ROUNDING < amount:
             return False
@@ -53,8 +57,11 @@ def fits(free: Free, shape: Shape) -> bool:
 
 
 def smallest(shapes: Iterable[Shape]) -> list[Shape]:
-    """Those that decide: of shapes of the same resources one that is larger in all of them fits
-    nowhere where the other does not."""
+    """Return the shapes that decide.
+
+    A shape that asks for the same resources as another, and for at least as much of each, fits
+    nowhere that the other does not.
+    """
     of_names: dict[frozenset[str], list[Shape]] = {}
     for shape in shapes:
         asked = {name: amount for name, amount in shape.items() if amount > 0}
@@ -67,7 +74,7 @@ def smallest(shapes: Iterable[Shape]) -> list[Shape]:
 
 
 def stranded_in_all(of_nodes: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """By resource, over all nodes."""
+    """Return the stranded amounts by resource, over all nodes."""
     found: dict[str, float] = {}
     for amounts in of_nodes.values():
         for name, amount in amounts.items():

@@ -1,4 +1,4 @@
-"""What happened to this process's tasks: every transition, checked against the table, in a ring."""
+"""The history of this process's tasks: every transition, checked against the table, in a ring."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phalanx.model.raw_bytes import encoded
 KEEP_TRANSITIONS = 50_000
 KEEP_RUNS = 20_000
 KEEP_UNCOUNTED = 200_000
-"""A process that nobody gives a turn meanwhile counts no more than these."""
+"""The most attempts that wait to be counted, in a process that gets no turn to count them."""
 
 
 class Tracked(Protocol):
@@ -27,19 +27,19 @@ class Tracked(Protocol):
 
 
 class About(msgspec.Struct, array_like=True, frozen=True):
-    """What attempts of tasks or calls have in common, for listings."""
+    """The common facts of attempts of tasks or calls, for listings."""
 
     actor: bytes = b""
-    """Whose methods they call; empty for tasks."""
+    """The actor whose methods they call; empty for tasks."""
     function: str = ""
-    """Empty where it is what they are called."""
+    """The function's name; empty where it equals the task's name."""
     resources: tuple[tuple[str, float], ...] = ()
     group: str = ""
     """The placement group in which they run, in hex."""
     labels: tuple[tuple[tuple[str, str, tuple[str, ...]], ...], ...] = ()
-    """Conditions (key, In or NotIn, values) on the labels of nodes, and what else will do."""
+    """Conditions (key, In or NotIn, values) on the labels of nodes, and their fallbacks."""
     is_listed: bool = True
-    """Whether listings have them: not where `enable_task_events=False`."""
+    """Whether listings have them; False with `enable_task_events=False`."""
 
 
 TASK_ALONE = About()
@@ -47,8 +47,10 @@ UNLISTED = About(is_listed=False)
 
 
 class Run(NamedTuple):
-    """One finished attempt: times are seconds since the epoch, `worker` a process's id. One that
-    failed without having run began when it failed, and has no worker."""
+    """One finished attempt: times are seconds since the epoch, `worker` a process's id.
+
+    An attempt that failed without having run began when it failed, and has no worker.
+    """
 
     number: int
     name: str
@@ -59,9 +61,9 @@ class Run(NamedTuple):
     attempt: int
     about: About = TASK_ALONE
     created: float = 0.0
-    """When it was submitted; 0 where that is not known."""
+    """When it was submitted; 0 if unknown."""
     parent: bytes = b""
-    """The id of the task that submitted it; empty for what a driver did."""
+    """The id of the task that submitted it; empty for a driver's."""
     error: str = ""
     """The kind of its failure under Ray's names."""
 
@@ -82,12 +84,12 @@ _decode = msgspec.msgpack.Decoder(list[Run]).decode
 
 
 def encode_runs(runs: list[Run]) -> bytes:
-    """Attempts as they travel and are kept: whoever keeps them reads few."""
+    """Return the bytes in which attempts travel and are kept, as most are never read."""
     return _encode(runs)
 
 
 def decode_runs(data: bytes) -> list[Run]:
-    """Attempts again; none for bytes that are none."""
+    """Return the attempts of such bytes; none for invalid bytes."""
     try:
         return _decode(data)
     except msgspec.MsgspecError:
@@ -97,7 +99,7 @@ def decode_runs(data: bytes) -> list[Run]:
 class TaskJournal:
     """Transitions of tasks as they were made, oldest first, and finished attempts.
 
-    Any thread may read while another writes: what is read is a copy, made in one step.
+    Any thread may read while another writes: a reader gets a copy, made in one step.
     """
 
     def __init__(self) -> None:
@@ -128,8 +130,11 @@ class TaskJournal:
         self._keep(run)
 
     def add_run(self, run: RunFields) -> None:
-        """Record a finished call of an actor, which has no queue of its own here, or an attempt
-        that failed without having run."""
+        """Record an attempt without transitions.
+
+        That is a finished call of an actor, which has no queue of its own here, or an attempt that
+        failed without having run.
+        """
         self._keep(run)
 
     def _keep(self, run: RunFields) -> None:
@@ -138,14 +143,14 @@ class TaskJournal:
         self._uncounted.append(run)
 
     def take_uncounted(self) -> Sequence[RunFields]:
-        """Finished attempts since the last call, for who counts them."""
+        """Return finished attempts since the last call, to be counted."""
         found = self._uncounted
         if found:
             self._uncounted = deque(maxlen=KEEP_UNCOUNTED)
         return found
 
     def unreported_runs(self, at_most: int) -> list[Run]:
-        """The latest attempts since the last call, oldest first; they stay."""
+        """Return the latest attempts since the last call, oldest first; they stay."""
         found: list[RunFields] = []
         for run in reversed(list(self._runs)):
             if run is self._reported or len(found) >= at_most:
@@ -156,20 +161,20 @@ class TaskJournal:
         return [_run_of(run) for run in reversed(found)]
 
     def runs(self) -> list[Run]:
-        """Finished attempts, oldest first."""
+        """Return finished attempts, oldest first."""
         return [_run_of(run) for run in list(self._runs)]
 
     def drain_runs(self) -> list[Run]:
-        """Finished attempts since the last call, which are forgotten here."""
+        """Return finished attempts since the last call, and forget them here."""
         runs = self.runs()
         self._runs.clear()
         return runs
 
     def story(self, number: int) -> list[tuple[float, str, str]]:
-        """(when, state, note) of one task, as far as the ring remembers."""
+        """Return (when, state, note) of one task, as far as the ring remembers."""
         steps = list(self._transitions)
         return [(when, state, note) for when, n, state, note in steps if n == number]
 
     def states(self) -> dict[int, str]:
-        """The last state of each task, as far as the ring remembers."""
+        """Return the last state of each task, as far as the ring remembers."""
         return {number: state for _, number, state, _ in list(self._transitions)}

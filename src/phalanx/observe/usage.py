@@ -1,4 +1,4 @@
-"""What nodes hold and give, added up."""
+"""Sums of what nodes have and hold."""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ MAIN = ("GPU", "CPU", "memory", "object_store_memory")
 
 
 def is_silent(row: NodeInfo) -> bool:
-    """Whether the head knows the node from its store only. What has reported names all it has."""
+    """Whether the head knows the node only from its store.
+
+    A node that has reported names everything that it has.
+    """
     return row.state != DEAD and not row.available and bool(row.total)
 
 
 def sums(rows: Iterable[NodeInfo]) -> dict[str, tuple[float, float]]:
-    """(used, total) of each resource over the nodes that are not dead and have reported."""
+    """Return (used, total) of each resource over the nodes that are not dead and have reported."""
     return added((row.total, row.available) for row in rows if row.state != DEAD)
 
 
 def added(
     nodes: Iterable[tuple[Mapping[str, float], Mapping[str, float]]],
 ) -> dict[str, tuple[float, float]]:
-    """The same of what living nodes have in total and available, those left out that have not
-    reported."""
+    """Return the same sums for pairs of total and available amounts of living nodes.
+
+    Nodes that have not reported are left out.
+    """
     found: dict[str, list[float]] = {}
     for whole, available in nodes:
         if not available and whole:

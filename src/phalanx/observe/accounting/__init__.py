@@ -1,1 +1,1 @@
-"""What records of attempts say: how well a job used its places, and sums by hour."""
+"""Results from records of attempts: how well a job used its places, and sums by hour."""

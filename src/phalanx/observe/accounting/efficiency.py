@@ -1,10 +1,10 @@
-"""How well a job used what it held, as `seff` has it, with GPUs and one sentence of advice.
+"""How well a job used what it held, like `seff`, with GPUs and one sentence of advice.
 
-CPU = CPU seconds used / CPU seconds held. Memory = the largest member's peak / what it asked for.
-GPU = the mean part of time in which its devices computed. Attempts whose use is unknown are left
-out, and counted. Below five minutes of run there is no verdict: starting counts for too much. Below
-15 % of its GPUs or 65 % of its CPUs a job is said to use them badly: the thresholds of Princeton's
-jobstats.
+CPU = CPU seconds used / CPU seconds held. Memory = the largest member's peak / its request. GPU =
+the mean part of time in which its devices computed. Attempts of unknown use are left out, and
+counted. A run below five minutes gets no verdict, since starting counts for too much. A job that
+uses below 15 % of its GPUs or 65 % of its CPUs is said to use them badly: the thresholds of
+Princeton's jobstats.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ LOW_CPU = 0.65
 LOW_MEMORY = 0.25
 HIGH_MEMORY = 0.95
 LEAST_MEMORY = 2**30
-"""Of memory that was asked for; of less nothing is said."""
+"""Bytes of requested memory below which no advice about memory is given."""
 
 
 class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one job. Parts are 0 to 1; None: not known, or nothing of it was asked for."""
+    """The efficiency of one job. Parts are 0 to 1; None: unknown, or nothing of it was
+    requested."""
 
     job: str
     user: str
@@ -35,32 +36,32 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     signal: int
     attempts: int
     unknown: int
-    """Of these, those whose use nobody knows."""
+    """The number of these attempts whose use is unknown."""
     nodes: int
     cpus: float
-    """Held at a time, by all members; so are memory and GPUs."""
+    """CPUs held at a time by all members; memory and GPUs count in the same way."""
     memory: float
     gpus: float
     elapsed_s: float
-    """From the first start to the last end."""
+    """Seconds from the first start to the last end."""
     held_cpu_s: float
     cpu_s: float
     cpu: float | None
     memory_max: float | None
     """The peak of the member that used most, in bytes."""
     member_memory: float
-    """What that member had asked for."""
+    """The bytes that this member had requested."""
     memory_part: float | None
     gpu: float | None
     gpu_idle_s: float | None
-    """Device-seconds."""
+    """Device-seconds without computation."""
     gpu_memory_max: float | None
     gpu_memory_part: float | None
     advice: str
 
 
 def efficiency(attempts: Sequence[Attempt]) -> Efficiency:
-    """Of the attempts of one job, at least one."""
+    """Return the efficiency of a job from its attempts, at least one."""
     last = max(attempts, key=lambda one: one.ended)
     worst = next((a for a in attempts if a.exit_code and a.ended == last.ended), last)
     known = [(one, one.used) for one in attempts if one.used is not None]
@@ -117,22 +118,22 @@ def _advice(
     peak: tuple[Attempt, Used] | None,
     gpu: float | None,
 ) -> str:
-    """One sentence: what matters most comes first, and GPUs cost most."""
+    """Return one sentence of advice; the most important point comes first, and GPUs cost most."""
     if not lengths_s:
-        return "What it used is not known: its nodes died, or its places were taken."
+        return "Its use is not known: its nodes died, or its places were taken."
     if max(lengths_s) < VERDICT_S:
         return f"It ran less than {VERDICT_S / 60:g} minutes, too short for a verdict."
     if gpu is not None and gpu < LOW_GPU:
         return (
-            f"Its GPUs computed {gpu:.0%} of the time: look whether the program uses them at all, "
+            f"Its GPUs computed {gpu:.0%} of the time: check whether the program uses them at all, "
             "waits for data, or needs fewer."
         )
     asked = 0.0 if peak is None else peak[0].memory
     part = None if peak is None else _part(peak[1].memory_max, asked)
     if part is not None and part > HIGH_MEMORY:
-        return f"It came to {part:.0%} of its memory: ask for a little more next time."
+        return f"It reached {part:.0%} of its memory: ask for a little more next time."
     if cpu is not None and cpu < LOW_CPU and gpu is None:
         return f"It used {cpu:.0%} of its CPUs: ask for fewer, or use more processes or threads."
     if part is not None and part < LOW_MEMORY and asked > LEAST_MEMORY:
         return f"It used {part:.0%} of its memory: less would let it start earlier."
-    return "It used well what it asked for."
+    return "It used its request well."

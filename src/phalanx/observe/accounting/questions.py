@@ -1,4 +1,4 @@
-"""What is asked of the history of jobs, and what is answered."""
+"""Questions about the history of jobs, and their answers."""
 
 from __future__ import annotations
 
@@ -11,35 +11,39 @@ from phalanx.model.steps import RUNNING, Step
 from phalanx.observe.accounting.sums import HourSum, total_of
 
 MAX_ATTEMPTS = 10_000
-"""In one answer."""
+"""The most attempts in one answer."""
 MAX_NAMES = 100
-"""Of users, queues or states in a question."""
+"""The most users, queues or states in a question."""
 USER, QUEUE, BOTH = "user", "queue", "both"
-"""What sums have a row for."""
+"""The things that sums have a row for."""
 
 
 class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """Which attempts: all conditions that are given hold, each with one of its values. Moments are
-    in seconds since the epoch; an attempt belongs to the moment of its end."""
+    """A question for attempts: all given conditions hold, each with one of its values.
+
+    Moments are in seconds since the epoch; an attempt belongs to the moment of its end.
+    """
 
     since: float = 0.0
     until: float | None = None
-    """Before that; None: without end."""
+    """The moment before which attempts ended; None: no bound."""
     users: list[str] = []
     queues: list[str] = []
     states: list[str] = []
     job: str = ""
-    """Of this job alone, `namespace/name`; of an array with all its elements."""
+    """Only this job, `namespace/name`; for an array, all its array tasks."""
     limit: int = 1000
-    """So many, the last that ended; at most MAX_ATTEMPTS."""
+    """The number of attempts, the last that ended; at most MAX_ATTEMPTS."""
     has_attempts: bool = True
     has_steps: bool = False
-    """Steps, too, as many at most; also those that run: their state is Running."""
+    """Whether to add steps, as many at most, and running steps, too: their state is Running."""
 
 
 class AttemptPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """Attempts, the last that ended first, and steps, those that run before. `is_cut`: there are
-    more than were asked for."""
+    """Attempts, the last that ended first, and steps, running ones first.
+
+    `is_cut`: more exist than were asked for.
+    """
 
     attempts: list[Attempt]
     is_cut: bool = False
@@ -47,7 +51,7 @@ class AttemptPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 class UsageQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """Which sums: of the whole hours that begin in [since, until)."""
+    """A question for sums over the whole hours that begin in [since, until)."""
 
     since: float = 0.0
     until: float | None = None
@@ -56,7 +60,7 @@ class UsageQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 class UsageRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """What a user's jobs of a queue came to."""
+    """The sums of a user's jobs in a queue."""
 
     user: str
     queue: str
@@ -64,7 +68,7 @@ class UsageRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 def together(rows: Sequence[UsageRow], by: str) -> list[UsageRow]:
-    """Rows of the same user, or of the same queue, as one; by BOTH: as they are, in order."""
+    """Return the rows summed by user or by queue; with BOTH, the rows themselves, sorted."""
     found: dict[tuple[str, str], list[HourSum]] = {}
     for row in rows:
         key = ("" if by == QUEUE else row.user, "" if by == USER else row.queue)
@@ -76,7 +80,7 @@ def together(rows: Sequence[UsageRow], by: str) -> list[UsageRow]:
 
 
 def is_step_meant(step: Step, query: AttemptQuery) -> bool:
-    """Whether a question is for a step that runs."""
+    """Whether a question asks for a running step."""
     job = f"{step.namespace}/{step.job}"
     return (
         query.has_steps
@@ -88,20 +92,22 @@ def is_step_meant(step: Step, query: AttemptQuery) -> bool:
 
 
 def check_attempts(query: AttemptQuery) -> None:
-    """Raises ValueError for a question that is none, with what is allowed."""
+    """Raise ValueError for an invalid question, with what is allowed."""
     _check(query.since, query.until, users=query.users, queues=query.queues, states=query.states)
     if not 1 <= query.limit <= MAX_ATTEMPTS:
-        raise ValueError(f"limit is 1 to {MAX_ATTEMPTS:,}, not {query.limit}")
+        raise ValueError(f"limit must be 1 to {MAX_ATTEMPTS:,}, not {query.limit}")
 
 
 def check_usage(query: UsageQuery) -> None:
-    """Raises ValueError for a question that is none, with what is allowed."""
+    """Raise ValueError for an invalid question, with what is allowed."""
     _check(query.since, query.until, users=query.users, queues=query.queues)
 
 
 def _check(since: float, until: float | None, **names: list[str]) -> None:
     if not since >= 0 or (until is not None and not until > since):
-        raise ValueError(f"until ({until}) is after since ({since}), and since is 0 or more")
+        raise ValueError(
+            f"until ({until}) must be after since ({since}), and since must be 0 or more"
+        )
     for name, values in names.items():
         if len(values) > MAX_NAMES:
-            raise ValueError(f"{name} has {len(values)} values; {MAX_NAMES} are most")
+            raise ValueError(f"{name} has {len(values)} values; at most {MAX_NAMES} are allowed")

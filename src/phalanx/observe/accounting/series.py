@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 KEPT = 256
-"""Pieces of time that are kept apart. Once there are more, neighbours become one."""
+"""The number of pieces of time that are kept apart. Once there are more, neighbours are joined."""
 
 
 class Series:
@@ -16,12 +16,13 @@ class Series:
     def __init__(self) -> None:
         self._pieces: list[tuple[float, float]] = []
         self._step_s = 0.0
-        """Shorter pieces are joined with the one before."""
+        """Seconds; shorter pieces are joined with the one before."""
         self._length_s = self._area = 0.0
         self.maximum = 0.0
 
     def add(self, length_s: float, value: float) -> None:
-        """For so long it had this value. A piece without a length only counts for the maximum."""
+        """Add a piece of time with a value. A piece without a length only counts for the
+        maximum."""
         self.maximum = max(self.maximum, value)
         if length_s <= 0:
             return
@@ -39,11 +40,11 @@ class Series:
 
     @property
     def mean(self) -> float:
-        """Over all of the time; 0 where there was none."""
+        """The mean over all of the time; 0 if there was none."""
         return self._area / self._length_s if self._length_s else 0.0
 
     def p95(self) -> float:
-        """What it was above for a twentieth of the time."""
+        """Return the value that was exceeded for a twentieth of the time."""
         return p95(self._pieces)
 
 
@@ -53,7 +54,7 @@ def _joined(one: tuple[float, float], other: tuple[float, float]) -> tuple[float
 
 
 def p95(pieces: Iterable[tuple[float, float]]) -> float:
-    """The least value that is not exceeded for 95 % of the time; 0 without any."""
+    """Return the least value that is not exceeded for 95 % of the time; 0 without any."""
     ordered = sorted(pieces, key=lambda piece: piece[1])
     wanted = 0.95 * sum(length_s for length_s, _ in ordered)
     passed = 0.0

@@ -1,7 +1,7 @@
-"""What attempts come to in each hour, by user and queue, and what hours come to together.
+"""The sums of attempts in each hour, by user and queue, and the sums of hours.
 
-Waiting times are counted in buckets, each a twentieth wider than the one before it: a percentile
-is at most 5 % too high.
+Waiting times are counted in buckets, each a twentieth wider than the one before it: a percentile is
+at most 5 % too high.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from phalanx.model.attempts import MEMBER_COMPLETED, Attempt, Used
 HOUR_S = 3600
 _GROWTH = math.log(1.05)
 MAX_BUCKET = 400
-"""1.05^400 s: ten years."""
+"""The number of the last bucket; 1.05^400 s is ten years."""
 LONGEST_HOURS = 24 * 366
-"""What a longer attempt used is put into its last so many hours."""
+"""The most hours of an attempt; the use of a longer one is put into its last hours."""
 
 
 class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """Sums over attempts, or over the part of them that falls into an hour.
 
-    `_s` are resource-seconds: held, and of what was measured the used and the idle ones. What ended
-    and who began is counted in the hour in which that was.
+    Fields ending in `_s` are resource-seconds: the held ones, and the used and idle ones where use
+    was measured. Starts and ends of attempts count in the hour in which they happened.
     """
 
     attempts: int = 0
-    """That ended."""
+    """The attempts that ended."""
     completed: int = 0
     cpu_s: float = 0.0
     cpu_used_s: float = 0.0
     cpu_known_s: float = 0.0
-    """Of `cpu_s`, those of attempts whose use is known."""
+    """The part of `cpu_s` that belongs to attempts of known use."""
     cpu_idle_s: float = 0.0
     memory_s: float = 0.0
-    """Byte-seconds asked for."""
+    """Byte-seconds requested."""
     gpu_s: float = 0.0
     gpu_used_s: float = 0.0
     gpu_known_s: float = 0.0
     gpu_idle_s: float = 0.0
     waits: dict[int, int] = {}
-    """How many jobs waited how long, by bucket."""
+    """The number of jobs by the bucket of their waiting time."""
 
     def add(self, other: HourSum) -> None:
-        """Count what `other` has, too."""
+        """Add the sums of another."""
         for name in self.__struct_fields__:
             if name != "waits":
                 setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -54,8 +54,10 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
             self.waits[bucket] = self.waits.get(bucket, 0) + count
 
     def wait(self, part: float) -> float | None:
-        """The wait in seconds that this part of the jobs (0 to 1) did not exceed; None: no job
-        began."""
+        """Return the wait in seconds that this part of the jobs (0 to 1) did not exceed.
+
+        None if no job began.
+        """
         wanted, passed = part * sum(self.waits.values()), 0
         for bucket, count in sorted(self.waits.items()):
             passed += count
@@ -65,19 +67,19 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
 
 
 def bucket_of(wait_s: float) -> int:
-    """Which bucket a wait belongs to; 0: at most a second."""
+    """Return the bucket of a wait; 0: at most a second."""
     if wait_s <= 1:
         return 0
     return min(math.ceil(math.log(wait_s) / _GROWTH - 1e-9), MAX_BUCKET)
 
 
 def longest_of(bucket: int) -> float:
-    """The longest wait of a bucket."""
+    """Return the longest wait of a bucket, in seconds."""
     return math.exp(_GROWTH * bucket)
 
 
 def hour_parts(attempt: Attempt) -> dict[int, HourSum]:
-    """What an attempt comes to, by hours since the epoch. What it used is spread evenly."""
+    """Return an attempt's sums, by hours since the epoch. Its use is spread evenly."""
     last = math.floor(attempt.ended / HOUR_S)
     parts = {hour: _held(attempt, share) for hour, share in _shares(attempt).items()}
     if attempt.used is not None:
@@ -92,14 +94,14 @@ def hour_parts(attempt: Attempt) -> dict[int, HourSum]:
 
 
 def use_parts(attempt: Attempt, used: Used) -> dict[int, HourSum]:
-    """What is to be added once it is known what an attempt used that is counted already."""
+    """Return what to add for an attempt that is counted already, once its use is known."""
     parts = {hour: HourSum() for hour in _shares(attempt)}
     _add_use(parts, attempt, used)
     return parts
 
 
 def _shares(attempt: Attempt) -> dict[int, float]:
-    """The seconds of an attempt that fall into each hour."""
+    """Return the seconds of an attempt that fall into each hour."""
     started, ended = attempt.started, attempt.ended
     first, last = math.floor(started / HOUR_S), math.floor(ended / HOUR_S)
     if last - first >= LONGEST_HOURS:
@@ -129,7 +131,7 @@ def _add_use(parts: Mapping[int, HourSum], attempt: Attempt, used: Used) -> None
         one.cpu_known_s += attempt.cpus * share_s
         one.cpu_idle_s += min(used.cpu_idle_s * part, share_s) * attempt.cpus
         if used.gpus:
-            # A device that is shared counts by the part of it that was held.
+            # A shared device counts by the part of it that was held.
             of_device = attempt.gpus / used.gpus
             one.gpu_used_s += used.gpu_mean * attempt.gpus * share_s
             one.gpu_known_s += attempt.gpus * share_s
@@ -137,7 +139,7 @@ def _add_use(parts: Mapping[int, HourSum], attempt: Attempt, used: Used) -> None
 
 
 def total_of(sums: Iterable[HourSum]) -> HourSum:
-    """Several together."""
+    """Return several sums together."""
     total = HourSum()
     for one in sums:
         total.add(one)

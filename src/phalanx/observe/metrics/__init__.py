@@ -1,1 +1,1 @@
-"""Numbers for who watches: what there is under which name, and machines that count it."""
+"""Numbers for monitoring: the metrics by name, and machines that count them."""

@@ -1,4 +1,4 @@
-"""What a metric is, and how its numbers travel between processes."""
+"""The definition of a metric, and the form in which its numbers travel between processes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ GAUGE: Final = "gauge"
 HISTOGRAM: Final = "histogram"
 
 MOST_SETS = 1_000
-"""So many sets of label values one metric has in one process; what comes later is OTHER."""
+"""The most sets of label values of one metric in one process; further ones are OTHER."""
 OTHER: Final = "_other"
 
 
 class Definition(msgspec.Struct, array_like=True, frozen=True):
-    """A metric, but for its name. `bounds`: of a histogram, in rising order. `most`: so many sets
-    of label values are told apart."""
+    """A metric without its name.
+
+    `bounds`: those of a histogram, in rising order. `most`: the number of sets of label values that
+    are counted separately.
+    """
 
     kind: str
     help: str
@@ -30,9 +33,11 @@ class Definition(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Sample(msgspec.Struct, array_like=True, gc=False):
-    """The number of one set of label values, in the order of the definition's labels. Of a
-    histogram `value` is the sum of what was observed, and `counts` says how much of that was up to
-    each bound and not up to the one before; the last one, how much was above all."""
+    """The number for one set of label values, in the order of the definition's labels.
+
+    For a histogram `value` is the sum of the observed values, and `counts` has how many were up to
+    each bound and above the one before; the last count is of those above all bounds.
+    """
 
     labels: tuple[str, ...]
     value: float
@@ -40,8 +45,10 @@ class Sample(msgspec.Struct, array_like=True, gc=False):
 
 
 class Numbers(msgspec.Struct, array_like=True):
-    """What is known of one metric. `definition`: of one that a program made; the others are known
-    to all (`catalogue`)."""
+    """The numbers of one metric.
+
+    `definition` is set for a metric that a program made; the others are in `catalogue`.
+    """
 
     name: str
     samples: list[Sample]
@@ -53,12 +60,12 @@ _decode = msgspec.msgpack.Decoder(list[Numbers]).decode
 
 
 def encode_numbers(numbers: list[Numbers]) -> bytes:
-    """As they travel, and are kept by who does not read them."""
+    """Return the bytes in which numbers travel, and are kept by processes that do not read them."""
     return _encode(numbers)
 
 
 def decode_numbers(data: bytes) -> list[Numbers]:
-    """Numbers again; none for bytes that are none."""
+    """Return the numbers of such bytes; none for invalid bytes."""
     try:
         return _decode(data)
     except msgspec.MsgspecError:
@@ -66,6 +73,6 @@ def decode_numbers(data: bytes) -> list[Numbers]:
 
 
 def fits(definition: Definition, sample: Sample) -> bool:
-    """Whether a sample may be one of such a metric."""
+    """Whether a sample may belong to a metric with this definition."""
     counts = len(definition.bounds) + 1 if definition.kind == HISTOGRAM else 0
     return len(sample.labels) == len(definition.labels) and len(sample.counts or ()) == counts

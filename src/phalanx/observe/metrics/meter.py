@@ -1,4 +1,4 @@
-"""Counts, in bounded memory: numbers by metric and label values. Pure."""
+"""Counts in bounded memory: numbers by metric and label values. This module is pure."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ class Family:
         self.samples: dict[tuple[str, ...], Sample] = {}
 
     def sample(self, labels: tuple[str, ...]) -> Sample:
-        """The one with these label values. When there are many, the last value of a new one is
-        OTHER, and when there are twice as many, all are."""
+        """Return the sample with these label values.
+
+        When there are many sets, the last value of a new one becomes OTHER; when there are twice as
+        many, all its values do.
+        """
         found = self.samples.get(labels)
         if found is not None:
             return found
@@ -48,7 +51,7 @@ class Meter:
     def __init__(self, catalogue: Mapping[str, Definition] = CATALOGUE) -> None:
         self._catalogue = catalogue
         self.families: dict[str, Family] = {}
-        """By name, as far as there are any numbers."""
+        """Metrics by name, as far as they have numbers."""
 
     def _family(self, name: str) -> Family:
         family = self.families.get(name)
@@ -57,15 +60,15 @@ class Meter:
         return family
 
     def add(self, name: str, *labels: str, by: float = 1.0) -> None:
-        """A counter goes up."""
+        """Add to a counter."""
         self._family(name).sample(labels).value += by
 
     def set(self, name: str, value: float, *labels: str) -> None:
-        """A gauge is this now; or a counter that somebody else counts."""
+        """Set a gauge, or a counter that is counted elsewhere."""
         self._family(name).sample(labels).value = value
 
     def observe(self, name: str, value: float, *labels: str, times: float = 1) -> None:
-        """A histogram counts a value, or `times` that are like it."""
+        """Observe a value for a histogram, or `times` equal ones."""
         family = self._family(name)
         sample = family.sample(labels)
         assert sample.counts is not None, name
@@ -73,31 +76,37 @@ class Meter:
         sample.value += value * times
 
     def take_in(self, numbers: Numbers) -> None:
-        """What another process has counted since it said so last, or is now, of a metric of the
-        catalogue. What cannot be is passed over."""
+        """Take in the numbers of another process since its last report, for a metric of the
+        catalogue.
+
+        Invalid numbers are passed over.
+        """
         if numbers.name in self._catalogue:
             family = self._family(numbers.name)
             for one in numbers.samples:
                 merge(family, one)
 
     def clear(self, name: str) -> None:
-        """Forget a gauge's values: those that are set next are all that there are."""
+        """Forget a gauge's values, so that only values set from now on remain."""
         self.families.pop(name, None)
 
     def numbers(self) -> list[Numbers]:
-        """All of it: what is counted later changes what this gives."""
+        """Return all numbers; the result changes with later counts."""
         return [Numbers(name, list(one.samples.values())) for name, one in self.families.items()]
 
     def drain(self) -> list[Numbers]:
-        """What was counted since the last call, and gauges that were set; all is forgotten."""
+        """Return the counts since the last call, and gauges that were set; all is forgotten."""
         found = self.numbers()
         self.families.clear()
         return found
 
 
 def merge(family: Family, more: Sample, *, adds_gauges: bool = False) -> None:
-    """Add what another counted of a counter or histogram; a gauge is as the other says, unless it
-    is one of several whose sum is told. What is no sample of this metric is passed over."""
+    """Add another process's sample of a counter or histogram; a gauge takes the other's value.
+
+    With `adds_gauges`, gauges are added up, too. A sample that does not fit the metric is passed
+    over.
+    """
     if not fits(family.definition, more):
         return
     sample = family.sample(more.labels)

@@ -1,7 +1,7 @@
-"""The metrics that programs make themselves, in bounded memory: of one process, or of a node's.
+"""The metrics that programs define, in bounded memory: of one process, or of a node's processes.
 
-What a name means is said by who used it first. Counters and histograms of processes add up; a gauge
-is as it was set last by anybody, and goes with the process that set it.
+The first definition of a name counts. Counters and histograms of processes add up. A gauge has the
+last value that any process set, and goes with that process.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from phalanx.observe.metrics.definitions import (
 from phalanx.observe.metrics.meter import Family, merge
 
 MOST_METRICS = 200
-"""So many a node knows; others are passed over."""
+"""The most metrics that a node knows; others are passed over."""
 MOST_TAGS = 20
 MOST_BOUNDS = 100
 MOST_CHARS = 256
-"""Of a name, a tag and its value."""
+"""The most characters of a name, of a tag and of its value."""
 OURS = "phalanx_"
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _TAG = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _TAKEN = frozenset({"le", "quantile"})
-"""Labels that mean something to Prometheus."""
+"""Labels with a meaning of their own in Prometheus."""
 
 
 def check_definition(name: str, definition: Definition) -> None:
-    """Raises ValueError with what is wrong, what is allowed, and what was given."""
+    """Raise ValueError with what is wrong, what is allowed, and what was given."""
     if len(name) > MOST_CHARS or not _NAME.fullmatch(name):
         raise ValueError(
             f"metric name {name[:MOST_CHARS]!r}: at most {MOST_CHARS} letters, digits, _ and :, "
             "and no digit first"
         )
     if name.startswith(OURS):
-        raise ValueError(f"metric name {name!r}: names with {OURS} are those of the cluster itself")
+        raise ValueError(f"metric name {name!r}: names with {OURS} belong to the cluster itself")
     if definition.kind not in (COUNTER, GAUGE, HISTOGRAM):
-        raise ValueError(f"metric {name}: {definition.kind!r} is no kind of metric")
+        raise ValueError(f"metric {name}: {definition.kind!r} is not a kind of metric")
     tags = definition.labels
     if len(tags) > MOST_TAGS or len(set(tags)) < len(tags):
         raise ValueError(f"metric {name}: at most {MOST_TAGS} tags, each once, not {len(tags)}")
@@ -67,11 +67,14 @@ class RecordedMetrics:
     def __init__(self) -> None:
         self._families: dict[str, Family] = {}
         self._set_by: dict[tuple[str, tuple[str, ...]], bytes] = {}
-        """Which process has set a gauge last."""
+        """The process that has last set each gauge."""
 
     def family(self, name: str, definition: Definition) -> Family:
-        """The metric of this name. Raises ValueError for one that is something else already, for
-        one too many, and for what is none (`check_definition`)."""
+        """Return the metric of this name.
+
+        Raises ValueError for a name with another definition, for too many metrics, and for an
+        invalid definition (`check_definition`).
+        """
         known = self._families.get(name)
         if known is None:
             check_definition(name, definition)
@@ -86,8 +89,10 @@ class RecordedMetrics:
         return known
 
     def take_in(self, numbers: Numbers, process: bytes) -> str:
-        """A process says what it has counted since, and set. Why that is passed over; empty: it is
-        not."""
+        """Take in a process's counts since its last report, and its gauges.
+
+        Returns why they are passed over; empty if they are not.
+        """
         assert numbers.definition is not None
         definition = _bounded(numbers.definition)
         try:
@@ -105,18 +110,18 @@ class RecordedMetrics:
 
     def _set(self, name: str, family: Family, sample: Sample, process: bytes) -> None:
         if len(family.samples) >= MOST_SETS and sample.labels not in family.samples:
-            return  # which of those beyond the bound was set last says nothing
+            return  # beyond the bound it is unknown which was set last
         merge(family, sample)
         self._set_by[name, sample.labels] = process
 
     def process_gone(self, process: bytes) -> None:
-        """A process has ended: what it was the last to set goes."""
+        """Remove the gauges that an ended process was the last to set."""
         for name, labels in [key for key, by in self._set_by.items() if by == process]:
             del self._set_by[name, labels]
             del self._families[name].samples[labels]
 
     def numbers(self) -> list[Numbers]:
-        """All that was counted."""
+        """Return all numbers."""
         return [
             Numbers(name, list(family.samples.values()), family.definition)
             for name, family in self._families.items()
@@ -124,7 +129,7 @@ class RecordedMetrics:
         ]
 
     def drain(self) -> list[Numbers]:
-        """What was counted since the last call, and gauges that were set; names stay known."""
+        """Return the counts since the last call, and gauges that were set; names stay known."""
         found = self.numbers()
         for family in self._families.values():
             if family.samples:

@@ -1,4 +1,4 @@
-"""Counts attempts of tasks that ended, many at a time: each costs the program next to nothing."""
+"""Counts attempts of tasks that ended, many at a time, at next to no cost for the program."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from phalanx.observe.metrics.meter import Meter
 from phalanx.observe.task_journal import RunFields
 
 MOST_TIMED = 10
-"""Of more that end at a time, every second, third or further one is timed, and stands for those
-between: what a histogram counts stays exact, its times are a sample."""
+"""The most attempts that are timed at a time.
+
+With more, every second, third or later one is timed, and stands for those between: a histogram's
+count stays exact, its times are a sample.
+"""
 TASK, ACTOR = "task", "actor"
 _name, _state = itemgetter(1), itemgetter(2)
 
 
 def count_runs(meter: Meter, runs: Sequence[RunFields]) -> None:
-    """These have ended."""
+    """Count attempts that have ended."""
     states = set(map(_state, runs))  # nearly always one
     for state in states:
         of_it = runs if len(states) == 1 else [run for run in runs if run[2] == state]

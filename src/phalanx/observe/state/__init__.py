@@ -1,1 +1,1 @@
-"""Listings of what a cluster does and holds: what may be asked, and how answers come together."""
+"""Listings of a cluster's state: the questions, and how answers are put together."""

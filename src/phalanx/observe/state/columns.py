@@ -20,7 +20,7 @@ class Column(NamedTuple):
 
 
 def _columns(usual: str, detail: str = "") -> tuple[Column, ...]:
-    """Columns by name; what ends with a star takes no filter."""
+    """Return columns by name; a name that ends with a star takes no filter."""
     return tuple(
         Column(name.rstrip("*"), names is detail, not name.endswith("*"))
         for names in (usual, detail)
@@ -81,25 +81,31 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "debugger_port num_paused_threads job_id actor_id activity resources*",
     ),
 }
-"""What there are listings of."""
+"""The kinds of listings, with their columns."""
 
 OF_HEAD = frozenset({"actors", "drivers", "gangs", "groups", "jobs", "nodes"})
-"""What the head knows by itself. All else is gathered from nodes, and of tasks and objects from
-the processes that own them or refer to them."""
+"""The kinds that the head lists from its own tables.
+
+All other kinds are gathered from nodes; tasks and objects come from the processes that own them or
+refer to them.
+"""
 OF_PROCESSES = frozenset({"files", "objects", "stacks", "tasks"})
-"""What nodes ask their processes for."""
+"""The kinds that nodes gather from their processes."""
 
 _OVER = frozenset({"FINISHED", "FAILED"})
 
 
 def id_column(kind: str) -> str:
-    """The column that names a thing of this kind."""
+    """Return the column that identifies a thing of this kind."""
     return COLUMNS[kind][0].name
 
 
 def order_of(kind: str, row: Row) -> tuple[Any, ...]:
-    """Rows are listed by this: what is alive before what is over, drivers before workers, the
-    largest objects first, then by id. Of a task the latest attempt comes first."""
+    """Return the sort key of a row.
+
+    Living things come before ended ones, drivers before workers, the largest objects first, then by
+    id. The latest attempt of a task comes first.
+    """
     own = str(row.get(id_column(kind)))  # rows come from other processes: nothing is certain
     if kind == "tasks":
         attempt = row.get("attempt_number")
@@ -115,5 +121,5 @@ def order_of(kind: str, row: Row) -> tuple[Any, ...]:
 
 
 def trimmed(kind: str, row: Row, has_detail: bool) -> Row:
-    """The columns that a listing has, in their order; None for what is not known."""
+    """Return the columns of a listing, in their order; None for an unknown value."""
     return {c.name: row.get(c.name) for c in COLUMNS[kind] if has_detail or not c.is_detail}

@@ -1,4 +1,4 @@
-"""A question to several at once: who has answered, who still has to, and until when."""
+"""Questions to several processes at once: the answers so far, those missing, and the deadlines."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ class _Round(Generic[T]):
 
 
 class Gathering(Generic[T]):
-    """Rounds of questions that are under way. Each ends once, with the answers and those who gave
-    none, when all have answered or are gone, or when its time is up."""
+    """Rounds of questions that are under way.
+
+    Each ends once, with the answers and the silent ones, when all have answered or are gone, or
+    when its time is up.
+    """
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._rounds: dict[int, _Round[T]] = {}
 
     def __len__(self) -> int:
-        """How many are under way."""
+        """Return how many are under way."""
         return len(self._rounds)
 
     def begin(
@@ -37,15 +40,18 @@ class Gathering(Generic[T]):
         ask: Callable[[int], None],
         finish: Callable[[dict[bytes, T], list[bytes]], None],
     ) -> None:
-        """Begin a round. `ask(number)` sends the question. `finish(answers, silent)` is called at
-        its end, and at once when nobody is asked."""
+        """Begin a round.
+
+        `ask(number)` sends the question. `finish(answers, silent)` is called at its end, and at
+        once when nothing is asked.
+        """
         number = next(self._numbers)
         self._rounds[number] = _Round(dict.fromkeys(asked), until, {}, finish)
         ask(number)
         self._look(number)
 
     def answered(self, who: bytes, number: int, answer: T) -> None:
-        """An answer; it counts if this one was asked and has not answered yet."""
+        """Take an answer; it counts if this one was asked and has not answered yet."""
         found = self._rounds.get(number)
         if found is not None and who in found.waits_for:
             del found.waits_for[who]
@@ -53,14 +59,16 @@ class Gathering(Generic[T]):
             self._look(number)
 
     def gone(self, who: bytes) -> None:
-        """One of those asked will not answer, as it is not there any more: it has nothing left
-        to tell of, so it is not counted as silent."""
+        """Stop waiting for one that is gone.
+
+        It has nothing left to report, so it does not count as silent.
+        """
         for number, found in list(self._rounds.items()):
             found.waits_for.pop(who, None)
             self._look(number)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """End the rounds whose time is up."""
         for number, found in list(self._rounds.items()):
             if now > found.until:
                 self._end(number)

@@ -1,4 +1,4 @@
-"""Conditions on the labels of nodes as Ray's listings write them."""
+"""Conditions on the labels of nodes, in the form of Ray's listings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ Condition = tuple[str, str, Sequence[str]]
 
 
 def label_columns(labels: Sequence[Sequence[Condition]]) -> dict[str, Any]:
-    """The columns of a task or an actor whose nodes have to meet all of the first conditions, or
-    else all of one of the others."""
+    """Return the columns of a task or an actor with conditions on its nodes.
+
+    A node must meet all of the first conditions, or else all of one of the others.
+    """
     selector, *fallbacks = labels or ((),)
     options = [
         {"label_selector": {"label_constraints": [_constraint(one) for one in fallback]}}

@@ -1,4 +1,4 @@
-"""What a listing asks for, and what one source of rows answers: filters, limits, counts."""
+"""The query of a listing, and the answer of one source of rows: filters, limits, counts."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from phalanx.observe.state.columns import COLUMNS, Row, order_of, trimmed
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
-"""Rows of an answer, as in Ray."""
+"""The most rows of an answer, as in Ray."""
 MAX_COUNTED = 10_000
-"""Different things that one source counts; further ones are counted as OTHER."""
+"""The most different values that one source counts; further ones are counted as OTHER."""
 OTHER = "(other)"
 PREDICATES = ("=", "!=")
 _PREFIX_DIGITS = 12
-"""Of a node's id, as the ids of its processes begin."""
+"""The hex digits of a node's id with which the ids of its processes begin."""
 
 Value = str | int | float | bool | None
 
 
 class StateQuery(msgspec.Struct, array_like=True, frozen=True):
-    """The rows of a `kind` that all `filters` (column, predicate, value) let through, `limit` of
-    them at most; or, with `count_by`, how many rows have which values in these columns.
+    """A query for the rows of a `kind` that all `filters` (column, predicate, value) accept.
 
-    `timeout_s`: sources that have not answered by then are left out, and named.
+    At most `limit` rows are returned; or, with `count_by`, how many rows have which values in these
+    columns. Sources that have not answered within `timeout_s` are left out, and named.
     """
 
     kind: str
@@ -38,44 +38,50 @@ class StateQuery(msgspec.Struct, array_like=True, frozen=True):
     has_detail: bool = False
     count_by: list[str] = []
     sum_of: str = ""
-    """A column whose values are added up beside the counts."""
+    """A column whose values are added up next to the counts."""
     timeout_s: float = 30.0
 
 
 class StatePart(msgspec.Struct, array_like=True):
-    """What one source has, or several together."""
+    """The rows and counts of one source, or of several together."""
 
     rows: list[Row]
     total: int
-    """Rows that there are."""
+    """The number of all rows."""
     matched: int
-    """Rows that the filters let through."""
+    """The number of rows that the filters accept."""
     counts: list[tuple[list[Value], int, float]] = []
     """(values of the columns of `count_by`, rows, sum), the most frequent first."""
 
 
 class StateAnswer(msgspec.Struct, array_like=True):
-    """A listing, and who did not answer for it, in words."""
+    """A listing, and the sources that did not answer, in words."""
 
     part: StatePart
     silent: list[str]
 
 
 def check_query(query: StateQuery) -> None:
-    """Raise StateQueryError, or ValueError for a predicate, for what cannot be asked; they name
-    what can."""
+    """Raise StateQueryError for an invalid query, or ValueError for an invalid predicate.
+
+    The errors name what is allowed.
+    """
     columns = COLUMNS.get(query.kind)
     if columns is None:
         known = ", ".join(sorted(COLUMNS))
         near = nearest(query.kind, COLUMNS) or "."
-        raise StateQueryError(f"There is no listing of {query.kind!r}; there are {known}{near}")
+        raise StateQueryError(
+            f"There is no listing of {query.kind!r}; known listings: {known}{near}"
+        )
     if not 0 <= query.limit <= MAX_LIMIT:
         raise StateQueryError(
             f"Given limit {query.limit} exceeds the supported limit {MAX_LIMIT}. Use a limit "
             "from 0 on, and filters."
         )
     if not 0 < query.timeout_s < float("inf"):
-        raise StateQueryError(f"A timeout is a number of seconds above 0, not {query.timeout_s}.")
+        raise StateQueryError(
+            f"A timeout must be a number of seconds above 0, not {query.timeout_s}."
+        )
     names = [column.name for column in columns if column.is_filterable]
     for name, predicate, _ in query.filters:
         if predicate not in PREDICATES:
@@ -102,7 +108,7 @@ class Selection:
         self._total = self._matched = 0
 
     def offer(self, row: Row) -> None:
-        """A row with all its columns."""
+        """Take a row with all its columns."""
         self._total += 1
         if not lets_through(self._query.filters, row):
             return
@@ -111,22 +117,24 @@ class Selection:
         if query.count_by:
             amount = row.get(query.sum_of) if query.sum_of else 0
             key = tuple(row.get(name) for name in query.count_by)
-            self._count(key, 1, max(amount or 0, 0))  # -1: what is not there yet
+            self._count(
+                key, 1, max(amount or 0, 0)
+            )  # -1 stands for an object that is not there yet
         else:
             self._keep([row])
 
     def offer_all(self, rows: Iterable[Row]) -> None:
-        """Several."""
+        """Take several rows."""
         for row in rows:
             self.offer(row)
 
     def count_unseen(self, count: int) -> None:
-        """There are so many rows more that come after those that were offered."""
+        """Count rows that come after those that were offered."""
         self._total += count
         self._matched += count
 
     def add(self, part: StatePart) -> None:
-        """What another selection of the same query has."""
+        """Add what another selection of the same query has."""
         self._total += part.total
         self._matched += part.matched
         self._keep(part.rows)
@@ -134,7 +142,7 @@ class Selection:
             self._count(tuple(key), count, amount)
 
     def part(self) -> StatePart:
-        """All of it."""
+        """Return the selection's rows and counts."""
         query = self._query
         self._cut()
         rows = [trimmed(query.kind, row, query.has_detail) for row in self._rows]
@@ -144,7 +152,7 @@ class Selection:
 
     @property
     def limit(self) -> int:
-        """How many rows are kept."""
+        """The number of rows that are kept."""
         return self._query.limit
 
     @property
@@ -172,7 +180,7 @@ class Selection:
 
 
 def lets_through(filters: Sequence[tuple[str, str, Value]], row: Row) -> bool:
-    """Whether a row is as all filters want it."""
+    """Whether a row meets all filters."""
     for given, predicate, wanted in filters:
         name = given.lower()
         if _is_same(name, row.get(name), wanted) is not (predicate == "="):
@@ -181,8 +189,11 @@ def lets_through(filters: Sequence[tuple[str, str, Value]], row: Row) -> bool:
 
 
 def _is_same(name: str, have: Any, wanted: Value) -> bool:
-    """Whether a column has the value of a filter: letters of any case, and numbers and truth values
-    in words too, as they come from a command line."""
+    """Whether a column has the value of a filter.
+
+    Case does not matter, and numbers and truth values may be in words, since they come from a
+    command line.
+    """
     if have is None or wanted is None:
         return have is None and str(wanted).lower() in ("none", "null", "")
     text = str(wanted).lower()
@@ -194,6 +205,6 @@ def _is_same(name: str, have: Any, wanted: Value) -> bool:
         except ValueError:
             return False
     mine = str(have).lower()
-    if name == "node_id":  # processes know the beginning of other nodes' ids alone
+    if name == "node_id":  # processes know only the beginning of other nodes' ids
         return bool(mine) and mine[:_PREFIX_DIGITS] == text[:_PREFIX_DIGITS]
     return mine == text

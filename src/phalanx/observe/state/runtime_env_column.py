@@ -6,16 +6,17 @@ import json
 from collections.abc import Mapping
 
 VARIABLE = "PHALANX_RUNTIME_ENV"
-"""Of a worker: its whole runtime environment, as JSON."""
+"""A worker's variable that holds its whole runtime environment, as JSON."""
 _SETTINGS = "RAY_"
 _HIDDEN = "…"
 
 
 def shown_runtime_env(variables: Mapping[str, str]) -> str | None:
-    """The runtime environment of a worker with these variables, as JSON; None where it has none.
+    """Return the runtime environment of a worker with these variables, as JSON; None if it has
+    none.
 
-    Variables are named, and only those that begin with RAY_, which are settings, have their
-    values: who lists actors need not be who may know their passwords.
+    Variables are named, and only those that begin with RAY_, which are settings, have their values:
+    a user who may list actors need not be allowed to see their passwords.
     """
     text = variables.get(VARIABLE)
     if text is None:

@@ -1,4 +1,4 @@
-"""Counts of tasks, actors and objects in the form of Ray's summaries, and what may be leaked."""
+"""Counts of tasks, actors and objects in the form of Ray's summaries, and suspected leaks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY = {
     ],
 }
 SUMMARIES = tuple(_BY)
-"""The kinds that can be summed up."""
+"""The kinds that have summaries."""
 _TOTALS = {
     "NORMAL_TASK": "total_tasks",
     "ACTOR_TASK": "total_actor_tasks",
@@ -28,15 +28,15 @@ _TOTALS = {
 
 
 def summary_query(kind: str, timeout_s: float) -> StateQuery:
-    """What `summary` is made of. Raises StateQueryError for a kind that is not summed up."""
+    """Return the query from which `summary` is made. Raises StateQueryError for another kind."""
     if kind not in _BY:
-        raise StateQueryError(f"There is no summary of {kind!r}: {', '.join(SUMMARIES)}.")
+        raise StateQueryError(f"There is no summary of {kind!r}; allowed: {', '.join(SUMMARIES)}.")
     sum_of = "object_size" if kind == "objects" else ""
     return StateQuery(kind, count_by=_BY[kind], sum_of=sum_of, timeout_s=timeout_s)
 
 
 def summary(kind: str, part: StatePart) -> dict[str, Any]:
-    """The answer to `summary_query` as Ray's summaries have it."""
+    """Return the answer to `summary_query` in the form of Ray's summaries."""
     return {"tasks": _of_tasks, "actors": _of_actors, "objects": _of_objects}[kind](part)
 
 
@@ -94,8 +94,11 @@ def _of_objects(part: StatePart) -> dict[str, Any]:
 
 
 def leaked_suspects(stores: Iterable[Row], held: Iterable[Row]) -> list[Row]:
-    """Files of objects on nodes that no process holds, the largest first: `stores` and `held` are
-    the rows of these kinds, from all nodes and all processes."""
+    """Return files of objects on nodes that no process holds, the largest first.
+
+    `stores` and `held` are the rows of the kinds stores and files, from all nodes and all
+    processes.
+    """
     names = {row.get("file") for row in held}
     found = [
         {"file": name, "object_size": size, "node_id": store.get("node_id"), "owner_id": owner}

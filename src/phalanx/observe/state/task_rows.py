@@ -12,7 +12,7 @@ _MS = 1000
 
 
 def finished_task_row(owner: bytes, run: Run) -> Row:
-    """A finished attempt of a task or call that `owner` has submitted."""
+    """Return the row of a finished attempt of a task or call that `owner` has submitted."""
     row = task_row(owner, run.number, run.name, run.attempt, run.about, run.worker, run.parent)
     row["state"] = run.state
     row["error_type"] = run.error or None
@@ -25,8 +25,11 @@ def finished_task_row(owner: bytes, run: Run) -> Row:
 def task_row(
     owner: bytes, number: int, name: str, attempt: int, about: About, worker: bytes, parent: bytes
 ) -> Row:
-    """What is known of any attempt. `worker`, which has run it or does, is empty where none has.
-    Of nodes and workers only the beginnings of their ids are known to processes."""
+    """Return the row of any attempt.
+
+    `worker` is the process that runs it or ran it; empty if none has. Processes know only the
+    beginnings of the ids of nodes and workers.
+    """
     return {
         "task_id": task_id_bytes(owner, number).hex(),
         "attempt_number": attempt,
@@ -47,5 +50,5 @@ def task_row(
 
 
 def milliseconds(seconds: float) -> int | None:
-    """A time for a row; None for one that is not known."""
+    """Return a time for a row; None for an unknown one."""
     return int(seconds * _MS) if seconds else None
