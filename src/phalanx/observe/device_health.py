@@ -1,6 +1,7 @@
-"""How well a device is, judged by what its driver says of it: ok, suspect, or bad with an action.
+"""The health of a device, judged by its driver's reports: ok, suspect, or bad with an action.
 
-Pure: a machine for one device, which is handed samples and the time. What is bad leaves the pool.
+This module is pure: a machine for one device, which is handed samples and the time. A bad device
+leaves the pool.
 """
 
 from __future__ import annotations
@@ -22,28 +23,32 @@ RECOVERY = {
     6: "bus reset",
     7: "reboot",
 }
-"""The driver's numbers for what has to be done (NVML's recovery action); 0 is nothing."""
+"""The driver's numbers for the action needed (NVML's recovery action); 0 is none."""
 REBOOT = "reboot"
-"""The action that a whole node has to be empty for."""
+"""The action for which a whole node must be empty."""
 REPLACE = "replace"
 INSPECT = "inspect"
 
 OF_PROGRAMS = frozenset({13, 31, 43, 45, 68, 109})
-"""Xids that a program causes: they say nothing of the device."""
+"""Xids that a program causes: they do not concern the device's health."""
 NOTED = frozenset({63, 92})
-"""Xids of errors that the device has dealt with itself: the more, the likelier it fails."""
+"""Xids of errors that the device has handled itself: the more of them, the likelier it fails."""
 XID_ACTIONS = {46: "drain and reset", 48: "drain and reset", 64: REPLACE, 79: REBOOT}
-"""What other Xids call for; all that stand nowhere here call for a reset."""
+"""The actions for other Xids; an Xid that is not listed here needs a reset."""
 SUSPECT_FOR_S = 3600.0
-"""So long after an error of NOTED a device is suspect."""
+"""Seconds for which a device is suspect after an error of NOTED."""
 WELL_AFTER_S = 600.0
-"""A device with a bad Xid is well again when its driver has said so for so long that nothing has to
-be done, and there was no other."""
+"""Seconds without need of action after which a device with a bad Xid is healthy again.
+
+The driver must report for that long that no action is needed, without another such Xid.
+"""
 
 
 class DeviceHealth(msgspec.Struct, frozen=True, array_like=True):
-    """The judgement. `action` says what has to be done to a device that is bad, `reason` in one
-    clause why it is not ok."""
+    """The health of a device.
+
+    `action` is what a bad device needs, and `reason` says in one clause why a device is not ok.
+    """
 
     state: str = OK
     action: str = ""
@@ -61,21 +66,21 @@ class UnwellDevice(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HealthMachine:
-    """One device's."""
+    """The health of one device over time."""
 
     def __init__(self) -> None:
         self.health = WELL
         self._xid = 0
-        """The last bad one that counts; 0: none."""
+        """The last bad Xid that counts; 0: none."""
         self._well_since: float | None = None
-        """Since when the driver has said, after that Xid, that nothing has to be done."""
+        """Since when the driver has reported, after that Xid, that no action is needed."""
         self._noted_at = float("-inf")
         self._noted_xid = 0
         self._excused: DeviceHealth | None = None
-        """What somebody has looked at and let pass, for as long as it stays the same."""
+        """The judgement that an administrator has excused, for as long as it stays the same."""
 
     def seen(self, sample: DeviceSample, now: float) -> DeviceHealth:
-        """Judge anew."""
+        """Judge a new sample."""
         self._take_xids(sample, now)
         found = self._judge(sample, now)
         if found == self._excused:
@@ -86,7 +91,7 @@ class HealthMachine:
         return self.health
 
     def excuse(self) -> None:
-        """Somebody says that it is well: only what comes new counts from now on."""
+        """Declare the device healthy: only new findings count from now on."""
         if self.health.state == BAD:
             self._excused = self.health
             self.health = _let_pass(self.health)
@@ -119,7 +124,8 @@ class HealthMachine:
             action = XID_ACTIONS.get(self._xid, "reset")
             return DeviceHealth(BAD, action, f"it had the error Xid {self._xid}")
         if sample.error:
-            return DeviceHealth(SUSPECT, "", f"its driver does not tell how it is: {sample.error}")
+            text = f"its driver does not report its health: {sample.error}"
+            return DeviceHealth(SUSPECT, "", text)
         if sample.remap_is_pending:
             return DeviceHealth(SUSPECT, "", "rows of its memory are replaced at its next reset")
         if sample.ecc_uncorrected:
@@ -131,11 +137,11 @@ class HealthMachine:
 
 
 def _let_pass(found: DeviceHealth) -> DeviceHealth:
-    return DeviceHealth(SUSPECT, "", f"{found.reason}, which was let pass")
+    return DeviceHealth(SUSPECT, "", f"{found.reason}, which was excused")
 
 
 def unwell_text(unwell: Sequence[UnwellDevice]) -> str:
-    """What is not well with a node's devices, in one clause; empty when all are ok."""
+    """Return in one clause which devices of a node are not ok; empty when all are."""
     said = []
     for state in (BAD, SUSPECT):
         of_state = [one for one in unwell if one.health.state == state]
@@ -146,7 +152,7 @@ def unwell_text(unwell: Sequence[UnwellDevice]) -> str:
 
 
 def reboot_text(unwell: Sequence[UnwellDevice]) -> str:
-    """Why a node has to be empty; empty while it need not."""
+    """Return why a node must be empty; empty if it need not be."""
     named = [f"gpu{one.number}" for one in unwell if one.health.action == REBOOT]
     return f"a reboot is needed for {', '.join(named)}" if named else ""
 

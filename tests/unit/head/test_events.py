@@ -319,11 +319,11 @@ def test_of_an_array_only_failures_are_told_and_not_all():
     [
         ({"kinds": ["preemptd"]}, "did you mean 'preempted'"),
         ({"kinds": [EVIL]}, "there are no events of kind"),
-        ({"limit": 0}, "limit is 1 to 10,000, not 0"),
+        ({"limit": 0}, "limit must be 1 to 10,000, not 0"),
         ({"limit": MAX_EVENTS + 1}, "not 10001"),
-        ({"since": 5.0, "until": 4.0}, "until .4.0. is after since"),
+        ({"since": 5.0, "until": 4.0}, "until .4.0. must be after since"),
         ({"since": float("nan")}, "since is 0 or more"),
-        ({"kinds": ["node"] * 101}, "100 are most"),
+        ({"kinds": ["node"] * 101}, "at most 100 are allowed"),
     ],
 )
 def test_a_question_that_is_none_is_refused_with_what_is_allowed(query, why):

@@ -149,12 +149,12 @@ def test_a_wait_is_at_most_a_twentieth_below_the_end_of_its_bucket(wait_s):
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        (AttemptQuery(limit=MAX_ATTEMPTS + 1), "limit is 1 to 10,000, not 10001"),
+        (AttemptQuery(limit=MAX_ATTEMPTS + 1), "limit must be 1 to 10,000, not 10001"),
         (AttemptQuery(limit=0), "not 0"),
-        (AttemptQuery(users=["u"] * (MAX_NAMES + 1)), "users has 101 values; 100 are most"),
+        (AttemptQuery(users=["u"] * (MAX_NAMES + 1)), "users has 101 values; at most 100 are allowed"),
         (AttemptQuery(since=-1.0), "since is 0 or more"),
         (AttemptQuery(since=float("nan")), "since is 0 or more"),
-        (AttemptQuery(since=5.0, until=5.0), "is after since"),
+        (AttemptQuery(since=5.0, until=5.0), "must be after since"),
     ],
 )
 def test_questions_that_are_none_are_refused(query, said):
@@ -203,15 +203,15 @@ GIB = 2.0**30
 @pytest.mark.parametrize(
     ("one", "begins"),
     [
-        (attempt(used=None), "What it used is not known"),
+        (attempt(used=None), "Its use is not known"),
         (attempt(ended=36_299.0, used=used(ran_s=299.0)), "It ran less than 5 minutes"),
         (attempt(gpus=1.0, used=used(gpus=1, gpu_mean=0.14)), "Its GPUs computed 14% of the time"),
-        (attempt(gpus=1.0, used=used(gpus=1, gpu_mean=0.15)), "It used well"),
-        (attempt(used=used(memory_max=960.0, cpu_s=7000.0)), "It came to 96% of its memory"),
+        (attempt(gpus=1.0, used=used(gpus=1, gpu_mean=0.15)), "It used its request well"),
+        (attempt(used=used(memory_max=960.0, cpu_s=7000.0)), "It reached 96% of its memory"),
         (attempt(used=used(cpu_s=4600.0)), "It used 64% of its CPUs"),
-        (attempt(used=used(cpu_s=4700.0)), "It used well"),
+        (attempt(used=used(cpu_s=4700.0)), "It used its request well"),
         (attempt(memory=8 * GIB, used=used(cpu_s=7000.0, memory_max=GIB)), "It used 12% of its m"),
-        (attempt(cpus=0.0, used=used()), "It used well"),
+        (attempt(cpus=0.0, used=used()), "It used its request well"),
     ],
 )
 def test_advice(one, begins):
