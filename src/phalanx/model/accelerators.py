@@ -13,7 +13,7 @@ VISIBLE = {
 """The variable that a driver reads, by resource. AMD's driver reads NVIDIA's, too."""
 
 AMD = "HIP_VISIBLE_DEVICES"
-"""AMD's own variable, which goes before NVIDIA's where both are set."""
+"""AMD's own variable, which takes precedence over NVIDIA's where both are set."""
 
 AMD_RUNTIME = "ROCR_VISIBLE_DEVICES"
 """The variable of AMD's runtime: the other two number the devices that this one shows."""

@@ -1,4 +1,4 @@
-"""What is written down of each attempt of a job's member once it has ended: asked and used.
+"""The record of each ended attempt of a job's member: its request and its use.
 
 Amounts are in whole resources, times in seconds, moments in seconds since the epoch.
 """
@@ -21,11 +21,11 @@ STATES: Final = (
 
 
 class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
-    """What an attempt used, with all processes that it started, as its node measured it.
+    """The use of an attempt and all processes that it started, as its node measured it.
 
-    Idle is a CPU of which less than a twentieth is used, or a GPU that computes nothing. Of GPUs
-    the sums are over its devices; `gpus` 0: none were measured. `samples` 0: it was over before
-    anything but its CPU time was looked at.
+    A CPU is idle if less than a twentieth of it is used, a GPU if it computes nothing. Sums over
+    GPUs are over all its devices; `gpus` 0: none were measured. `samples` 0: the attempt ended
+    before anything but its CPU time was sampled.
     """
 
     ran_s: float = 0.0
@@ -34,13 +34,13 @@ class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     cpu_max: float = 0.0
     cpu_p95: float = 0.0
     cpu_idle_s: float = 0.0
-    """Seconds in which it used less than a twentieth of what it had asked for."""
+    """Seconds in which it used less than a twentieth of its request."""
     memory_mean: float = 0.0
-    """Bytes, as the others."""
+    """Bytes, like the other memory amounts."""
     memory_max: float = 0.0
     memory_p95: float = 0.0
     gpus: int = 0
-    """Devices that were measured."""
+    """The number of devices that were measured."""
     gpu_mean: float = 0.0
     """The mean part of time, 0 to 1, in which a device computed; over all devices."""
     gpu_max: float = 0.0
@@ -51,7 +51,7 @@ class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     """Bytes on all its devices together."""
     gpu_memory_max: float = 0.0
     gpu_memory_total: float = 0.0
-    """What its devices have."""
+    """The bytes of memory that its devices have."""
     samples: int = 0
 
 
@@ -59,9 +59,9 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     """One attempt of one member, from its start on a node to its end there."""
 
     job: str
-    """The job's name; that of an element of an array is `NAME[7]`."""
+    """The job's name; that of an array task is `NAME[7]`."""
     title: str = ""
-    """What it was called where its name is a number: by `sbatch`."""
+    """The name given to `sbatch`, for a job whose name is a number."""
     namespace: str
     member: str
     attempt: int
@@ -71,7 +71,7 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     state: str
     reason: str = ""
     exit_code: int | None = None
-    """None: nobody knows it, as its node died or its place was taken."""
+    """None: unknown, as its node died or its place was taken."""
     node: str = ""
     cpus: float = 0.0
     memory: float = 0.0
@@ -80,15 +80,15 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     started: float
     ended: float
     waited_s: float | None = None
-    """How long its job waited for places before it; None of all but a job's first start."""
+    """Seconds that its job waited for places before it; None except for a job's first start."""
     used: Used | None = None
-    """None: not known."""
+    """None: unknown."""
     signal: int = 0
-    """By which it was ended; 0: by none, or nobody knows."""
+    """The signal that ended it; 0: none, or unknown."""
 
     @property
     def elapsed_s(self) -> float:
-        """How long it held its place."""
+        """Return the seconds for which it held its place."""
         return max(self.ended - self.started, 0.0)
 
 
@@ -100,7 +100,7 @@ class AttemptRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=
 
 
 class UsedRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=1):
-    """What an attempt used whose record is there already: it went on for its grace."""
+    """The use of an attempt whose record exists already: it went on for its grace."""
 
     key: bytes
     used: Used

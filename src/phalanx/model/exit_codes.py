@@ -1,14 +1,14 @@
-"""Exit codes of commands that say more than success or failure, as shells and `timeout` do."""
+"""Exit codes of commands beyond success and failure, as shells and `timeout` use them."""
 
 from __future__ import annotations
 
 TIMED_OUT = 124
-"""It ran longer than it may."""
+"""The command ran longer than allowed."""
 NOT_STARTED = 126
-"""It could not be started."""
+"""The command could not be started."""
 NOT_FOUND = 127
-"""There is no such command."""
+"""The command does not exist."""
 SIGNALLED = 128
-"""It was ended by the signal whose number is added to this."""
+"""The command was ended by the signal whose number is added to this."""
 KILLED = SIGNALLED + 9
-"""It was ended by SIGKILL."""
+"""The command was ended by SIGKILL."""

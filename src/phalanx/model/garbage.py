@@ -1,4 +1,4 @@
-"""When nobody looks for garbage in circles: each look is a pass over all objects that there are."""
+"""Pauses of the garbage collector, since each collection is a pass over all objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """What is made within it is no such garbage, or little of it."""
+    """Pause collection while the block runs; the block should make little or no cyclic garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -21,7 +21,8 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def made_to_stay() -> Iterator[None]:
-    """What is made within it stays: later looks pass over it, too, and over all that was there."""
+    """Pause collection while the block runs, and exempt all present objects from later
+    collections."""
     with uncollected():
         yield
         gc.freeze()

@@ -1,6 +1,6 @@
-"""Why a node or a device is given nothing new: holds, of which each may have several.
+"""Holds: reasons why a node or a device gets no new work; each may have several.
 
-A node takes work again when its last hold is gone: who lifts his own leaves those of others.
+A node takes work again when its last hold is gone: whoever lifts one hold leaves the others.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from collections.abc import Mapping
 import msgspec
 
 CORDON = "cordon"
-"""Somebody has closed it; what runs goes on."""
+"""A user has closed it; running work goes on."""
 DRAIN = "drain"
-"""Somebody wants it empty, at a time or whenever it is."""
+"""A user wants it empty, at a time or whenever possible."""
 MAINTENANCE = "maintenance"
-"""A reservation for a maintenance has begun."""
+"""A reservation for maintenance has begun."""
 HEALTH = "health"
-"""It is not well itself."""
+"""The node itself is unhealthy."""
 CHECK = "check"
-"""A check says that it is not well."""
+"""A check says that it is unhealthy."""
 DIRECTORIES = "directories"
 """A directory that it works in is full, or cannot be written to."""
 UNWELL = (HEALTH, CHECK, DIRECTORIES)
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One of them. Times are in seconds since the epoch."""
+    """One hold. Times are in seconds since the epoch."""
 
     reason: str = ""
     by: str = ""
-    """Who asked for it, as USER@HOST; empty: nobody in person."""
+    """The user who asked for it, as USER@HOST; empty: no user did."""
     since: float = 0.0
     deadline: float = 0.0
-    """Of a drain: when what still runs is ended; 0: never."""
+    """For a drain, when the remaining work is ended; 0: never."""
 
 
 def holds_text(holds: Mapping[str, Hold]) -> str:
-    """Why it is given nothing new, in one clause; empty where there is no hold."""
+    """Return in one clause why it gets no new work; empty without holds."""
     return "; ".join(_one_text(kind, hold) for kind, hold in sorted(holds.items()))
 
 
@@ -48,7 +48,7 @@ def _one_text(kind: str, hold: Hold) -> str:
 
 
 def cordoned_text(cordoned: Mapping[int, Hold]) -> str:
-    """Which devices somebody has closed, in one clause; empty where none is."""
+    """Return in one clause which devices users have closed; empty without any."""
     devices = "1 device is" if len(cordoned) == 1 else f"{len(cordoned)} devices are"
     named = ", ".join(f"gpu{n} ({_one_text(CORDON, h)})" for n, h in sorted(cordoned.items()))
     return f"{devices} closed: {named}" if cordoned else ""

@@ -1,9 +1,9 @@
-"""Identifiers: fixed-length bytes whose structure says who owns the thing.
+"""Identifiers: fixed-length bytes whose structure names the owner.
 
 A process (driver or worker) is named by 16 bytes: 6 that name its node, 6 random ones and its
 4-byte job. A task is its owner's name and an 8-byte sequence number; an object is its task and a
-4-byte index. So whoever holds an object's id knows which process to ask about it, and on which
-node that process is.
+4-byte index. So a holder of an object's id knows which process to ask about it, and on which node
+that process is.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ PROCESS_ID_BYTES = 16
 WORKER_PADDING = 12
 """Zero bytes that make a process's id a WorkerID."""
 PREFIX_BYTES = 6
-"""Of a process's id, and of its node's: they name the node."""
+"""The bytes of a process's id, and of its node's id, that name the node."""
 CONTROL = bytes(PROCESS_ID_BYTES)
-"""The control store's process."""
+"""The id of the head's process."""
 INDEX_BITS = 32
-"""Inside a process an object's number is `sequence << INDEX_BITS | index`."""
+"""Bits of the index: in a process an object's number is `sequence << INDEX_BITS | index`."""
 MAX_INDEX = (1 << INDEX_BITS) - 1
 
 _Id = TypeVar("_Id", bound="BaseID")
@@ -42,37 +42,38 @@ class BaseID(metaclass=ABCMeta):  # noqa: B024  # so that another engine's can b
 
     @classmethod
     def size(cls) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
         return cls.LENGTH
 
     @classmethod
     def nil(cls: type[_Id]) -> _Id:
-        """The id that names nothing: all bits set."""
+        """Return the id that names nothing: all bits set."""
         return cls(b"\xff" * cls.LENGTH)
 
     @classmethod
     def from_random(cls: type[_Id]) -> _Id:
-        """An id that names nothing yet. Not for deciding code: it draws randomness itself."""
+        """Return an id that names nothing yet. Not for deciding code: it draws randomness
+        itself."""
         from secrets import token_bytes
 
         return cls(token_bytes(cls.LENGTH))
 
     @classmethod
     def from_hex(cls: type[_Id], text: str) -> _Id:
-        """The id whose hex() is `text`. Raises ValueError on anything else."""
+        """Return the id whose hex() is `text`. Raises ValueError on anything else."""
         return cls(bytes.fromhex(text))
 
     @classmethod
     def from_binary(cls: type[_Id], id_bytes: bytes) -> _Id:
-        """The id made of exactly these bytes."""
+        """Return the id made of exactly these bytes."""
         return cls(id_bytes)
 
     def binary(self) -> bytes:
-        """The bytes."""
+        """Return the bytes."""
         return self._bytes
 
     def hex(self) -> str:
-        """The bytes as lower-case hex digits."""
+        """Return the bytes as lower-case hex digits."""
         return self._bytes.hex()
 
     def is_nil(self) -> bool:
@@ -96,41 +97,41 @@ class BaseID(metaclass=ABCMeta):  # noqa: B024  # so that another engine's can b
 
 
 class UniqueID(BaseID):
-    """28 bytes."""
+    """An identifier of 28 bytes."""
 
     __slots__ = ()
 
 
 class NodeID(BaseID):
-    """28 bytes, one per node process."""
+    """An identifier of 28 bytes, one per node process."""
 
     __slots__ = ()
 
 
 class WorkerID(BaseID):
-    """28 bytes: the process's 16 and 12 zero bytes."""
+    """An identifier of 28 bytes: the process's 16 and 12 zero bytes."""
 
     __slots__ = ()
 
 
 class JobID(BaseID):
-    """4 bytes, big-endian, counted by the control store."""
+    """An identifier of 4 bytes, big-endian, counted by the head."""
 
     LENGTH = 4
     __slots__ = ()
 
     @classmethod
     def from_int(cls, number: int) -> JobID:
-        """The id of job number `number`."""
+        """Return the id of job number `number`."""
         return cls(number.to_bytes(4, "big"))
 
     def int(self) -> int:
-        """The job's number."""
+        """Return the job's number."""
         return int.from_bytes(self._bytes, "big")
 
 
 class ActorID(BaseID):
-    """16 bytes; the last four are the job's."""
+    """An identifier of 16 bytes; the last four are the job's."""
 
     LENGTH = 16
     __slots__ = ()
@@ -142,60 +143,61 @@ class ActorID(BaseID):
 
 
 class TaskID(BaseID):
-    """24 bytes: the owner's 16, then the sequence number."""
+    """An identifier of 24 bytes: the owner's 16, then the sequence number."""
 
     LENGTH = 24
     __slots__ = ()
 
     def job_id(self) -> JobID:
-        """The job that the task belongs to."""
+        """Return the job that the task belongs to."""
         return JobID(self._bytes[12:16])
 
     def actor_id(self) -> ActorID:
-        """The first 16 bytes, which name the owner."""
+        """Return the first 16 bytes, which name the owner."""
         return ActorID(self._bytes[:16])
 
 
 class PlacementGroupID(BaseID):
-    """18 bytes; the last four are the job's."""
+    """An identifier of 18 bytes; the last four are the job's."""
 
     LENGTH = 18
     __slots__ = ()
 
 
 def process_id(prefix: bytes, unique: bytes, job: bytes) -> bytes:
-    """The 16 bytes of a process: its node's prefix, 6 bytes of its own, its job."""
+    """Return the 16 bytes of a process: its node's prefix, 6 bytes of its own, its job."""
     return prefix + unique + job
 
 
 def node_process_id(prefix: bytes) -> bytes:
-    """The 16 bytes of a node's own process."""
+    """Return the 16 bytes of a node's own process."""
     return prefix + bytes(PROCESS_ID_BYTES - PREFIX_BYTES)
 
 
 def node_prefix(node_id: str) -> bytes:
-    """The prefix of a node's processes, which begins its id."""
+    """Return the prefix of a node's processes, which begins its id."""
     return bytes.fromhex(node_id[: 2 * PREFIX_BYTES])
 
 
 def worker_id_of(process: bytes) -> str:
-    """The hex of a process's WorkerID."""
+    """Return the hex of a process's WorkerID."""
     return (process + bytes(WORKER_PADDING)).hex()
 
 
 def task_id_bytes(owner: bytes, sequence: int) -> bytes:
-    """The 24 bytes of task `sequence` of process `owner`."""
+    """Return the 24 bytes of task `sequence` of process `owner`."""
     return owner + sequence.to_bytes(8, "big")
 
 
 def object_id_bytes(owner: bytes, number: int) -> bytes:
-    """The 28 bytes of object `number` (`sequence << INDEX_BITS | index`) of process `owner`."""
+    """Return the 28 bytes of object `number` (`sequence << INDEX_BITS | index`) of process
+    `owner`."""
     sequence, index = number >> INDEX_BITS, number & MAX_INDEX
     return owner + sequence.to_bytes(8, "big") + index.to_bytes(4, "big")
 
 
 def split_object_id(id_bytes: bytes) -> tuple[bytes, int]:
-    """(owner, number) of an object's 28 bytes. Raises ValueError on another length."""
+    """Return (owner, number) of an object's 28 bytes. Raises ValueError on another length."""
     if len(id_bytes) != 28:
         raise ValueError(f"An object's id needs to have length 28, got {len(id_bytes)} bytes.")
     sequence = int.from_bytes(id_bytes[16:24], "big")

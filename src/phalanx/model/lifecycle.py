@@ -1,4 +1,4 @@
-"""Life cycles as transition tables. An illegal move raises with the thing's story."""
+"""Life cycles as transition tables. An illegal move raises an error with the history."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ FAILED: Final = "FAILED"
 INFEASIBLE: Final = "INFEASIBLE"
 
 TASK: Final[Mapping[str, frozenset[str]]] = {
-    # Seed 003's states under today's names: waiting, placeable, ready, running, blocked,
-    # infeasible. A retry goes back to placeable; a lost worker does so from anywhere. A task
-    # whose argument turned out to be lost when it was read waits for it again.
+    # A retry goes back to PENDING_NODE; so does a task whose worker was lost, from any state. A
+    # task whose argument turned out to be lost when it was read waits for the argument again.
     PENDING_ARGS: frozenset({PENDING_NODE, FAILED}),
     PENDING_NODE: frozenset({SUBMITTED, INFEASIBLE, FAILED}),
     INFEASIBLE: frozenset({PENDING_NODE, SUBMITTED, FAILED}),
@@ -45,7 +44,7 @@ ACTOR: Final[Mapping[str, frozenset[str]]] = {
 DRAINING: Final = "DRAINING"
 
 NODE: Final[Mapping[str, frozenset[str]]] = {
-    # Nobody comes back from the dead: a node that was cut off for long joins as a new one.
+    # A dead node never comes back: a node that was cut off for long joins as a new one.
     ALIVE: frozenset({DRAINING, DEAD}),
     DRAINING: frozenset({ALIVE, DEAD}),
     DEAD: frozenset(),
@@ -58,8 +57,8 @@ REMOVED: Final = "REMOVED"
 RESCHEDULING: Final = "RESCHEDULING"
 
 GROUP: Final[Mapping[str, frozenset[str]]] = {
-    # Prepared: every bundle is reserved, and the nodes are asked to keep it so. Rescheduling: some
-    # bundles lost their node, or a pinned group gets more; created again when that is refused.
+    # PREPARED: every bundle is reserved, and the nodes are asked to keep it so. RESCHEDULING: some
+    # bundles lost their node, or a pinned group gets more; CREATED again when that is refused.
     PENDING: frozenset({PREPARED, REMOVED}),
     PREPARED: frozenset({CREATED, RESCHEDULING, REMOVED}),
     CREATED: frozenset({RESCHEDULING, REMOVED}),
@@ -69,14 +68,16 @@ GROUP: Final[Mapping[str, frozenset[str]]] = {
 
 
 class IllegalTransition(AssertionError):
-    """A thing was moved where its table does not allow it."""
+    """A move that the thing's table does not allow."""
 
 
 def move(
     table: Mapping[str, frozenset[str]], what: str, old: str, new: str, story: object = ""
 ) -> str:
-    """`new`, when the table allows old -> new; raises IllegalTransition with the story, which is
-    put into words only then."""
+    """Return `new` if the table allows old -> new.
+
+    Otherwise raise IllegalTransition with the story, which is put into words only then.
+    """
     if new not in table[old]:
         raise IllegalTransition(f"{what}: {old} -> {new} is not allowed. {story}")
     return new

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MAX_LENGTH = 64
-"""Of longer words no neighbour is looked for: the search takes time quadratic in them."""
+"""The most characters of a word for which a similar one is looked for: the search takes quadratic
+time."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Ends a sentence: "; did you mean 'command'?", or nothing where no known word is close."""
+    """Return the end of a sentence: "; did you mean 'command'?", or nothing without a similar
+    word."""
     if len(word) > MAX_LENGTH:
         return ""
     import difflib  # every worker would carry it, and few words are mistyped

@@ -1,7 +1,8 @@
-"""How nodes end, and which of their deaths are held against what ran there.
+"""How nodes end, and which of their deaths count against the work that ran there.
 
-What runs can take its node with it. Tried again elsewhere it takes the next one, and one after the
-other the whole cluster. So what two nodes died under is not tried again, whatever retries it has.
+Running work can take its node down. Tried again elsewhere it takes the next one down, and one after
+the other the whole cluster. So work under which two nodes died is not tried again, whatever retries
+it has.
 """
 
 from __future__ import annotations
@@ -10,32 +11,37 @@ from collections.abc import Sequence
 from typing import Final
 
 ORDERLY: Final = ""
-"""Somebody ended the node, or had it drained before: nobody is to blame."""
+"""The node was ended or drained on purpose: no work is to blame."""
 LOST: Final = "lost"
-"""The node is silent or its connection ended: its machine failed, the network did, or something
-that ran there brought it down. Nobody knows."""
+"""The node is silent or its connection ended, for an unknown reason.
+
+Its machine failed, the network did, or work that ran there brought it down.
+"""
 KILLED: Final = "killed"
-"""The node saw that a process of its own was killed beside it: what ran there did that."""
+"""The node saw that another of its own processes was killed: work that ran there did that."""
 MOST: Final = 2
-"""What so many nodes died under is not tried again."""
+"""The number of nodes that may die under work before it is not tried again."""
 WITHIN_S: Final = 86_400.0
-"""Deaths that lie further apart have nothing to do with each other: what lives for months sees
-machines fail."""
+"""Seconds between deaths that have nothing to do with each other: long-lived work sees machines
+fail."""
 
 
 def is_held_against(death: str, *, has_no_limit: bool) -> bool:
-    """Whether this death of a node counts for what ran there. `has_no_limit`: its retries are
-    unlimited, so whoever asked for it wants it to outlive whatever machines do by themselves."""
+    """Whether this death of a node counts against the work that ran there.
+
+    `has_no_limit`: its retries are unlimited, so it is meant to outlive failures of machines.
+    """
     return death == KILLED or (death == LOST and not has_no_limit)
 
 
 def with_one_more(deaths: Sequence[float], now: float) -> list[float]:
-    """The deaths (seconds since the epoch) that count together, with one that happens now."""
+    """Return the deaths (seconds since the epoch) that count together, with one that happens
+    now."""
     return [at for at in deaths if now - at < WITHIN_S] + [now]
 
 
 def why_not_again(what: str, reason: str) -> str:
-    """Why this is not tried again, for people; `reason`: of the last death."""
+    """Return why this is not tried again, for display; `reason` is that of the last death."""
     return (
         f"{MOST} nodes died while {what} ran there, so it is not tried again: a third might "
         f"follow. The last one: {reason}"

@@ -1,7 +1,7 @@
 """The options of tasks, actors and methods: one table, checked at the call.
 
 Keys, defaults and classes of errors are Ray's (an unknown key is a ValueError, a wrong type a
-TypeError, a wrong value a ValueError); `queue`, `priority` and `timeout_s` are ours.
+TypeError, a wrong value a ValueError); `queue`, `priority` and `timeout_s` are Phalanx's own.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from phalanx.model.nearest import nearest
 
 MIN_SHARE = 0.0001
 LARGEST_AMOUNT = 9e14
-"""Of any resource: sums of 1/10000 units of more would not fit in 64 bits."""
+"""The most of any resource: sums of 1/10000 units of more would not fit in 64 bits."""
 LARGEST_NUMBER = 2**31 - 1
-"""Of priorities and weights."""
+"""The largest priority or weight."""
 ACCELERATORS = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
 """Devices: a request is for a share of one, or for whole ones."""
 DEFAULT_RETRIES = 3
-"""Of a task that says nothing of `max_retries`."""
+"""The retries of a task without `max_retries`."""
 Check = Callable[[Any], str | None]
-"""Returns what is allowed when the value is not, or None when it is fine."""
+"""Returns what is allowed if the value is not, or None if it is."""
 
 
 class WrongType(str):
-    """What is allowed, when the value's type is at fault: a TypeError."""
+    """The allowed values, when the value's type is at fault: raised as a TypeError."""
 
     __slots__ = ()
 
@@ -71,18 +71,18 @@ def _count_or_endless(value: int) -> str | None:
 
 
 def amount_fault(resource: str, value: float) -> str | None:
-    """What is allowed, when nobody may ask for so much of a resource; else None."""
+    """Return what is allowed if a request for this amount of a resource is not; else None."""
     if (allowed := _amount(value)) is not None:
         return allowed
     if resource != "memory" and _is_too_fine(value):
-        return f"0 or at least {MIN_SHARE}, the smallest share there is"
+        return f"0 or at least {MIN_SHARE}, the smallest share"
     if resource in ACCELERATORS and value > 1 and value != int(value):
         return "a share below 1, or a whole number"
     return None
 
 
 def check_amounts(amounts: Mapping[str, float]) -> None:
-    """Raise ValueError when nobody may ask for so much."""
+    """Raise ValueError for an amount that no request may have."""
     for resource, amount in amounts.items():
         if (allowed := amount_fault(resource, amount)) is not None:
             raise ValueError(f"{amount:.15g} of {resource[:100]!a} is not an amount: {allowed} is")
@@ -169,12 +169,14 @@ def _texts(value: Mapping[Any, Any]) -> str | None:
 
 
 PROFILE_TOOLS = ("cprofile", "viztracer", "memray", "torch")
-"""What profiles calls where a runtime environment names it under `profile`."""
+"""The names of profiling tools that a runtime environment may give under `profile`."""
 
 
 def profile_fault(wanted: Any) -> str | None:
-    """What is wrong with the field `profile` of a runtime environment: the name of a tool, or a
-    mapping of `tool` and perhaps `directory`."""
+    """Return what is wrong with the field `profile` of a runtime environment, or None.
+
+    The field is the name of a tool, or a mapping with `tool` and optionally `directory`.
+    """
     if wanted is None:
         return None
     given = {"tool": wanted} if isinstance(wanted, str) else wanted
@@ -239,7 +241,7 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "a function, or its name as 'package.module.name'",
     ),
 )
-"""Fields of a runtime environment, whether a value is good, and what is allowed."""
+"""Fields of a runtime environment: name, check of a value, and what is allowed."""
 
 
 _NUMBER = (int, float)
@@ -307,14 +309,15 @@ _METHOD: dict[str, Option] = {
 
 
 def check_task_options(options: Mapping[str, Any], *, in_options: bool = False) -> None:
-    """Raise TypeError or ValueError for what a task may not be given. `in_options`: .options()."""
+    """Raise TypeError or ValueError for options that a task may not have. `in_options`:
+    .options()."""
     _check(_TASK, options, "task", in_options)
     _check_precision(options)
     _check_bundle(options)
 
 
 def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False) -> None:
-    """Raise TypeError or ValueError for what an actor may not be given."""
+    """Raise TypeError or ValueError for options that an actor may not have."""
     _check(_ACTOR, options, "actor", in_options)
     if options.get("get_if_exists") and not options.get("name"):
         raise ValueError("get_if_exists=True needs a name: pass name='...' as well.")
@@ -327,7 +330,7 @@ def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False)
 
 
 def warn_of_object_store_memory(of: str) -> None:
-    """As Ray says it: programs filter it by these words."""
+    """Warn in Ray's words, by which programs filter the warning."""
     warnings.warn(
         f"Setting 'object_store_memory' for {of} is deprecated since it doesn't actually reserve "
         "the required object store memory.",
@@ -351,12 +354,12 @@ def _check_bundle(options: Mapping[str, Any]) -> None:
     if index not in (None, -1) and options.get("placement_group") in (None, "default"):
         raise ValueError(
             "If placement group is not set, the value of placement group bundle index must be -1: "
-            f"{index} needs placement_group= beside it."
+            f"{index} needs placement_group=, too."
         )
 
 
 def check_method_options(options: Mapping[str, Any]) -> None:
-    """Raise TypeError or ValueError for what an actor's method may not be given."""
+    """Raise TypeError or ValueError for options that an actor's method may not have."""
     unknown = sorted(set(options) - set(_METHOD))
     if unknown:
         # A TypeError, as for an unknown argument: Ray takes these as keyword arguments.
@@ -404,7 +407,8 @@ def _check_precision(options: Mapping[str, Any]) -> None:
 
 
 def named_strategy(options: Mapping[str, Any]) -> Any:
-    """The scheduling strategy that checked options name, by itself or as a placement group."""
+    """Return the scheduling strategy that checked options name, directly or as a placement
+    group."""
     group = options.get("placement_group")
     if group is None or group == "default":
         return options.get("scheduling_strategy")
@@ -415,9 +419,9 @@ def named_strategy(options: Mapping[str, Any]) -> Any:
 
 
 def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> dict[str, float]:
-    """The amounts that a task or actor with these options asks for, by resource name.
+    """Return the amounts that a task or actor with these options asks for, by resource name.
 
-    Raises ValueError for a device and a half.
+    Raises ValueError for a fractional number of devices above one.
     """
     amounts: dict[str, float] = {}
     cpus = options.get("num_cpus")

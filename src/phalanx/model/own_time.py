@@ -1,8 +1,8 @@
-"""Time as a process lives it: a clock that stands still while the process does not run.
+"""A process's own time: a clock that stands still while the process does not run.
 
-A process that is stopped, whose machine is suspended, or that a disk holds up, hears nothing
-meanwhile. When it goes on, all deadlines that it has set for others have passed, and what they sent
-in time still waits in its sockets. By this clock nobody is late for that.
+A process that is stopped, whose machine is suspended, or that waits for a disk, hears nothing at
+that time. When it goes on, all deadlines that it has set for others have passed, and their timely
+messages still wait in its sockets. By this clock none of them is late.
 """
 
 from __future__ import annotations
@@ -10,29 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable
 
 PAUSE_S = 1.5
-"""A process whose loop looks at the clock at least each second did not run, where it has not looked
-for so long."""
+"""Seconds between two looks at the clock after which the process counts as paused.
+
+Its loop looks at the clock at least each second while it runs.
+"""
 COUNTED_S = 0.05
-"""So much of a pause counts: what may have passed before it began."""
+"""The seconds of a pause that still count: those that may have passed before it began."""
 
 
 class OwnTime:
     """Seconds on a clock that never goes back, and that leaves out pauses.
 
-    From any thread, without a lock: whoever looks computes what follows from one state, and two
-    that look at once find the same.
+    It may be called from any thread, without a lock: each call computes its result from one state,
+    and two calls at once find the same.
     """
 
     def __init__(self, clock: Callable[[], float], pause_s: float = PAUSE_S) -> None:
-        """`clock`: seconds that also pass during a pause. Whoever uses this looks at it more often
-        than each `pause_s`."""
+        """`clock` returns seconds that also pass during a pause. It must be called more often than
+        each `pause_s`."""
         self._clock = clock
         self._pause_s = pause_s
         self._state = (clock(), 0.0)
-        """When this was last looked at, by `clock`, and how long the pauses before that were."""
+        """The last look by `clock`, and the length of all pauses before it."""
 
     def __call__(self) -> float:
-        """The time now."""
+        """Return the time now."""
         now = self._clock()
         seen, paused_s = self._state
         passed_s = now - seen
@@ -43,5 +45,5 @@ class OwnTime:
 
     @property
     def paused_s(self) -> float:
-        """How long all pauses together were."""
+        """Return the length of all pauses together."""
         return self._state[1]

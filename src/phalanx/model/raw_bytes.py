@@ -1,9 +1,9 @@
-"""Text of the operating system that is no UTF-8, as text that every program can write down.
+"""Text of the operating system that is not UTF-8, as text that every program can write down.
 
-Python reads such a byte of an argument, a variable or a path as half a surrogate, which no encoder
-takes. Here each stands for one of the last 128 characters of Unicode, which are for private use and
-in no font. So the byte travels through messages, stores and JSON, and becomes a byte again where
-the text is given to the operating system.
+Python reads an undecodable byte of an argument, a variable or a path as half a surrogate, which no
+encoder accepts. Here each such byte stands for one of the last 128 characters of Unicode, which are
+for private use and in no font. So the byte travels through messages, stores and JSON, and becomes a
+byte again where the text is given to the operating system.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ import msgspec
 T = TypeVar("T")
 
 _FIRST = 0x10FF80
-"""Stands for the byte 0x80."""
+"""The character that stands for the byte 0x80."""
 _SHIFT = _FIRST - 0xDC80
 _HALF = re.compile("[\udc80-\udcff]")
 _STANDS_FOR_BYTE = re.compile("[\U0010ff80-\U0010ffff]")
 
 
 def writable(text: str) -> str:
-    """Text of the operating system, with characters that stand for bytes which are no UTF-8."""
+    """Return text of the operating system, with characters in place of bytes that are not UTF-8."""
     if text.isascii():
         return text
     return _HALF.sub(lambda found: chr(ord(found.group()) + _SHIFT), text)
 
 
 def native(text: str) -> str:
-    """The text of the operating system again, for `os.fsencode` and what uses it."""
+    """Return the text of the operating system again, for `os.fsencode` and its users."""
     if text.isascii():
         return text
     return _STANDS_FOR_BYTE.sub(lambda found: chr(ord(found.group()) - _SHIFT), text)
 
 
 def byte_shown(character: str) -> str:
-    """For people: the byte that a character stands for, as `\\xff`; empty for any other one."""
+    """Return the byte that a character stands for, as `\\xff` for display; empty for others."""
     text = native(character)
     return f"\\x{ord(text) - 0xDC00:02x}" if _HALF.match(text) else ""
 
 
 def all_writable(value: T) -> T:
-    """A message or a record of which each text is `writable`, as deep as it goes."""
+    """Return a message or a record in which each text is `writable`, at any depth."""
     return _with_texts(value, writable)
 
 
 def all_native(value: T) -> T:
-    """The same with each text `native`."""
+    """Return the same with each text `native`."""
     return _with_texts(value, native)
 
 
@@ -71,8 +71,10 @@ def _with_texts(value: T, change: Callable[[str], str]) -> T:
 
 
 def encoded(encode: Callable[[T], bytes], value: T) -> bytes:
-    """What `encode` makes of a value, in which bytes may stand that are no UTF-8. They are seldom,
-    so nobody looks for them before an encoder refuses them."""
+    """Return `encode(value)` for a value that may hold bytes which are not UTF-8.
+
+    Such bytes are rare, so they are replaced only after an encoder refuses them.
+    """
     try:
         return encode(value)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Amounts, sizes and times as people read them."""
+"""Amounts, sizes and times for display."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ _STEP = 1024
 
 
 def amount(value: float) -> str:
-    """A number as people write it: no decimals where there are none."""
+    """Return a number without needless decimals."""
     return f"{round(value, 4):g}"
 
 
 def size(value: float) -> str:
-    """Bytes in the largest unit that leaves at least one of it: 1.5 GiB."""
+    """Return bytes in the largest unit of which there is at least one: 1.5 GiB."""
     step = 0
     while value >= _STEP and step < len(_UNITS) - 1:
         value, step = value / _STEP, step + 1
@@ -20,7 +20,7 @@ def size(value: float) -> str:
 
 
 def age(seconds: float) -> str:
-    """How long, in one unit: 5s, 3m, 2h, 4d."""
+    """Return a length of time in one unit: 5s, 3m, 2h, 4d."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= length:
             return f"{seconds // length:.0f}{unit}"
@@ -28,5 +28,5 @@ def age(seconds: float) -> str:
 
 
 def time_ahead(seconds: float) -> str:
-    """How long from now: seconds below ten minutes, then as ages."""
+    """Return a time from now: seconds below ten minutes, then as `age`."""
     return f"{max(seconds, 0):.0f} s" if seconds < 600 else age(seconds)

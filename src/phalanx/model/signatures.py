@@ -1,4 +1,4 @@
-"""What functions and methods take and give, small enough to travel with a handle."""
+"""The parameters and results of functions and methods, small enough to travel with a handle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Arity(msgspec.Struct, frozen=True, array_like=True):
-    """What a signature takes, small enough to travel with a handle."""
+    """The parameters of a signature, small enough to travel with a handle."""
 
     names: tuple[str, ...]
     required: int
@@ -51,7 +51,7 @@ ANYTHING = Arity((), 0, (), (), True, True)
 
 
 def arity_of(function: Callable[..., Any], skip_first: bool = False) -> Arity:
-    """The arity of a function; of a method without its `self` when `skip_first`."""
+    """Return the arity of a function; of a method without its `self` when `skip_first`."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError):
@@ -83,11 +83,11 @@ class MethodShape(msgspec.Struct, frozen=True, array_like=True):
     retries_exceptions: bool = False
     backpressure: int = -1
     task_events: bool | None = None
-    """Whether listings have its calls; None: as the actor says."""
+    """Whether listings have its calls; None: as the actor declares."""
 
 
 class ActorShape(msgspec.Struct, frozen=True, array_like=True):
-    """An actor as its handles know it; travels with them and lies in the control store."""
+    """An actor as its handles know it; it travels with them and is kept by the head."""
 
     class_name: str
     methods: dict[str, MethodShape]
@@ -97,19 +97,20 @@ class ActorShape(msgspec.Struct, frozen=True, array_like=True):
     decorators: dict[str, bytes] = {}
     """By method, the pickle of what the class wraps its `remote` in."""
     concurrency: int = 0
-    """How many of its calls run at once; 0: as its groups say."""
+    """How many of its calls run at once; 0: as its groups declare."""
     task_events: bool = True
     """Whether listings have its calls."""
 
 
 def count_of(returns: Any) -> int:
-    """`num_returns` as a number: -1 a stream of references, -2 a reference to a list of them."""
+    """Return `num_returns` as a number: -1 a stream of references, -2 a reference to a list of
+    them."""
     count: int = {"streaming": -1, "dynamic": -2}.get(returns, returns)
     return count
 
 
 def methods_of(cls: type) -> dict[str, MethodShape]:
-    """The methods that handles of `cls` offer, by name."""
+    """Return the methods that handles of `cls` offer, by name."""
     methods = {}
     for name, member in inspect.getmembers(cls):
         raw = inspect.getattr_static(cls, name)

@@ -1,4 +1,4 @@
-"""What is written down of each step of a job: programs that were run in its places, all at once.
+"""The record of each step of a job: programs that were run in its places, all at once.
 
 Amounts are in whole resources, times in seconds, moments in seconds since the epoch.
 """
@@ -18,48 +18,48 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     """One step, as one `srun` or `phalanx step` makes it: a task is one of its programs."""
 
     job: str
-    """The job's name; that of an element of an array is `NAME[7]`."""
+    """The job's name; that of an array task is `NAME[7]`."""
     namespace: str
     submitted: float
-    """When its job was: names are given again."""
+    """When its job was submitted, since names are used again."""
     number: int
-    """From 0 on; no two steps of a job have the same one, also where the job starts again."""
+    """From 0 on; no two steps of a job have the same number, even if the job starts again."""
     name: str
     user: str
     queue: str
     command: str
     tasks: int
     state: str = RUNNING
-    """That, or one of `model.attempts.STATES`; Terminated: its member ended before it did."""
+    """Running, or one of `model.attempts.STATES`; Terminated: its member ended before it did."""
     exit_code: int | None = None
-    """The largest of its tasks'; None: no task's is known."""
+    """The largest of its tasks' exit codes; None: none is known."""
     nodes: tuple[str, ...] = ()
-    """The host name of each, which several may share."""
+    """The host name of each node; several nodes may share one."""
     cpus: float = 0.0
-    """Held by the members in which its tasks ran: steps share what their job has."""
+    """The CPUs of the members in which its tasks ran: steps share what their job has."""
     started: float
     ended: float | None = None
     cpu_s: float = 0.0
     memory_max: float = 0.0
-    """Bytes of the task that used most; 0: not known."""
+    """Bytes of the task that used most; 0: unknown."""
     memory_sum: float = 0.0
-    """The mean of each task that was measured, all together."""
+    """The sum of the mean bytes of all measured tasks."""
     measured: int = 0
-    """Tasks whose memory was looked at while they ran."""
+    """Tasks whose memory was measured while they ran."""
     signal: int = 0
-    """By which the task was ended whose exit code that is; 0: by none, or nobody knows."""
+    """The signal that ended the task whose exit code that is; 0: none, or unknown."""
 
     def elapsed_s(self, now: float) -> float:
-        """How long it ran, until now where it still does."""
+        """Return how long it ran, until `now` if it still runs."""
         return max((now if self.ended is None else self.ended) - self.started, 0.0)
 
     @property
     def memory_mean(self) -> float | None:
-        """Bytes of a task; None: not known."""
+        """Return the mean bytes of a task; None: unknown."""
         return self.memory_sum / self.measured if self.measured else None
 
     def with_task(self, code: int | None, used: Used | None, signal: int = 0) -> Step:
-        """The same with one more task that has ended."""
+        """Return the step with one more task that has ended."""
         if used is None:
             used = Used()
         is_measured = used.samples > 0
@@ -85,4 +85,4 @@ class StepRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
 
 
 LedgerRow = AttemptRow | UsedRow | StepRow
-"""What the history is handed."""
+"""The rows that the history is handed."""

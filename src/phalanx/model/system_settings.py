@@ -1,6 +1,6 @@
-"""What a cluster is told about its own working: limits that few programs touch, Ray's settings.
+"""Settings of a cluster's own working, by Ray's names: limits that few programs change.
 
-They are given where a cluster starts, by Ray's names, and every process of it goes by them.
+They are given where a cluster starts, and every process of the cluster follows them.
 """
 
 from __future__ import annotations
@@ -21,22 +21,26 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The settings of one cluster."""
 
     inline_bytes: int = INLINE_BYTES
-    """Values up to this size travel in messages; larger ones live in shared memory."""
+    """The largest size in bytes of values that travel in messages; larger ones are in shared
+    memory."""
     lineage_bytes: int = LINEAGE_BYTES
-    """How much of its tasks' arguments an owner keeps, to make lost results again."""
+    """Bytes of its tasks' arguments that an owner keeps, to make lost results again."""
     makes_again: bool = True
     """Whether lost results are made again."""
     records_places: bool = False
-    """Whether processes note where in the program objects were made."""
+    """Whether processes record where in the program objects were made."""
     dead_actors: int = DEAD_ACTORS
-    """So many actors that have ended the head still knows."""
+    """The number of ended actors that the head still knows."""
     stream_items: int = STREAM_ITEMS
-    """A task or call whose generator gives more items than these fails."""
+    """The most items of a task's or call's generator; more make it fail."""
     spread_threshold: float | None = None
-    """Tasks go elsewhere once so much of a node is used, from 0 to 1; None: once it is full."""
+    """The part of a node in use, from 0 to 1, from which tasks go elsewhere; None: once it is
+    full."""
     idle_lease_ms: int | None = None
-    """So many milliseconds a process keeps a worker that has nothing to do; 0: none. None: 300,
-    and less where somebody else may wait for what it holds."""
+    """Milliseconds for which a process keeps an idle worker; 0: none.
+
+    None: 300, and less where others may wait for what it holds.
+    """
     memory_limit: float | None = None
     """The share of memory beyond which workers are ended, on the nodes that are started with it."""
 
@@ -54,16 +58,18 @@ _RAYS: Mapping[str, str] = {
     "memory_usage_threshold": "memory_limit",
     "worker_lease_timeout_milliseconds": "idle_lease_ms",
 }
-"""The names of Ray's settings that mean something here."""
+"""The names of Ray's settings that have a meaning here."""
 _SHARES = ("spread_threshold", "memory_limit")
 
 
 def read_system_settings(
     given: Mapping[str, Any] | None, variables: Mapping[str, str] | None = None
 ) -> SystemSettings:
-    """Settings by Ray's names, as `_system_config` has them; others tune what is not here, and do
-    nothing. `variables`: of the environment, where `RAY_NAME` stands for a setting that is not
-    given. Raises ValueError for a value that a setting cannot have.
+    """Read settings by Ray's names, as in `_system_config`; settings without meaning here are
+    ignored.
+
+    `variables` are environment variables, where `RAY_NAME` stands for a setting that is not given.
+    Raises ValueError for a value that a setting cannot have.
     """
     found: dict[str, Any] = {}
     for name, field in _RAYS.items():
@@ -92,5 +98,5 @@ def _checked(name: str, field: str, value: Any) -> Any:
     else:
         is_fine = isinstance(value, int) and value >= 0
     if not is_fine:
-        raise ValueError(f"The setting {name} is {kind}, not {value!r}.")
+        raise ValueError(f"The setting {name} must be {kind}, not {value!r}.")
     return value

@@ -131,7 +131,7 @@ def test_an_explanation_in_words() -> None:
         "podgroup default/a of queue lab waits: 2 nodes lack GPU\n"
         "  to change that: add a node\n"
         "  expected to start in 90 s (at 100), once 1 task has ended, if run times hold "
-        "(limits of 1 job), and nobody fills in before it\n"
+        "(limits of 1 job), if no other job fills its places before\n"
         "  it is number 2 of those that wait in its queue\n"
         "  held by b (8 GPU, for 90 s at most), x/c (64.0 GiB memory), and 3 more\n"
         "  - 1 is ahead of it in queue lab\n"
@@ -165,6 +165,6 @@ def test_a_plan_is_a_table() -> None:
     shown = plan._repr_html_()
     for words in ("&lt;job&gt;", "in 60 s", "in 120 s", "promised", "2 on n1", "limits of 1 job"):
         assert f"<td>{words}</td>" in shown
-    assert "nobody knows when: other" in shown
+    assert "start unknown: other" in shown
     nothing = TimePlan(now=0.0, starts=(), unknown=(), running=())
     assert "nothing waits" in nothing._repr_html_()

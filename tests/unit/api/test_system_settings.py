@@ -46,11 +46,11 @@ def test_rays_names_and_variables(given: Any, variables: Any, found: dict[str, A
 @pytest.mark.parametrize(
     ("given", "variables", "message"),
     [
-        ({"max_lineage_bytes": -1}, None, "max_lineage_bytes is a whole number of at least 0"),
+        ({"max_lineage_bytes": -1}, None, "max_lineage_bytes must be a whole number of at least 0"),
         ({"max_direct_call_object_size": "x"}, None, "whole number of at least 0, not 'x'"),
         ({"scheduler_spread_threshold": 2}, None, "a share from 0 to 1, not 2"),
-        ({"lineage_pinning_enabled": "no"}, None, "is true or false, not 'no'"),
-        ({}, {"RAY_max_lineage_bytes": "much"}, "RAY_max_lineage_bytes is a whole number"),
+        ({"lineage_pinning_enabled": "no"}, None, "must be true or false, not 'no'"),
+        ({}, {"RAY_max_lineage_bytes": "much"}, "RAY_max_lineage_bytes must be a whole number"),
     ],
 )
 def test_what_a_setting_cannot_be(given: Any, variables: Any, message: str) -> None:

@@ -322,7 +322,7 @@ def test_of_an_array_only_failures_are_told_and_not_all():
         ({"limit": 0}, "limit must be 1 to 10,000, not 0"),
         ({"limit": MAX_EVENTS + 1}, "not 10001"),
         ({"since": 5.0, "until": 4.0}, "until .4.0. must be after since"),
-        ({"since": float("nan")}, "since is 0 or more"),
+        ({"since": float("nan")}, "since must be 0 or more"),
         ({"kinds": ["node"] * 101}, "at most 100 are allowed"),
     ],
 )

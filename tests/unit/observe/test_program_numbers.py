@@ -33,7 +33,7 @@ H = Definition(HISTOGRAM, "", (), (1.0, 2.0))
         ("é", C, "letters"),
         ("x" * 257, C, "at most 256"),
         ("phalanx_jobs", C, "cluster itself"),
-        ("a", Definition("thing", ""), "no kind"),
+        ("a", Definition("thing", ""), "not a kind"),
         ("a", Definition(COUNTER, "", ("le",)), "none of le"),
         ("a", Definition(COUNTER, "", ("__name__",)), "no __ first"),
         ("a", Definition(COUNTER, "", ("a-b",)), "letters"),

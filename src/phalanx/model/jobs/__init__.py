@@ -1,1 +1,1 @@
-"""Job nouns: what a job asks for, the states it goes through, and what is known of it."""
+"""The types of jobs: what a job asks for, its states, and its records."""

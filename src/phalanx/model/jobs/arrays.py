@@ -9,20 +9,20 @@ from collections.abc import Iterator
 import msgspec
 
 MAX_ELEMENTS = 1_000_000
-"""Of one array."""
+"""The most array tasks of one array."""
 MAX_INDEX = 2**31 - 1
 MAX_RANGES = 10_000
-"""Into which the indices of one array fall."""
+"""The most ranges into which the indices of one array fall."""
 
 _LISTED = 10
-"""Of ranges with a step, those that reach no further are written out, as Slurm does."""
+"""Ranges with a step that span at most this much are written out, as in Slurm."""
 
 Range = tuple[int, int, int]
-"""First and last index, both of it, and the step between."""
+"""The first and last index, both included, and the step between indices."""
 
 
 class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The indices of an array, in ascending ranges, and how many elements may run at once."""
+    """The indices of an array, in ascending ranges, and how many array tasks may run at once."""
 
     ranges: tuple[Range, ...]
     limit: int | None = None
@@ -41,7 +41,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def step(self) -> int:
-        """Of its only range; 1 where it has several, as in Slurm."""
+        """The step of its only range; 1 where it has several, as in Slurm."""
         return self.ranges[0][2] if len(self.ranges) == 1 else 1
 
 
@@ -61,12 +61,12 @@ class Indices:
         return itertools.chain.from_iterable(self._ranges)
 
     def at(self, position: int) -> int:
-        """The index at a position."""
+        """Return the index at a position."""
         number = bisect.bisect_right(self._begins, position) - 1
         return self._ranges[number][position - self._begins[number]]
 
     def written(self, begin: int, end: int) -> str:
-        """The indices at these positions, as `1,3,5-7` and `0-20:2`: none but these."""
+        """Return exactly the indices at these positions, as `1,3,5-7` and `0-20:2`."""
         parts: list[str] = []
         for number, one in enumerate(self._ranges):
             here = self._begins[number]
@@ -80,7 +80,7 @@ class Indices:
         return ",".join(parts)
 
     def position(self, index: int) -> int | None:
-        """Where an index stands; None where it is none of these."""
+        """Return the position of an index; None for any other index."""
         number = bisect.bisect_right(self._firsts, index) - 1
         if number < 0 or index not in self._ranges[number]:
             return None
@@ -88,7 +88,7 @@ class Indices:
 
 
 class ArrayTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Of a job that is an element of an array: which one, and what it is told of the others."""
+    """The facts that an array task's job has about its array."""
 
     array: str
     """The array's `namespace/name`."""
@@ -98,15 +98,15 @@ class ArrayTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     last: int
     step: int
     since: float
-    """Since when the array counts as waiting, in seconds since the epoch."""
+    """When the array began to count as waiting, in seconds since the epoch."""
 
 
 def array_task_uid(array: str, index: int) -> str:
-    """What an element is called."""
+    """Return the name of an array task."""
     return f"{array}[{index}]"
 
 
 def split_element(name: str) -> tuple[str, str] | None:
-    """The array and the indices in `NAME[3-5]`; None for another name."""
+    """Return the array and the indices in `NAME[3-5]`; None for another name."""
     array, bracket, rest = name.partition("[")
     return (array, rest[:-1]) if bracket and rest.endswith("]") else None

@@ -1,4 +1,5 @@
-"""What a job waits for before it asks for places: the starts and the ends of other jobs."""
+"""Dependencies of a job: starts and ends of other jobs for which it waits before it asks for
+places."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ AFTER_NOT_OK: Final = "afternotok"
 AFTER_CORR: Final = "aftercorr"
 SINGLETON: Final = "singleton"
 KINDS: Final = (AFTER_OK, AFTER_ANY, AFTER_NOT_OK, AFTER, AFTER_CORR, SINGLETON)
-"""Slurm's, by their names there."""
+"""Slurm's kinds, by their names there."""
 
 MAX_DEPENDENCIES = 1_000
-"""Of one job."""
+"""The most dependencies of one job."""
 
 WAITS: Final = ""
 MET: Final = "met"
@@ -24,30 +25,31 @@ NEVER: Final = "never"
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Another job that has to begin or to end, and how.
+    """Another job that must begin or end, and how.
 
-    `job` is its `namespace/name`. Of a singleton it is `namespace/word`: among the jobs that name
-    one word, or are called so, one at a time runs, in the order in which they were submitted.
+    `job` is its `namespace/name`. For a singleton it is `namespace/word`: among the jobs that give
+    one word, or have it as their name, one at a time runs, in the order in which they were
+    submitted.
     """
 
     kind: str
     job: str
     delay_s: float = 0.0
-    """Of `after`: so long after the other began."""
+    """For `after`: seconds after the other job began."""
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """All that a job waits for; or, with `is_any`, one of it is enough."""
+    """All dependencies of a job; with `is_any`, one of them is enough."""
 
     needs: tuple[Dependency, ...]
     is_any: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What has become of a dependency. Once it is not WAITS it stays."""
+    """The outcome of a dependency. Once it is not WAITS it stays."""
 
     state: str = WAITS
     since: float | None = None
-    """Of one that is met: the time of day from which it counts; None: at once."""
+    """For one that is met: the time of day from which it counts; None: at once."""
     why: str = ""
-    """Of one that cannot come true any more: the end of a sentence about the other job."""
+    """For one that can never be met: the end of a sentence about the other job."""

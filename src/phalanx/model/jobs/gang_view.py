@@ -1,4 +1,4 @@
-"""What a member of a gang knows of the gang: who it is, who the others are, where they meet."""
+"""A gang as its members see it: their own rank, the other members, and where they meet."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class GangMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class GangView(msgspec.Struct, frozen=True, kw_only=True):
     """The gang as one member sees it, from the moment at which it was placed.
 
-    `address` is rank 0's, and `ports` are free on every node of the gang: the first is the one of
-    MASTER_PORT. `env` are the variables that programs of torch.distributed and its kin read.
+    `address` is rank 0's. `ports` are free on every node of the gang; the first is MASTER_PORT.
+    `env` has the variables that programs of torch.distributed and similar libraries read.
     """
 
     name: str
@@ -34,4 +34,4 @@ class GangView(msgspec.Struct, frozen=True, kw_only=True):
     members: list[GangMember]
     env: dict[str, str] = {}
     grace_s: float = 0.0
-    """How long the member has between SIGTERM and SIGKILL when it is preempted."""
+    """Seconds between SIGTERM and SIGKILL when the member is preempted."""

@@ -1,5 +1,5 @@
-"""What is known of jobs, flows and cron jobs while they live and for a while after: the rows of the
-control store."""
+"""The records of jobs, flows and cron jobs while they live and for a while after: the store's
+rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx.model.jobs.states import BLOCKED, FINISHED, PENDING, WAITING
 
 KEEP_TRANSITIONS = 100
 WHOLE = -1
-"""The index of "all members of the group"."""
+"""The index that stands for all members of the group."""
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
@@ -28,7 +28,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One member. `attempt` counts its starts; news of an earlier attempt are old."""
+    """One member. `attempt` counts its starts; news of an earlier attempt are outdated."""
 
     group: str
     index: int
@@ -40,15 +40,15 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     started: float | None = None
     ended: float | None = None
     comes_back: bool = False
-    """While it is being ended: whether it is to start again after that."""
+    """While it is being ended: whether it starts again after that."""
     retires: bool = False
-    """While it is being ended: whether the job has become smaller and forgets it after that."""
+    """While it is being ended: whether the job has shrunk and forgets it after that."""
     node_deaths: list[float] = []
-    """When nodes died under it, in seconds since the epoch, as far as that is held against it."""
+    """When nodes died under it, in seconds since the epoch, as far as that counts against it."""
     signal: int = 0
-    """By which it was ended; 0: by none, or nobody knows."""
+    """The signal that ended it; 0: none, or unknown."""
     asked_s: float = 0.0
-    """What the gang's clock showed when it was asked for: it began then, or later."""
+    """The gang's clock when it was asked for: it began then, or later."""
 
     @property
     def name(self) -> str:
@@ -68,8 +68,11 @@ class DueAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
-    """One job. `version` counts the times that all its members were ended together; `retries`
-    counts restarts that a failure caused."""
+    """One job.
+
+    `version` counts the times that all its members were ended together; `retries` counts restarts
+    that a failure caused.
+    """
 
     spec: JobSpec
     submitted: float
@@ -84,50 +87,54 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     tally: dict[str, dict[str, int]] = {}
     """How many members of each group are in each state; `set_state` keeps it."""
     restarts: dict[str, int] = {}
-    """Processes started again in place, by group, since its members were last made."""
+    """Processes restarted in place, by group, since its members were last made."""
     retired: dict[str, int] = {}
-    """The last attempt of any member that retired, by group: who has its name later counts on."""
+    """The last attempt of any retired member, by group: a later member of its name counts on from
+    it."""
     due: list[DueAction] = []
     history: list[Transition] = []
     changed: float = 0.0
     started: float | None = None
     """When its minimum first ran."""
     run_started: float | None = None
-    """When its gang began to run this time; None while it has not."""
+    """When its gang began to run this time; None if it has not."""
     ran_s: float = 0.0
-    """How long its gang had run this time when this was written (see `head.jobs.run_clock`)."""
+    """Seconds that its gang had run this time when this was written (see `head.jobs.run_clock`)."""
     run_count: int = 0
     """How often its gang ran before this time."""
     requeues: int = 0
-    """How often it was started again by its requeue rule, at a cost."""
+    """How often its requeue rule restarted it for a reason that counts."""
     revision: int = 0
-    """How often its queue, priority or time was changed: an earlier gang is of no use any more."""
+    """How often its queue, priority or time was changed: an earlier gang is useless then."""
     is_held: bool = False
-    """It waits until it is released."""
+    """Whether it waits until it is released."""
     set_back_s: float = 0.0
-    """The time of day was set back since, to before it was submitted: moments that count from then
-    are earlier by so much."""
+    """Seconds by which the clock was set back to before its submission.
+
+    Moments that count from the submission are earlier by that much.
+    """
     stepped_s: float = 0.0
-    """By how much the time of day was stepped since it was submitted, as far as a head saw it."""
+    """Seconds by which the time of day was stepped since its submission, as far as a head saw
+    it."""
     outcomes: list[Outcome] = []
-    """What has become of its dependencies, as its spec names them."""
+    """The outcomes of its dependencies, in the order of its spec."""
     queued: float | None = None
-    """When its dependencies came true: it counts as waiting since then."""
+    """When its dependencies were met: it counts as waiting from then on."""
     reserved_until: float | None = None
-    """Of one that runs in a reservation: when that ends."""
+    """For one that runs in a reservation: when the reservation ends."""
     step_count: int = 0
-    """Steps that were given a number."""
+    """The number of steps that were given a number."""
     is_warned: bool = False
-    """Its members were sent the signal before the end, this time."""
+    """Whether its members were sent the signal before the end, this time."""
     ends_as: str = ""
-    """While it is terminated for a cause that names another end: the state that follows."""
+    """While it is terminated for a cause with another final state: that state."""
     finished: float | None = None
     is_deleted: bool = False
-    """It is forgotten as soon as its members are gone."""
+    """Whether it is forgotten as soon as its members are gone."""
 
     @cached_property
     def uid(self) -> str:
-        """Its name in all tables, which stays: a head asks for it a dozen times a job."""
+        """Its name in all tables, kept, as a head asks for it a dozen times a job."""
         return self.spec.uid
 
     @property
@@ -145,23 +152,23 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         return members[at] if at < len(members) and members[at].index == index else None
 
     def count(self, *states: str, group: str = "") -> int:
-        """How many members are in any of `states`."""
+        """Return how many members are in any of `states`."""
         tallies = (self.tally.get(group, {}),) if group else self.tally.values()
         found = 0
-        for tally in tallies:  # asked so often that a generator is felt
+        for tally in tallies:  # asked so often that a generator costs time
             for state in states:
                 found += tally.get(state, 0)
         return found
 
     def set_state(self, member: MemberRecord, state: str) -> None:
-        """Move a member, and count it anew."""
+        """Move a member to another state, and update the counts."""
         tally = self.tally[member.group]
         tally[member.state] -= 1
         tally[state] = tally.get(state, 0) + 1
         member.state = state
 
     def count_element(self, old: str, new: str, elements: int = 1) -> None:
-        """Elements of an array have left one state for another."""
+        """Count array tasks that have left one state for another."""
         tally = self.tally[""]
         tally[old] = tally.get(old, 0) - elements
         tally[new] = tally.get(new, 0) + elements
@@ -175,13 +182,15 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
     @property
     def ahead_s(self) -> float:
-        """By how much the time of day is ahead of what it was when the job was submitted, and what
-        has really gone by since."""
+        """Seconds by which the time of day is ahead of the submission plus the time that really
+        passed."""
         return max(self.stepped_s, 0.0)
 
     def clock_stepped(self, step_s: float) -> None:
-        """The time of day was stepped by so much: the moments that lengths of time count from move
-        along. Its history stays: that says what the clock showed."""
+        """Move the moments from which lengths of time count by a step of the time of day.
+
+        The history stays, since it tells what the clock showed.
+        """
         self.stepped_s += step_s
         self.submitted += step_s
         self.started = moved(self.started, step_s)
@@ -199,12 +208,12 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
             self.spec = replace(self.spec, element=replace(element, since=element.since + step_s))
 
     def note(self, now: float, old: str, new: str, reason: str) -> None:
-        """Write a transition down; the oldest ones go."""
+        """Record a transition; the oldest ones are dropped."""
         note(self.history, now, old, new, reason)
 
 
 class StepRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One step of a flow. `state` is its job's, "" while there is none."""
+    """One step of a flow. `state` is its job's, "" while it has none."""
 
     state: str = ""
     members: dict[str, dict[str, int]] = {}
@@ -227,26 +236,28 @@ class FlowRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class CronRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One cron job. `seen` is the last scheduled time that was acted on or let go."""
+    """One cron job. `seen` is the last scheduled time that was acted on or skipped."""
 
     spec: CronSpec
     seen: float
     request: bytes = b""
-    """The id of the request that made it, or changed it last."""
+    """The id of the request that made it, or last changed it."""
     active: list[str] = []
-    """Names of its jobs that have not finished, oldest first."""
+    """Names of its unfinished jobs, oldest first."""
     succeeded: list[str] = []
     failed: list[str] = []
     last_scheduled: float | None = None
     last_success: float | None = None
     acted: list[tuple[float, float]] = []
-    """Spans of scheduled times, each of which was acted on or let go, in the order in which that
-    was: a clock that is set back a little brings none of them again."""
+    """Spans of scheduled times that were each acted on or skipped, in that order.
+
+    A clock that is set back a little repeats none of them.
+    """
     history: list[Transition] = []
 
 
 def new_job(spec: JobSpec, now: float) -> JobRecord:
-    """A job that was just submitted, with all its members waiting."""
+    """Return the record of a job that was just submitted, with all its members waiting."""
     job = JobRecord(spec=spec, submitted=now, changed=now, is_held=spec.timing.is_held)
     job.outcomes = [Outcome() for _ in (spec.after.needs if spec.after is not None else ())]
     if spec.element is not None:
@@ -262,12 +273,12 @@ def new_job(spec: JobSpec, now: float) -> JobRecord:
 
 
 def moved(moment: float | None, step_s: float) -> float | None:
-    """A moment after the time of day was stepped by so much; None stays None."""
+    """Return a moment after the time of day was stepped by `step_s`; None stays None."""
     return None if moment is None else moment + step_s
 
 
 def note(history: list[Transition], now: float, old: str, new: str, reason: str) -> None:
-    """Write a transition down; the oldest ones go."""
+    """Record a transition; the oldest ones are dropped."""
     history.append(Transition(now, old, new, reason))
     del history[:-KEEP_TRANSITIONS]
 

@@ -1,4 +1,4 @@
-"""What a job asks for: groups of equal members, each a few processes, and rules for its life."""
+"""A job's request: groups of equal members, each with some processes, and rules for its life."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ DEFAULT_QUEUE = "default"
 DEFAULT_MAX_RETRY = 3
 DEFAULT_GRACE_S = 30.0
 MAX_REPLICAS = 100_000
-"""Of each group."""
+"""The most members of each group."""
 UNLIMITED = -1
-"""A group's `max_retry` that never runs out."""
+"""The `max_retry` of a group whose retries never run out."""
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A port that a process listens on, with the label that people find it by."""
+    """A port that a process listens on, with the label by which users find it."""
 
     number: int
     name: str = ""
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One command: what a container of a manifest becomes.
+    """One command, made from a container of a manifest.
 
-    `command` and `args` are joined; amounts are in whole resources by the house's names (CPU, GPU,
+    `command` and `args` are joined; amounts are in whole resources by Phalanx's names (CPU, GPU,
     memory in bytes). A limit without a request is the request.
     """
 
@@ -46,8 +46,10 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limits: Amounts = ()
     ports: tuple[Port, ...] = ()
     streams: Literal["", "pipes", "terminal"] = ""
-    """How whoever submitted it reads and writes what it prints and reads; "": not at all, there is
-    a log. It begins when somebody has come for them."""
+    """How the submitter reads its output and writes its input; "": not at all, it has a log.
+
+    With a stream it begins when the submitter has connected.
+    """
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -55,14 +57,15 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def needs(self) -> dict[str, float]:
-        """What is set aside for it: requests, and limits where nothing is requested."""
+        """The amounts set aside for it: requests, and limits where nothing is requested."""
         return dict(self.limits) | dict(self.requests)
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What each member of a group is: processes side by side, after those of `before` in turn.
+    """The form of each member of a group: processes that run together, after those of `before` in
+    turn.
 
-    `placement` is what narrows the choice of nodes (nodeSelector, tolerations, affinity,
+    `placement` narrows the choice of nodes (nodeSelector, tolerations, affinity,
     topologySpreadConstraints), as Kubernetes writes it; `batch.reading_tasks` reads it.
     """
 
@@ -78,7 +81,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def needs(self) -> dict[str, float]:
-        """What one member holds: the sum of its processes, or more where one of `before` asks."""
+        """The amounts one member holds: the sum of its processes, or more where one of `before`
+        asks."""
         total: dict[str, float] = {}
         for process in self.processes:
             for name, amount in process.needs.items():
@@ -90,9 +94,9 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Do `action` when one of `events` happens, or a member exits with `exit_code`.
+    """A rule: do `action` when one of `events` happens, or a member exits with `exit_code`.
 
-    With `timeout_s` the action waits that long, and is dropped when its cause has gone by then.
+    With `timeout_s` the action waits that long, and is dropped when its cause is gone by then.
     """
 
     action: str
@@ -102,14 +106,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DependsOn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Start a group only when all (or any) of these groups have their minimum running or done."""
+    """A rule to start a group only when all (or any) of these groups have their minimum running or
+    done."""
 
     names: tuple[str, ...]
     iteration: Literal["any", "all"] = "all"
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Cut a group into `total` parts of `size` members; `minimum` of them must be placed."""
+    """A cut of a group into `total` parts of `size` members; `minimum` parts must be placed."""
 
     total: int
     size: int
@@ -132,7 +137,7 @@ class TaskGroup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A whole job, defaults filled in. `plugins` are pairs of a name and its arguments."""
+    """A whole job with its defaults filled in. `plugins` are pairs of a name and its arguments."""
 
     name: str
     namespace: str = "default"
@@ -145,24 +150,24 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     max_retry: int = DEFAULT_MAX_RETRY
     ttl_s: float | None = None
     priority: int = 0
-    """Where `priority_class` is empty."""
+    """The priority if `priority_class` is empty."""
     priority_class: str = ""
     topology: NetworkTopology | None = None
     timing: Timing = Timing()
     after: Dependencies | None = None
-    """What has to become of other jobs before it asks for places."""
+    """Dependencies: other jobs that must begin or end before it asks for places."""
     array: ArraySpec | None = None
-    """It runs once for each of these indices."""
+    """The indices for each of which it runs once."""
     element: ArrayTask | None = None
-    """Of what the head makes of an array: which element it is."""
+    """For a job that the head makes of an array: its array task."""
     user: str = ""
-    """Who submitted it, by their own account; "": nobody says."""
+    """The user who submitted it, by the user's own account; "": unknown."""
     umask: int = -1
-    """Under which its programs make files; -1: nobody says, and it is that of a node's starter."""
+    """The umask of its programs; -1: that of the node's starter."""
     reservation: str = ""
-    """It runs inside of this one, while it lasts."""
+    """The reservation that it runs inside, while that lasts; empty: none."""
     licenses: tuple[tuple[str, int], ...] = ()
-    """So many of each of the cluster's licences it holds while it runs."""
+    """How many of each of the cluster's licences it holds while it runs."""
     labels: Pairs = ()
     annotations: Pairs = ()
 
@@ -175,16 +180,16 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return sum(group.replicas for group in self.groups)
 
     def group(self, name: str) -> TaskGroup | None:
-        """The group of that name."""
+        """Return the group of that name; None without one."""
         return next((g for g in self.groups if g.name == name), None)
 
     def plugin(self, name: str) -> tuple[str, ...] | None:
-        """The arguments of a plugin, or None when the job does not use it."""
+        """Return the arguments of a plugin, or None when the job does not use it."""
         return next((arguments for n, arguments in self.plugins if n == name), None)
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Something that must be so before the next step begins.
+    """A condition that must hold before the next step begins.
 
     `kind` is taskStatus (a group of the target has a member in `phase`), tcpSocket or httpGet.
     """
@@ -220,7 +225,7 @@ class FlowSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CronSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job that is made anew at the times of `schedule`, in `time_zone` (UTC when empty)."""
+    """A job that is made again at the times of `schedule`, in `time_zone` (UTC when empty)."""
 
     name: str
     schedule: str
@@ -239,7 +244,7 @@ class CronSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PriorityClass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A name for a priority; `preemption_policy` Never means that it displaces nobody."""
+    """A name for a priority; with `preemption_policy` Never it preempts no other work."""
 
     name: str
     value: int = 0

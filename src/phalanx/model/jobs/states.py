@@ -17,7 +17,7 @@ TERMINATED: Final = "Terminated"
 TIMED_OUT: Final = "TimeOut"
 DEADLINE: Final = "Deadline"
 DEPENDENCY_FAILED: Final = "DependencyFailed"
-"""What it waited for cannot come true any more."""
+"""The state of a job whose dependency can never be met."""
 FAILED: Final = "Failed"
 SUCCEEDED: Final = "Succeeded"
 
@@ -25,16 +25,18 @@ FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED, TIMED_OUT, DEADLINE,
 """States that a job never leaves."""
 
 OUT_OF_TIME: Final = frozenset({TIMED_OUT, DEADLINE})
-"""Those of them in which its time had run out."""
+"""The finished states of jobs whose time had run out."""
 
 ENDING: Final[Mapping[str, str]] = {
     ABORTING: ABORTED,
     COMPLETING: COMPLETED,
     TERMINATING: TERMINATED,
 }
-"""States in which the members are being ended, and what follows when none is left; of a job that
-is terminated because its time has run out, or a dependency failed, another state follows
-(`JobRecord.ends_as`)."""
+"""States in which the members are being ended, with the state that follows when none is left.
+
+Another state (`JobRecord.ends_as`) follows for a job that is terminated because its time has run
+out, or a dependency failed.
+"""
 
 _LEAVING = frozenset({RESTARTING, ABORTING, COMPLETING, TERMINATING, COMPLETED, FAILED})
 
@@ -74,7 +76,7 @@ POLICY_EVENTS: Final = (
     TASK_FAILED,
     JOB_UPDATED,
 )
-"""What a policy may wait for."""
+"""The events that a policy may wait for."""
 
 ABORT_JOB: Final = "AbortJob"
 RESTART_JOB: Final = "RestartJob"
@@ -95,14 +97,15 @@ POLICY_ACTIONS: Final = (
     COMPLETE_JOB,
     RESUME_JOB,
 )
-"""What a policy may do."""
+"""The actions that a policy may take."""
 
 WAITING: Final = "Waiting"
-"""A member that is not asked for yet: its group waits for other groups, or the job is held."""
+"""The state of a member that is not asked for yet: its group waits for others, or the job is
+held."""
 BLOCKED: Final = "Blocked"
-"""An element of an array that waits for the same element of another array."""
+"""The state of an array task that waits for the same array task of another array."""
 ENDED: Final = "Ended"
-"""A member that was ended on purpose; it starts again only when its job does."""
+"""The state of a member that was ended on purpose; it starts again only with its job."""
 
 MEMBER: Final[Mapping[str, frozenset[str]]] = {
     WAITING: frozenset({PENDING, ENDED}),

@@ -1,4 +1,4 @@
-"""What a job asks of time: how long it may run, from when and until when, and what follows."""
+"""A job's times: how long it may run, from when and until when, and what follows."""
 
 from __future__ import annotations
 
@@ -7,43 +7,45 @@ from typing import Final
 import msgspec
 
 DEFAULT_WARNING_S = 60.0
-"""Before the end, where a signal names no time, as in Slurm."""
+"""Seconds before the end at which a signal without a time is sent, as in Slurm."""
 DEFAULT_REQUEUES = 3
 LONGEST_S = 1e9
-"""Of lengths of time in seconds: 31 years."""
+"""The longest length of time in seconds: 31 years."""
 LATEST_S = 253_402_300_799.0
-"""Of times of day, in seconds since the epoch: the end of the year 9999."""
+"""The latest time of day, in seconds since the epoch: the end of the year 9999."""
 
 TIMEOUT: Final = "timeout"
 PREEMPTED: Final = "preempted"
 NODE: Final = "node"
 REQUEUE_REASONS: Final = (TIMEOUT, PREEMPTED, NODE)
-"""Why a job may start again without a failure of its own: its time was used up, the scheduler took
-its place away, its node was lost."""
+"""Reasons for which a job may start again without having failed: its time was used up, the
+scheduler took its place away, or its node was lost."""
 
 SIGNALS: Final = {
     "HUP": 1, "INT": 2, "QUIT": 3, "USR1": 10, "USR2": 12, "ALRM": 14, "TERM": 15, "CONT": 18,
     "URG": 23, "WINCH": 28,
 }  # fmt: skip
-"""Signals that a job may be sent before its end, by their names, as Linux numbers them."""
+"""Signals that a job may be sent before its end, by name, with Linux's numbers."""
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A time of day (seconds since the epoch), or so many seconds after the job was submitted."""
+    """A time of day (seconds since the epoch), or a number of seconds after the job was
+    submitted."""
 
     at: float | None = None
     after_s: float | None = None
 
     def since(self, submitted: float) -> float:
-        """The time of day that it means for a job that is submitted at `submitted`."""
+        """Return the time of day that it means for a job that is submitted at `submitted`."""
         return self.at if self.at is not None else submitted + (self.after_s or 0.0)
 
 
 class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A signal that members get `before_s` seconds before the end.
 
-    Where a command is a shell, the shell itself gets none, and all that it started does; with
-    `only_shell` it is the other way round. Other commands get it with all that they started.
+    If a command is a shell, everything that it started gets the signal and the shell itself does
+    not; with `only_shell` it is the other way round. Other commands get it with all that they
+    started.
     """
 
     name: str
@@ -58,7 +60,7 @@ class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When a job waits again instead of ending: for reasons, and after exit codes of a member.
 
-    Being preempted and losing a node cost nothing; the others do, and `most` of them are made.
+    Restarts after preemption and the loss of a node are unlimited; at most `most` others are made.
     """
 
     reasons: tuple[str, ...] = (PREEMPTED, NODE)
@@ -67,15 +69,15 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a job asks of time. Left out: nothing."""
+    """The times that a job asks for; a field left out asks for nothing."""
 
     limit_s: float | None = None
-    """How long its gang may run, each time that it starts."""
+    """Seconds that its gang may run, each time that it starts."""
     begin: Moment | None = None
-    """It does not start before."""
+    """The moment before which it does not start."""
     deadline: Moment | None = None
-    """It has ended by then."""
+    """The moment by which it has ended."""
     signal: WarningSignal | None = None
     requeue: Requeue | None = None
     is_held: bool = False
-    """It waits until it is released."""
+    """Whether it waits until it is released."""

@@ -1,1 +1,1 @@
-"""What people are shown of nodes, queues, gangs and jobs: typed rows, which are mappings too."""
+"""Typed rows of nodes, queues, gangs and jobs for display; rows are mappings, too."""

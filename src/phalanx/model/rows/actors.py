@@ -13,7 +13,7 @@ class ActorInfo(Row, frozen=True):
     state: str
     job_id: str
     name: str
-    """Empty for an actor without one."""
+    """Empty for an actor without a name."""
     ray_namespace: str
     node_id: str
     """Empty while it has no place."""

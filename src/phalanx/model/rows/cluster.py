@@ -1,4 +1,4 @@
-"""Rows of what a cluster is made of."""
+"""Rows of a cluster's nodes, drivers, errors and network domains."""
 
 from __future__ import annotations
 
@@ -10,42 +10,45 @@ from phalanx.model.rows.row import Row
 
 
 class NodeInfo(Row, frozen=True):
-    """A node, as it reported last. Amounts are by resource; memory is in bytes."""
+    """A node, as it last reported. Amounts are by resource; memory is in bytes."""
 
     node_id: str
-    """In hex."""
+    """The node's id in hex."""
     state: str
     """ALIVE, DRAINING or DEAD."""
     reason: str
     """Why it drains, is dead, or is not connected now; empty when all is well."""
     host: str
     port: int
-    """Where its gateway listens."""
+    """The port on which its gateway listens."""
     hostname: str
-    """Of its machine, or what people call it, which is then `name`, too."""
+    """The name of its machine, or the name given to the node, which is then `name`, too."""
     total: dict[str, float]
     available: dict[str, float]
     labels: dict[str, str]
     running: int
     """Leases of workers that it has given out, and members of jobs."""
     waiting: int
-    """Workers that are waited for."""
+    """Workers for which processes wait."""
     devices: dict[str, list[int]]
-    """How much is left of each numbered device, by resource, in units of 1/10000 of one; nothing
-    of one that is bad or cordoned."""
+    """Units of 1/10000 left on each numbered device, by resource; 0 for one that is bad or
+    cordoned."""
     holds: list[tuple[str, str, str, float, float]] = msgspec.field(default_factory=list)
-    """(cordon, drain, maintenance, health or check; why; who asked for it; since when; when what
-    still runs is ended) of each reason for which it drains; seconds since the epoch, 0: never."""
+    """The reasons for which it drains.
+
+    Each is (cordon, drain, maintenance, health or check; why; who asked for it; since when; when
+    the remaining work is ended), in seconds since the epoch, 0: never.
+    """
     unwell: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
-    """(number, suspect or bad, what has to be done, why) of each GPU that is not ok."""
+    """(number, suspect or bad, action needed, why) of each GPU that is not ok."""
     closed: list[int] = msgspec.field(default_factory=list)
-    """The GPUs that get nothing new: those that are bad, and those that somebody has closed."""
+    """The GPUs that get no new work: bad ones, and those that users have closed."""
     trouble: str = ""
     """Why nothing is known of its GPUs now."""
     checks: list[tuple[str, str, str]] = msgspec.field(default_factory=list)
-    """(name, suspect, bad or pending, what it said) of each check that is not ok."""
+    """(name, suspect, bad or pending, its output) of each check that is not ok."""
     name: str = ""
-    """What people call it, where they have said so."""
+    """The name given to the node, if any."""
 
 
 class DriverInfo(Row, frozen=True):
@@ -62,7 +65,7 @@ class DriverInfo(Row, frozen=True):
     """RUNNING or ENDED."""
     pid: int = 0
     node_id: str = ""
-    """Of its node the id's beginning, which the ids of its processes have too."""
+    """The beginning of its node's id, which the ids of its processes have, too."""
     driver_id: str = ""
     """The id of its process."""
     entrypoint: str = ""
@@ -73,12 +76,12 @@ class DriverInfo(Row, frozen=True):
 
 
 class DefectInfo(Row, frozen=True):
-    """Errors of the head's own that harmed one thing each, such as a job or a request."""
+    """Internal errors of the head that harmed one thing each, such as a job or a request."""
 
     count: int
-    """Since the head started."""
+    """Their number since the head started."""
     last: str
-    """What the last one was about, its class and its text."""
+    """The subject of the last one, its class and its text."""
     at: float
     """When that was, in seconds since the epoch."""
 
@@ -92,23 +95,25 @@ class StatusInfo(Row, frozen=True):
     """Where its tables are kept."""
     nodes: list[NodeInfo]
     actors: dict[str, int]
-    """How many are in each state."""
+    """The number of actors in each state."""
     groups: list[dict[str, Any]]
     """Placement groups, in the form of `ray.util.placement_group_table()`."""
     jobs: list[DriverInfo]
-    """The drivers that run."""
+    """The running drivers."""
     gangs: dict[str, int]
-    """Gangs, those of jobs among them: how many are running, waiting, and set aside because
+    """The number of gangs, jobs' gangs included, that are running, waiting, and quarantined because
     deciding about them failed."""
     troubles: list[str]
-    """What is not well with the head, a sentence each; empty when all is."""
+    """Problems of the head, a sentence each; empty when all is well."""
     defects: dict[str, DefectInfo]
     """By kind: gang, plugin, cycle, job, flow, cron, actor, request, message, connection or tick.
-    None when all is well."""
+
+    Empty when all is well.
+    """
     stranded: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
-    """By node and resource: what is free there, while nothing that waits for such fits."""
+    """Stranded amounts by node and resource: free, while no waiting work fits."""
     lost_nodes: list[str] = msgspec.field(default_factory=list)
-    """The nodes that died within the last hour although nobody ended them, each with why."""
+    """The nodes that died unexpectedly within the last hour, each with its reason."""
 
 
 class HyperNodeInfo(Row, frozen=True):
@@ -119,6 +124,6 @@ class HyperNodeInfo(Row, frozen=True):
     """The lower, the closer its nodes are to each other."""
     tier_name: str
     parent: str
-    """The domain that it is part of; empty when there is none."""
+    """The domain that it is part of; empty without one."""
     nodes: list[str]
     """The ids of the nodes that are in it now."""

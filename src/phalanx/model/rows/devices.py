@@ -1,4 +1,4 @@
-"""Rows of devices, as a cluster's nodes saw them last."""
+"""Rows of devices, as a cluster's nodes last saw them."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from phalanx.model.readable import size
 from phalanx.model.rows.row import Row
 
 STRANGER = "of no job here"
-"""Whose a process is that the node has not started."""
+"""The holder that is shown for a process that the node has not started."""
 
 
 class DeviceInfo(Row, frozen=True):
-    """A GPU. What is None its driver does not tell, or nothing was read of it yet."""
+    """A GPU. A value is None if its driver does not report it, or nothing was read yet."""
 
     node_id: str
-    """In hex."""
+    """The node's id in hex."""
     number: int
-    """By which its node hands it out: it is named `NODE/gpuNUMBER`."""
+    """The number by which its node hands it out: it is named `NODE/gpuNUMBER`."""
     state: str
     """ok, suspect or bad."""
     action: str
-    """What has to be done to one that is bad."""
+    """The action that a bad one needs."""
     reason: str
     """Why it is not ok, or is closed; empty when all is well."""
     is_closed: bool
-    """Whether nothing new gets it: it is bad, or somebody has cordoned it."""
+    """Whether it gets no new work: it is bad, or a user has cordoned it."""
     left: float
-    """The part of it that is free, from 0 to 1."""
+    """The free part of it, from 0 to 1."""
     holders: list[str]
-    """To whom it was given, in words."""
+    """Its holders, in words."""
     uuid: str = ""
     minor: int | None = None
-    """Its file is /dev/nvidiaMINOR."""
+    """The number in its file /dev/nvidiaMINOR."""
     model: str = ""
     busy: float | None = None
-    """The part of time in which anything ran on it lately, from 0 to 1."""
+    """The recent part of time in which anything ran on it, from 0 to 1."""
     memory_used: int | None = None
     memory_total: int | None = None
-    """In bytes."""
+    """Bytes of its memory."""
     power_w: float | None = None
     power_limit_w: float | None = None
     temperature_c: float | None = None
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     processes: list[tuple[int, int | None, str]] = msgspec.field(default_factory=list)
-    """(pid, its bytes on the device, whose it is; empty: nobody's that the node has started)."""
+    """(pid, its bytes on the device, its holder; empty: the node has not started it)."""
 
     @property
     def processes_text(self) -> list[str]:
-        """Each of its processes, in words."""
+        """Return each of its processes, in words."""
         return [
             f"{pid} {holder or STRANGER}" + ("" if memory is None else f", {size(memory)}")
             for pid, memory, holder in self.processes
@@ -57,5 +57,5 @@ class DeviceInfo(Row, frozen=True):
 
     @property
     def strangers(self) -> int:
-        """How many of its processes the node has not started."""
+        """Return how many of its processes the node has not started."""
         return sum(not holder for _, _, holder in self.processes)

@@ -14,15 +14,19 @@ from phalanx.model.rows.plan import Basis
 BYTES = ("memory", "object_store_memory")
 """Resources that are counted in bytes."""
 _SHOWN = 3
-"""So many names of tasks are written out."""
+"""The most names of tasks that are written out."""
 _EPOCHS = 1e9
-"""From here on, in seconds, a time is one since the epoch, which nobody reads: `at_s` has it."""
+"""Seconds from which a time counts from the epoch, so that the text leaves it out; `at_s` has
+it."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason: its code, how many nodes, tasks or podgroups it concerns, the numbers behind it,
-    and in words what it is and what would change it ("" where nothing does). `plugin`: of the
-    scheduler, which says so; "" where it is the scheduler itself."""
+    """One reason.
+
+    It has a code, the number of nodes, tasks or podgroups concerned, the numbers behind it, a
+    sentence, and the change that would help ("" where none does). `plugin` is the scheduler's
+    plugin that gave it; "" for the scheduler itself.
+    """
 
     reason: str
     count: int
@@ -40,21 +44,26 @@ class AlikeTasks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """When a podgroup starts if run times hold: the time of day in seconds, in how many seconds,
-    how many tasks end before, and what that rests on. `earliest_s` as in PlannedStart."""
+    """When a podgroup starts if run times hold.
+
+    The time of day in seconds, in how many seconds, how many tasks end before, and the basis of
+    that. `earliest_s` as in PlannedStart.
+    """
 
     at_s: float
     in_s: float
     after_tasks: int
     basis: Basis
     is_promised: bool
-    """Cycles keep its places for it; else others may fill them, and it starts later."""
+    """Whether cycles keep its places for it; else others may fill them, and it starts later."""
     earliest_s: float | None = None
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup that holds some of what another waits for, and in how many seconds it ends at the
-    latest (None: nobody knows)."""
+    """A podgroup that holds some of what another waits for.
+
+    `ends_in_s` is in how many seconds it ends at the latest (None: unknown).
+    """
 
     podgroup: str
     queue: str
@@ -70,7 +79,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holders(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds what it waits for: those that hold most, and how many others."""
+    """The holders of what it waits for: those that hold most, and the number of others."""
 
     most: list[Holder]
     others: int = 0
@@ -86,18 +95,18 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str
     name: str
     kind: str
-    """job, gang, task, actor, flow or cron job; of a snapshot, podgroup or task."""
+    """job, gang, task, actor, flow or cron job; in a snapshot, podgroup or task."""
     waits: bool
     reasons: list[Reason]
     node: str | UnsetType = UNSET
     """Where it runs, or ran until it was evicted."""
     state: str | UnsetType = UNSET
-    """What it does while it does not wait, such as "runs"."""
+    """The activity of one that does not wait, such as "runs"."""
     evicted: bool | UnsetType = UNSET
     expected_start: ExpectedStart | UnsetType = UNSET
     queue: str | UnsetType = UNSET
     tasks: list[AlikeTasks] | UnsetType = UNSET
-    """Of a podgroup: those of its tasks that wait."""
+    """For a podgroup: its waiting tasks."""
     position: int | UnsetType = UNSET
     """1 for the first that waits in its queue."""
     because: list[Reason] = []
@@ -106,17 +115,17 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def main(self) -> str:
-        """Why it waits, in one sentence; "" where nobody says."""
+        """Return why it waits, in one sentence; "" if unknown."""
         return "; ".join(one.sentence for one in self.because)
 
     @property
     def further(self) -> list[Reason]:
-        """What else is said of it."""
+        """Return the other reasons."""
         return [one for one in self.reasons if one not in self.because]
 
     @property
     def apart(self) -> list[AlikeTasks]:
-        """Those of its tasks of which more is said than the main reasons."""
+        """Return those of its tasks that have more than the main reasons."""
         return [
             AlikeTasks(names=alike.names, reasons=own)
             for alike in self.tasks or ()
@@ -124,7 +133,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def lines(self, *, several: bool = False) -> list[str]:
-        """In words; `several`: with the name of its snapshot."""
+        """Return the explanation in words; `several` adds the name of its snapshot."""
         where = f"{self.snapshot}: " if several and self.snapshot else ""
         of = f" of queue {self.queue}" if self.queue is not UNSET else ""
         why = f": {self.main}" if self.because else ""
@@ -165,7 +174,7 @@ def _when(expected: ExpectedStart) -> str:
     if expected.earliest_s is not None:
         first_s = max(expected.in_s - (expected.at_s - expected.earliest_s), 0.0)
         early = f"{time_ahead(first_s)} to "
-    held = "" if expected.is_promised else ", and nobody fills in before it"
+    held = "" if expected.is_promised else ", if no other job fills its places before"
     at = f" (at {expected.at_s:g})" if expected.at_s < _EPOCHS else ""
     after = f", once {ends} ended, if run times hold ({expected.basis})" if count else ""
     return f"expected to start in {early}{time_ahead(expected.in_s)}{at}{after}{held}"

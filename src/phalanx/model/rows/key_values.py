@@ -6,7 +6,7 @@ import msgspec
 
 
 class KeptValue(msgspec.Struct, frozen=True, array_like=True):
-    """See `head.key_values`."""
+    """One entry of the table of `head.key_values`."""
 
     namespace: bytes
     key: bytes

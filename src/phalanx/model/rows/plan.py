@@ -1,4 +1,4 @@
-"""A plan in time, as data: who starts when and where, and what that rests on."""
+"""A plan in time, as data: which podgroup starts when and where, and on what basis."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from phalanx.model.rows.row import cells_html, text_html
 
 
 class Basis(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What an expected start rests on: so many jobs that end first, by their limits, and by what
-    was learnt from past runs, of which there were `past_runs`."""
+    """The basis of an expected start.
+
+    It counts jobs that end first by their limits, and jobs that end first by what was learnt from
+    `past_runs` past runs.
+    """
 
     by_limit: int = 0
     by_past_runs: int = 0
@@ -31,7 +34,7 @@ def _several(count: int, what: str) -> str:
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """So many tasks on a node, and so many devices of each kind for them together."""
+    """A number of tasks on a node, and the number of devices of each kind for them together."""
 
     node: str
     tasks: int
@@ -39,29 +42,36 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """When a podgroup that waits starts, in seconds as the snapshot's `now`, and when it will have
-    ended (None: nobody knows)."""
+    """When a waiting podgroup starts, in seconds as the snapshot's `now`, and when it will have
+    ended.
+
+    `ends_s` None: unknown.
+    """
 
     podgroup: str
     queue: str
     at_s: float
     ends_s: float | None
     after_tasks: int
-    """So many tasks that run now, or will by then, end first."""
+    """The number of tasks, running now or by then, that end first."""
     basis: Basis
     is_promised: bool
-    """Its places are kept for it: it is one of the first of its queue, and cycles keep promises."""
+    """Whether its places are kept: it is one of the first of its queue, and cycles keep
+    promises."""
     fills: bool
-    """It starts before somebody who is ahead of it, in room that they do not need."""
+    """Whether it starts before one that is ahead of it, in room which that one does not need."""
     places: tuple[Place, ...]
     earliest_s: float | None = None
-    """Where run times were learnt: it starts so early if what runs takes as short as one in ten
-    did, and nobody else waits. `at_s` then says when it starts if all take as long as nine in ten
-    did, and nobody behind it goes first."""
+    """The earliest start, where run times were learnt.
+
+    It holds if running work is as short as one in ten of the past runs, and nothing else waits.
+    `at_s` is then the start if all work takes as long as nine in ten did, and nothing behind it
+    goes first.
+    """
 
 
 class RunningPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Tasks of a podgroup that run on a node until `ends_s` (None: nobody knows)."""
+    """Tasks of a podgroup that run on a node until `ends_s` (None: unknown)."""
 
     podgroup: str
     place: Place
@@ -69,16 +79,16 @@ class RunningPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class TimePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is planned, in the order in which it was."""
+    """All that is planned, in the order of planning."""
 
     now: float
     starts: tuple[PlannedStart, ...]
     unknown: tuple[str, ...]
-    """Podgroups that wait for what nobody knows when it ends, or for what never comes."""
+    """Podgroups that wait for work whose end is unknown, or for what never comes."""
     running: tuple[RunningPlace, ...]
 
     def _repr_html_(self) -> str:
-        """Who starts when, as a table for a notebook."""
+        """Return the starts as a table for a notebook."""
         lines = [
             [
                 one.podgroup,
@@ -92,5 +102,5 @@ class TimePlan(msgspec.Struct, frozen=True, kw_only=True):
             for one in self.starts
         ]
         table = cells_html(("podgroup", "queue", "starts", "ends", "how", "places", "basis"), lines)
-        unknown = f"nobody knows when: {', '.join(self.unknown)}" if self.unknown else ""
+        unknown = f"start unknown: {', '.join(self.unknown)}" if self.unknown else ""
         return (table if lines else "") + text_html(unknown or ("" if lines else "nothing waits"))

@@ -1,4 +1,4 @@
-"""Reservations and counts of licences, as people see them."""
+"""Rows of reservations and counts of licences."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ class ReservationInfo(Row, frozen=True):
     state: str
     """active, or planned."""
     begin: float
-    """Of the window that it is in, or of the next one."""
+    """The begin of its present window, or of the next one."""
     end: float | None
-    """None: it has none until it is deleted."""
+    """The end of that window; None: until it is deleted."""
     schedule: str
     """When it recurs; "" for one that does not."""
     time_zone: str
     is_maintenance: bool
     users: list[str]
     queues: list[str]
-    """Whose jobs may run in it; neither: anybody's that name it."""
+    """Users and queues whose jobs may run in it; both empty: any job that names it."""
     nodes: dict[str, dict[str, float]]
-    """What it keeps of each node, by id, under the names of leases; nothing named: all of it."""
+    """The reserved amounts of each node, by id, under the names of leases; empty: the whole
+    node."""
     hosts: list[str]
     """The names of these machines; with ids where several nodes are on one."""
     running: list[str]
@@ -31,11 +32,11 @@ class ReservationInfo(Row, frozen=True):
     waiting: list[str]
     """Jobs that name it and wait."""
     lacks: str
-    """What it was to keep and does not, as nodes are gone; "" for nothing."""
+    """The amounts that it should keep and does not, as nodes are gone; "" for none."""
 
 
 class LicenseInfo(Row, frozen=True):
-    """A count that the whole cluster has."""
+    """A license: a count that the whole cluster has."""
 
     name: str
     total: int
@@ -43,4 +44,4 @@ class LicenseInfo(Row, frozen=True):
     holders: dict[str, int]
     """The jobs that hold some, and how many."""
     waiting: int
-    """So many are asked for by jobs that wait."""
+    """How many waiting jobs ask for."""

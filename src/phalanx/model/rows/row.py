@@ -9,7 +9,7 @@ import msgspec
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """Fields by attribute (`row.name`) and, as of a mapping, by key (`row["name"]`)."""
+    """Fields by attribute (`row.name`) and, as in a mapping, by key (`row["name"]`)."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.__struct_fields__:
@@ -26,23 +26,23 @@ class Row(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         return name in self.__struct_fields__
 
     def get(self, name: str, default: Any = None) -> Any:
-        """See Mapping."""
+        """Return the field of that name, or `default`."""
         return getattr(self, name) if name in self.__struct_fields__ else default
 
     def keys(self) -> KeysView[str]:
-        """See Mapping."""
+        """Return the names of the fields."""
         return msgspec.structs.asdict(self).keys()
 
     def values(self) -> ValuesView[Any]:
-        """See Mapping."""
+        """Return the values of the fields."""
         return msgspec.structs.asdict(self).values()
 
     def items(self) -> ItemsView[str, Any]:
-        """See Mapping."""
+        """Return the fields as pairs of name and value."""
         return msgspec.structs.asdict(self).items()
 
     def as_dict(self) -> dict[str, Any]:
-        """All fields as plain dicts and lists, for JSON."""
+        """Return all fields as plain dicts and lists, for JSON."""
         return {name: _plain(value) for name, value in self.items()}
 
     def _repr_html_(self) -> str:
@@ -64,21 +64,21 @@ class Rows(list[R]):
 
 
 def rows_html(rows: Sequence[Row]) -> str:
-    """Rows of one kind as a table in HTML."""
+    """Return rows of one kind as a table in HTML."""
     if not rows:
         return "<i>nothing</i>"
     return cells_html(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def cells_html(names: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    """A table in HTML; what is no row is escaped text."""
+    """Return a table in HTML; cells other than rows become escaped text."""
     head = "".join(f"<th>{_escape(name)}</th>" for name in names)
     cells = ("".join(f"<td>{_cell(value)}</td>" for value in line) for line in lines)
     return _table(f"<tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in cells))
 
 
 def text_html(text: str) -> str:
-    """A text in HTML, with its lines."""
+    """Return a text in HTML, with its lines."""
     return f"<div style='white-space:pre-wrap'>{_escape(text)}</div>"
 
 

@@ -15,26 +15,26 @@ class QueueInfo(Row, frozen=True):
     state: str
     """Open, Closing or Closed."""
     weight: int
-    """What it deserves among busy queues beside it, unless `deserved` says so."""
+    """Its part among busy sibling queues, unless `deserved` sets it."""
     priority: int
     parent: str
     reclaimable: bool
     """Whether others may take back what it borrowed."""
     members: int
-    """How many members of gangs hold something in it."""
+    """The number of members of gangs that hold something in it."""
     capability: Amounts
-    """What it may use at most."""
+    """The most that it may use."""
     deserved: Amounts
     guarantee: Amounts
-    """What is kept free for it."""
+    """The amounts kept free for it."""
     allocated: Amounts
-    """What its gangs and jobs hold, those of the queues below it included."""
+    """The amounts that its gangs and jobs hold, those of the queues below it included."""
     requested: Amounts
-    """What they wait for, beside that."""
+    """The amounts that they wait for, in addition."""
     default_time_s: float | None
-    """How long a job may run that says nothing of it."""
+    """The time limit in seconds of jobs that declare none."""
     max_time_s: float | None
-    """How long a job may run at most, by this queue and those above it."""
+    """The longest time limit of a job in seconds, by this queue and those above it."""
     pending: int
     inqueue: int
     running: int
@@ -43,19 +43,19 @@ class QueueInfo(Row, frozen=True):
 
 
 class RulesInfo(Row, frozen=True):
-    """What the scheduler goes by."""
+    """The rules that the scheduler follows."""
 
     text: str
     """Volcano's scheduler configuration."""
     file: str
-    """Where an administrator had them from."""
+    """The file from which an administrator set them."""
     is_own: bool
-    """They are an administrator's, and not those that come with the cluster."""
+    """Whether an administrator set them, instead of those that come with the cluster."""
     actions: list[str]
     plugins: list[str]
-    """All that are on, those included that every cluster has."""
+    """All that are on, with those that every cluster has."""
     trouble: str = ""
-    """Why the cluster goes by those that come with it although there are own ones."""
+    """Why the cluster follows the built-in rules although an administrator set some."""
 
 
 class GangInfo(Row, frozen=True):
@@ -67,7 +67,7 @@ class GangInfo(Row, frozen=True):
     queue: str
     priority: int
     phase: str
-    """Of its podgroup, as in QueueInfo."""
+    """The phase of its podgroup, as in QueueInfo."""
     members: list[str]
     """The state of each member, by rank."""
     min_members: int
@@ -76,7 +76,7 @@ class GangInfo(Row, frozen=True):
     preempted: int
     """How often members of it were evicted."""
     ports: list[int]
-    """Free on each of its nodes."""
+    """The ports that are free on each of its nodes."""
     nodes: list[str]
     """The node of each member; empty where it has none."""
     devices: list[dict[str, list[int]]]
@@ -97,9 +97,9 @@ class JobInfo(Row, frozen=True):
     kind: str
     """mpi, pytorch, tensorflow, ray, or batch."""
     replicas: int
-    """Members in all."""
+    """The number of members."""
     min: int
-    """Members that must run together."""
+    """The number of members that must run together."""
     pending: int
     running: int
     succeeded: int
@@ -112,39 +112,38 @@ class JobInfo(Row, frozen=True):
     started: float | None
     finished: float | None
     age_s: float
-    """Since it was submitted."""
+    """Seconds since it was submitted."""
     time_limit_s: float | None
-    """How long its gang may run, each time that it starts."""
+    """Seconds that its gang may run, each time that it starts."""
     ran_s: float
-    """How long its gang has run this time; of one that is over, the last time."""
+    """Seconds that its gang has run this time; for an ended job, the last time."""
     ends: float | None
     """While it runs: when its time is over, by its limit or its deadline."""
     begins: float | None
-    """It does not start before."""
+    """The moment before which it does not start."""
     deadline: float | None
-    """It has ended by then."""
+    """The moment by which it has ended."""
     is_held: bool
     restarts: int
     """How often its gang ran before, whatever ended it."""
     annotations: dict[str, str]
-    """What its manifest, or who submitted it, has noted of it."""
+    """Notes from its manifest, or from its submitter."""
     after: str
-    """What has to become of other jobs before it waits for places."""
+    """Dependencies: other jobs that must begin or end before it waits for places."""
     array: str
-    """The indices of its elements, where it is an array: the numbers of members then count
-    elements."""
+    """The indices of its array tasks, if it is an array: the numbers of members then count them."""
     expected_start: ExpectedStart | None
-    """Of one that waits, where run times tell."""
+    """For a waiting job, where run times tell."""
     user: str
-    """Who submitted it, by their own account."""
+    """The user who submitted it, by the user's own account."""
     reservation: str
-    """The one that it runs in, or waits for."""
+    """The reservation that it runs in, or waits for."""
     licenses: dict[str, int]
-    """So many of the cluster's licences it holds while it runs."""
+    """How many of each of the cluster's licences it holds while it runs."""
 
 
 class ArrayTaskInfo(Row, frozen=True):
-    """Elements of an array that follow one another and are alike."""
+    """Array tasks of an array that follow one another and are alike."""
 
     name: str
     """As NAME[3-5]."""
@@ -158,14 +157,14 @@ class ArrayTaskInfo(Row, frozen=True):
 
 
 class LogFile(Row, frozen=True):
-    """Where a member's output of one start is."""
+    """The file with a member's output of one start."""
 
     node: str
     path: str
 
 
 class MemberInfo(Row, frozen=True):
-    """A member of a job, as it was started last."""
+    """A member of a job, as it was last started."""
 
     name: str
     state: str
@@ -181,7 +180,7 @@ class MemberInfo(Row, frozen=True):
     logs: list[LogFile]
     """A file for each start, as far as they are kept."""
     signal: int = 0
-    """By which it was ended; 0: by none, or nobody knows."""
+    """The signal that ended it; 0: none, or unknown."""
 
 
 class TransitionInfo(Row, frozen=True):
@@ -194,10 +193,10 @@ class TransitionInfo(Row, frozen=True):
 
 
 class JobDescription(JobInfo, frozen=True):
-    """All about one job."""
+    """All facts about one job."""
 
     ports: list[int]
-    """Free on each node of its gang."""
+    """The ports that are free on each node of its gang."""
     preempted: int
     """How often members of it were evicted."""
     members: list[MemberInfo]
@@ -225,7 +224,7 @@ class CronInfo(Row, frozen=True):
     state: str
     """Active or Suspended."""
     active: list[str]
-    """Its jobs that run."""
+    """Its running jobs."""
     last_scheduled: float | None
     last_success: float | None
 
@@ -236,6 +235,6 @@ class AppliedInfo(Row, frozen=True):
     kind: str
     name: str
     namespace: str
-    """Empty for what has none."""
+    """Empty for an object without a namespace."""
     done: str
     """created or updated."""
