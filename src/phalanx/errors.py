@@ -1,4 +1,4 @@
-"""One exception tree. Ray's names are these classes, so that people's `except` clauses work."""
+"""One exception tree. Ray's names are these classes, so that programs' `except` clauses work."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 
 class PhalanxError(Exception):
-    """Root of everything that Phalanx raises on its own account."""
+    """Root of all exceptions that Phalanx itself raises."""
 
-    __slots__ = ()  # no layout of its own: other engines' errors can be made to derive from it
+    __slots__ = ()  # no layout of its own, so that other engines' errors can derive from it
 
 
 class CrossLanguageError(PhalanxError):
-    """Something needs a language other than Python."""
+    """A feature needs a language other than Python."""
 
 
 class TaskCancelledError(PhalanxError):
@@ -32,8 +32,11 @@ class TaskCancelledError(PhalanxError):
 
 
 class NotPicklableError(TypeError, PicklingError):
-    """What was to go to another process, or come from one, cannot be pickled. A TypeError as in
-    Ray, a PicklingError as in the standard library; `__cause__` is what pickle said."""
+    """A value for or from another process cannot be pickled.
+
+    It is a TypeError as in Ray, and a PicklingError as in the standard library; `__cause__` is
+    pickle's error.
+    """
 
 
 class TaskTimeoutError(PhalanxError, TimeoutError):
@@ -41,10 +44,10 @@ class TaskTimeoutError(PhalanxError, TimeoutError):
 
 
 class TaskError(PhalanxError):
-    """A task's own code raised. Also an instance of the user's exception class where that can be.
+    """A task's own code raised. If possible, also an instance of the user's exception class.
 
-    `cause` is the user's exception (or None where it could not travel), `traceback_str` the
-    remote traceback as text, `function_name`, `pid` and `node_ip` say where it ran.
+    `cause` is the user's exception (or None where it could not travel), `traceback_str` the remote
+    traceback as text, `function_name`, `pid` and `node_ip` say where it ran.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class TaskError(PhalanxError):
         return (_rebuild_task_error, (*fields, isinstance(self, _Derived)))
 
     def as_instanceof_cause(self) -> TaskError:
-        """This error as an instance of both TaskError and the class of `cause`."""
+        """Return this error as an instance of both TaskError and the class of `cause`."""
         return derive(self)
 
     make_dual_exception_instance = as_instanceof_cause
@@ -97,9 +100,9 @@ _derived: dict[type[BaseException], type[TaskError] | None] = {}
 
 
 def derive(error: TaskError) -> TaskError:
-    """`error` again, as an instance of TaskError and of its cause's class (when that is possible).
+    """Return `error` as an instance of TaskError and, if possible, of its cause's class.
 
-    The instance forwards unknown attributes to the cause, so that `e.errno` and the like work.
+    The instance forwards unknown attributes to the cause, so that `e.errno` and similar ones work.
     """
     cause = error.cause
     if cause is None or isinstance(error, _Derived):
@@ -159,7 +162,7 @@ def _make_derived(kind: type[BaseException]) -> type[TaskError] | None:
 
 
 def _blank(cls: type[TaskError], cause: BaseException) -> TaskError | None:
-    """An instance to fill; None when the cause's class makes none from what it was made from."""
+    """Return an instance to fill; None if the cause's class cannot make one from any arguments."""
     # Groups of exceptions must have their arguments from the start; MemoryError's own __new__
     # refuses classes with several bases.
     ways = ((cls.__new__, ()), (cls.__new__, cause.args), (BaseException.__new__, ()))
@@ -172,7 +175,7 @@ def _blank(cls: type[TaskError], cause: BaseException) -> TaskError | None:
 
 
 def _copy_slots(cause: BaseException, made: TaskError) -> None:
-    """Fields that live in slots, as OSError's errno: no forwarding reaches them."""
+    """Copy fields that are in slots, such as OSError's errno: no forwarding reaches them."""
     for cls in type(cause).__mro__:
         if cls in (BaseException, object):
             continue
@@ -200,15 +203,17 @@ class WorkerCrashedError(PhalanxError):
 
 
 class TaskKilledError(WorkerCrashedError, TaskCancelledError):
-    """The task was cancelled with `force=True`, and its worker was ended for that. A
-    WorkerCrashedError too, which is what Ray raises."""
+    """The task was cancelled with `force=True`, and its worker was ended for that.
+
+    It is a WorkerCrashedError too, which is what Ray raises.
+    """
 
     def __str__(self) -> str:
         return self.error_message or super().__str__()
 
 
 class ActorError(PhalanxError):
-    """Something is wrong with the actor that a call went to."""
+    """The actor to which a call went has failed."""
 
     def __init__(
         self,
@@ -227,8 +232,11 @@ class ActorError(PhalanxError):
 
     @property
     def preempted(self) -> bool:
-        """Whether its node was taken away as was announced: that is not told apart here. Ray's
-        Tune asks, before it counts a failure of a trial."""
+        """Whether its node was announced to go away: always False, as that is not distinguished
+        here.
+
+        Ray's Tune asks before it counts a failure of a trial.
+        """
         return False
 
 
@@ -245,7 +253,7 @@ class LocalNodeDiedError(PhalanxError):
 
 
 class SystemFailureError(PhalanxError):
-    """Phalanx itself failed in a way that is not the program's fault."""
+    """Phalanx itself failed, through no fault of the program."""
 
 
 class ObjectStoreFullError(PhalanxError):
@@ -253,7 +261,7 @@ class ObjectStoreFullError(PhalanxError):
 
 
 class StoreFullError(PhalanxError):
-    """The head's store has too little room, so no new work is taken; what runs goes on."""
+    """The head's store has too little room, so no new work is accepted; running work goes on."""
 
 
 class HistoryUnavailableError(PhalanxError):
@@ -269,11 +277,14 @@ class OutOfMemoryError(PhalanxError):
 
 
 class ActorOutOfMemoryError(OutOfMemoryError, ActorDiedError):
-    """The memory monitor ended the actor, and no restarts were left. Ray's is no ActorDiedError."""
+    """The memory monitor ended the actor, and no restarts were left.
+
+    Ray's class is not an ActorDiedError.
+    """
 
 
 class MessageTooLargeError(PhalanxError, ValueError):
-    """Something is too large to be sent to another process."""
+    """A message is too large to be sent to another process."""
 
 
 class NodeDiedError(PhalanxError):
@@ -309,7 +320,7 @@ class ObjectFreedError(ObjectLostError):
 
 
 class OwnerDiedError(ObjectLostError):
-    """The process that owned the object died, so nobody knows its value any more."""
+    """The process that owned the object died, so its value is unknown."""
 
 
 class ObjectReconstructionFailedError(ObjectLostError):
@@ -321,7 +332,7 @@ class ObjectReconstructionFailedMaxAttemptsExceededError(ObjectReconstructionFai
 
 
 class ObjectReconstructionFailedLineageEvictedError(ObjectReconstructionFailedError):
-    """The task that made the lost object was forgotten for want of room."""
+    """The task that made the lost object was forgotten for lack of room."""
 
 
 class GetTimeoutError(PhalanxError, TimeoutError):
@@ -386,7 +397,7 @@ class RpcError(PhalanxError):
 
 
 class UserCodeException(PhalanxError):
-    """What Ray's libraries raise in place of an error in a function that they were given."""
+    """The error that Ray's libraries raise when a function that they were given fails."""
 
 
 class ActorAlreadyExistsError(ValueError, PhalanxError):
@@ -396,7 +407,7 @@ class ActorAlreadyExistsError(ValueError, PhalanxError):
 
 
 class ActorHandleNotFoundError(ValueError, PhalanxError):
-    """There is no such actor."""
+    """No such actor exists."""
 
     __slots__ = ()  # see PhalanxError
 
@@ -406,11 +417,11 @@ class AuthenticationError(PhalanxError):
 
 
 class StaleNodeError(PhalanxError):
-    """The node is not one that the cluster counts on any more: it must come back as a new one."""
+    """The cluster no longer counts on this node: it must join again as a new one."""
 
 
 class ProtocolError(PhalanxError):
-    """A peer sent bytes that are not of the protocol."""
+    """A peer sent bytes that do not follow the protocol."""
 
 
 class WorkerExit(SystemExit):
@@ -418,25 +429,25 @@ class WorkerExit(SystemExit):
 
 
 class JobCommandError(PhalanxError, ValueError):
-    """A command does not fit the job or queue as it is; says why, and what would."""
+    """A command does not fit the state of the job or queue; the text says why, and what would."""
 
 
 class JobNotFoundError(PhalanxError, KeyError):
-    """There is no job of that name."""
+    """No job has that name."""
 
     __str__ = Exception.__str__
 
 
 class QueueUnavailableError(PhalanxError, ValueError):
-    """There is no such queue, or it takes no jobs now."""
+    """No such queue exists, or it takes no jobs now."""
 
 
 class StateQueryError(PhalanxError, ValueError):
-    """A listing of the cluster's state cannot be had, or is not whole."""
+    """A listing of the cluster's state is unavailable or incomplete."""
 
 
 class GangInfeasibleError(PhalanxError, ValueError):
-    """No node or no cluster of this size holds the gang, ever; says how large it could be."""
+    """No node, or no cluster of this size, can ever hold the gang; says how large it could be."""
 
 
 class CurrentDirectoryError(PhalanxError):

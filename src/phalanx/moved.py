@@ -1,7 +1,7 @@
-"""Modules that programs import under the names that they had before version 0.2.
+"""Aliases for modules that programs import under the names that they had before version 0.2.
 
 A program that imports `phalanx.integrations.prefect` gets `phalanx.adapters.prefect`, the same
-module under both names, with a DeprecationWarning. The old names go with version 0.3.
+module under both names, with a DeprecationWarning. The old names are removed in version 0.3.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ MOVED = {
     "phalanx.scheduling": "phalanx.scheduler.placement",
     "phalanx.sim": "phalanx_research",
 }
-"""A package's or module's old name -> its new one; what lies below moves with it."""
+"""The new name of each moved package or module; everything below it moves with it."""
 
 
 def new_name(name: str) -> str | None:
-    """The name that a module has today; None for one that did not move.
+    """Return the present name of a module; None for one that did not move.
 
     >>> new_name("phalanx.batch.plugins.sjf")
     'phalanx.scheduler.plugins.sjf'
@@ -50,12 +50,12 @@ def new_name(name: str) -> str | None:
 
 
 class Finder:
-    """Finds modules by their old names. Its imports wait until a program uses one of these."""
+    """Finds modules by their old names. Its imports wait until a program uses one of them."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module itself; None for a name that did not move."""
+        """Return the spec of the module itself; None for a name that did not move."""
         new = new_name(fullname) if fullname.startswith("phalanx.") else None
         if new is None:
             return None
@@ -66,7 +66,7 @@ class Finder:
 
 
 class _Same:
-    """Loads the module under its new name, and gives that one."""
+    """Loads the module under its new name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -81,10 +81,10 @@ class _Same:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # the import system has written over it
+        module.__spec__ = self._spec  # the import system has overwritten it
 
 
 def find_moved_modules() -> None:
-    """Have modules be found by their old names, too."""
+    """Make modules importable by their old names, too."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())

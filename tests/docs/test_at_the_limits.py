@@ -207,7 +207,8 @@ TRIED: dict[str, list[Limit]] = {
     ],
     "model.jobs.arrays.MAX_ELEMENTS": [
         Limit(
-            lambda n: Job("true", array=f"1-{n}"), "has 1,000,001 elements; allowed are 1,000,000"
+            lambda n: Job("true", array=f"1-{n}"),
+            "has 1,000,001 array tasks; at most 1,000,000 are allowed",
         )
     ],
     "model.jobs.arrays.MAX_INDEX": [
@@ -218,7 +219,7 @@ TRIED: dict[str, list[Limit]] = {
             lambda n: Job("true", members=n), "members={value}: it is at most {limit}", way="Job"
         ),
         Limit(lambda n: GangOptions(members=n), "size is at most {limit}, not {value}", way="gang"),
-        Limit(_replicas, "replicas are at most {limit}, not {value}", way="manifest"),
+        Limit(_replicas, "replicas must be at most {limit}, not {value}", way="manifest"),
     ],
     "manifests.names.MAX_LABEL": [
         Limit(
@@ -231,20 +232,24 @@ TRIED: dict[str, list[Limit]] = {
             "namespace 's+' .* up to {limit} ",
             way="namespace",
         ),
-        Limit(lambda n: label_fault("t" * n), "'t+' is no name: up to {limit}", way="task"),
+        Limit(
+            lambda n: label_fault("t" * n), "'t+' is not a valid name: up to {limit}", way="task"
+        ),
         Limit(
             lambda n: Job("true", name="n" * (n - 9)), "n-worker-0' .* up to {limit}", way="member"
         ),
     ],
     "manifests.names.MAX_SUBDOMAIN": [
-        Limit(lambda n: subdomain_fault("q" * n), r"\({value}\) is no name: up to {limit}"),
+        Limit(
+            lambda n: subdomain_fault("q" * n), r"\({value}\) is not a valid name: up to {limit}"
+        ),
     ],
-    "manifests.flows.MAX_CRON_NAME": [Limit(_cron, "up to {limit} characters, not {value}")],
+    "manifests.flows.MAX_CRON_NAME": [Limit(_cron, "at most {limit} characters, not {value}")],
     "manifests.patterns.MAX_PATTERN": [
         Limit(lambda n: pattern_fault("a" * n), "up to {limit} characters, not {value}")
     ],
     "manifests.queue_rules.MAX_DEPTH": [
-        Limit(_queue_levels, "stand {value} levels below root; {limit} is most")
+        Limit(_queue_levels, "stand {value} levels below root; at most {limit} are allowed")
     ],
     "scheduler.cycle.reading.DEEPEST": [Limit(_steps, "at most {limit} steps, not {value}")],
     "model.options.LARGEST_AMOUNT": [
@@ -264,7 +269,7 @@ TRIED: dict[str, list[Limit]] = {
             lambda n: Job("true", priority=n), "priority={value}: it is at most {limit}", way="Job"
         ),
         Limit(lambda n: check_task_options({"priority": n}), "priority.*{limit}", way="task"),
-        Limit(_weight, "a weight is at most {limit}, not {value}", way="weight"),
+        Limit(_weight, "a weight must be at most {limit}, not {value}", way="weight"),
     ],
     "observe.state.query.MAX_LIMIT": [
         Limit(
@@ -274,11 +279,16 @@ TRIED: dict[str, list[Limit]] = {
     ],
     "model.reservations.MAX_NAMED": [
         Limit(
-            lambda n: _reservation(nodes=("n",), users=("u",) * n), "at most {limit}, not {value}"
+            lambda n: _reservation(nodes=("n",), users=("u",) * n),
+            "at most {limit} are allowed, not {value}",
         )
     ],
     "model.reservations.MAX_COUNT": [
-        Limit(lambda n: _reservation(node_count=n), "it is 1 to {limit}, not {value}", way="nodes"),
+        Limit(
+            lambda n: _reservation(node_count=n),
+            "it must be 1 to {limit}, not {value}",
+            way="nodes",
+        ),
         Limit(lambda n: license_fault("l", n), "from 0 to {limit}, not '{value}'", way="licences"),
     ],
     "manifests.licenses.MAX_KINDS": [

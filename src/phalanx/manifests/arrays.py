@@ -1,4 +1,4 @@
-"""`array` of a job: its indices, as sbatch(1) writes them."""
+"""The field `array` of a job: its indices, in the form of sbatch(1)."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ _LIMIT = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
 def read_array(written: str) -> ArraySpec:
-    """The indices in `1,3,5-9:2%4`, and how many may run at once. Raises ValueError with what would
-    be right."""
+    """Read the indices in `1,3,5-9:2%4`, and how many may run at once.
+
+    Raises ValueError with what is allowed.
+    """
     text, has_limit, most = written.strip().partition("%")
     if has_limit and (not _LIMIT.fullmatch(most) or not int(most)):
-        raise ValueError(f"after % stands how many may run at once, at least 1, not {_cut(most)}")
+        raise ValueError(f"after % write how many may run at once, at least 1, not {_cut(most)}")
     ranges = read_ranges(text)
     return ArraySpec(ranges=ranges, limit=int(most) if has_limit else None)
 
 
 def read_ranges(text: str) -> tuple[Range, ...]:
-    """The indices in `1,3,5-9:2`, ascending, each once. Raises ValueError."""
+    """Read the indices in `1,3,5-9:2`, ascending, each once. Raises ValueError."""
     found = sorted(_read_part(part.strip(), text) for part in text.split(","))
     _check_size(tuple(found), text)
     if any(following[0] <= before[1] for before, following in itertools.pairwise(found)):
         found = _runs(sorted({i for one in found for i in Indices((one,))}))
     if len(found) > MAX_RANGES:
-        raise ValueError(f"it has {len(found):,} ranges; allowed are {MAX_RANGES:,}")
+        raise ValueError(f"it has {len(found):,} ranges; at most {MAX_RANGES:,} are allowed")
     return tuple(found)
 
 
@@ -57,11 +59,13 @@ def _read_part(part: str, text: str) -> Range:
 def _check_size(ranges: tuple[Range, ...], text: str) -> None:
     count = ArraySpec(ranges=ranges).count
     if count > MAX_ELEMENTS:
-        raise ValueError(f"{_cut(text)} has {count:,} elements; allowed are {MAX_ELEMENTS:,}")
+        raise ValueError(
+            f"{_cut(text)} has {count:,} array tasks; at most {MAX_ELEMENTS:,} are allowed"
+        )
 
 
 def _runs(indices: list[int]) -> list[Range]:
-    """Ranges of step 1."""
+    """Return the indices as ranges of step 1."""
     runs: list[Range] = []
     for index in indices:
         if runs and runs[-1][1] == index - 1:
@@ -72,25 +76,26 @@ def _runs(indices: list[int]) -> list[Range]:
 
 
 def array_faults(array: ArraySpec | None) -> list[Fault]:
-    """What no manifest could say: whoever sends a spec may have read none."""
+    """Return faults that no manifest could have: a spec may come without having been read from
+    one."""
     if array is None:
         return []
     try:
         is_same = read_array(written_array(array)) == array
-        fault = None if is_same else "its ranges ascend, and have their last index"
+        fault = None if is_same else "its ranges must ascend, and end with an index of theirs"
     except ValueError as error:
         fault = str(error)
     return [] if fault is None else [Fault(("spec", "array"), "array_invalid", f"array: {fault}")]
 
 
 def written_array(array: ArraySpec) -> str:
-    """As `read_array` takes it."""
+    """Return an array in the form that `read_array` takes."""
     limit = "" if array.limit is None else f"%{array.limit}"
     return written_ranges(array.ranges) + limit
 
 
 def written_ranges(ranges: tuple[Range, ...]) -> str:
-    """The indices alone."""
+    """Return the indices alone."""
     return ",".join(map(_written, ranges))
 
 

@@ -1,4 +1,4 @@
-"""Checking whole files: every object by itself, and against the queues that there are."""
+"""Checks of whole files: each object alone, and against the existing queues."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec, Process, TaskGroup
 from phalanx.scheduler.cycle.specs import PodGroupSpec, QueueSpec
 
 LIKENESSES = 1_000
-"""So many jobs that differ in more than names and words are remembered to read well."""
+"""The number of jobs that are remembered as valid; jobs that differ only in names and words count
+as one."""
 LIKENESS_BYTES = 10_000
-"""A job of more bytes is read each time, so that few bytes are remembered."""
+"""The bytes from which a job is read each time, so that few bytes are remembered."""
 Operation = Literal["create", "update", "delete"]
 
 
@@ -45,10 +46,10 @@ def check_manifests(
     operation: Operation = "create",
     file: str = "",
 ) -> tuple[list[Manifest], Report]:
-    """The objects of a file and everything that speaks against them.
+    """Return the objects of a file and all findings about them.
 
-    With `queues`, objects are also checked against the queues that exist, those made earlier in
-    the same file among them. `old` holds the objects as they are now, for an update.
+    With `queues`, objects are also checked against the existing queues, including those made
+    earlier in the same file. `old` holds the present objects, for an update.
     """
     manifests, report = read_manifests(text, file)
     before = {m.object: m for m in read_manifests(old, file)[0]} if old is not None else {}
@@ -67,7 +68,10 @@ def check_manifests(
 
 
 def others_first(manifests: list[Manifest]) -> list[Manifest]:
-    """Jobs behind those of the same file that they wait for; else in the order of the file."""
+    """Return the manifests with each job behind those of the file that it waits for.
+
+    All else stays in the order of the file.
+    """
     order = TopologicalSorter(_awaited(manifests)).static_order()
     rank = {uid: number for number, uid in enumerate(order)}
     found = [(rank[spec.uid], m) for m in manifests if (spec := _job(m)) is not None]
@@ -81,17 +85,17 @@ def _job(manifest: Manifest) -> JobSpec | None:
 
 
 def _awaited(manifests: list[Manifest]) -> dict[str, list[str]]:
-    """Which jobs of a file each of them waits for."""
+    """Return the jobs of the file for which each job waits."""
     specs = [spec for m in manifests if (spec := _job(m)) is not None]
     there = {spec.uid for spec in specs}
     return {spec.uid: [uid for uid in others(spec.after) if uid in there] for spec in specs}
 
 
 def read_for_submit(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[Finding]]:
-    """The objects of a file that is to be submitted, and the warnings about them.
+    """Return the objects of a file that is to be submitted, and the warnings about them.
 
-    Of a Pod a job of one member is made. Raises ManifestError for any error; a job that would run
-    nothing is one here, and so is a Pod that starts with others.
+    A Pod becomes a job of one member. Raises ManifestError for any error; a job that would run
+    nothing is an error here, and so is a Pod that starts with others.
     """
     manifests, report = read_manifests(text, file)
     if report.ok:
@@ -107,7 +111,7 @@ def _pod_faults(manifest: Manifest) -> list[Fault]:
     if manifest.kind != "Pod" or not isinstance(spec, JobSpec):
         return []
     found = [key for key in GROUPS_OF_PODS if key in dict(spec.annotations)]
-    reason = "a Pod of a PodGroup is not run by itself; write a Job, whose members start together"
+    reason = "a Pod of a PodGroup does not run alone; write a Job, whose members start together"
     return [Fault(("metadata", "annotations", key), "pod_of_group", reason) for key in found]
 
 
@@ -116,8 +120,10 @@ def _as_job(manifest: Manifest) -> Manifest:
 
 
 def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
-    """Add what speaks against submitting jobs here, such as that one would run nothing. Volcano
-    takes those, as their images may have a command."""
+    """Add the faults that only submitting here has, such as a job that would run nothing.
+
+    Volcano accepts such jobs, as their images may have a command.
+    """
     found: list[Finding] = []
     for manifest in manifests:
         spec = manifest.spec
@@ -130,7 +136,7 @@ def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
             found += [_located(_inside(fault), manifest) for fault in job_faults(spec.job)]
     if ring := find_cycle(_awaited(manifests)):
         first = next(m for m in manifests if (spec := _job(m)) is not None and spec.uid == ring[0])
-        reason = f"after: jobs wait in a ring: {' -> '.join(ring)}"
+        reason = f"after: jobs wait for each other in a cycle: {' -> '.join(ring)}"
         found.append(_located(Fault(("spec", "after"), "after_circular", reason), first))
     report.errors += found
     refused = {(one.object, one.code) for one in found}
@@ -138,7 +144,10 @@ def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
 
 
 def object_faults(kind: str, spec: Spec) -> list[str]:
-    """Why no manifest of this object would be taken: whoever sends a spec may have read none."""
+    """Return why no manifest of this object would be accepted.
+
+    A spec may come without having been read from a manifest.
+    """
     namespace = getattr(spec, "namespace", "")
     fault = object_fault(kind, spec.name, namespace)
     if fault is not None:
@@ -153,21 +162,23 @@ def object_faults(kind: str, spec: Spec) -> list[str]:
 
 
 def _reading_faults(kind: str, spec: Spec) -> list[str]:
-    """What is said of this object when it is written as a manifest and read again."""
+    """Return the findings for this object when it is written as a manifest and read again."""
     namespace = getattr(spec, "namespace", "")
     try:
         data = as_data(Manifest(kind=kind, name=spec.name, namespace=namespace, spec=spec))
         return [finding.reason for finding in object_errors(data)]
     except (ValueError, OverflowError) as error:
-        return [f"a length of time is a number of seconds: {error}"]
+        return [f"a length of time must be a number of seconds: {error}"]
 
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def _reads_well(kind: str, job: JobSpec) -> bool:
-    """Whether nothing is said of a job like this one: of many that come together most are alike,
-    and reading is most of what it costs to take one in."""
+    """Whether a job like this one has no findings.
+
+    Many jobs that come together are alike, and reading is most of the cost of accepting one.
+    """
     likeness = _encode(_likeness(job))
     return len(likeness) <= LIKENESS_BYTES and _likeness_reads_well(kind, likeness)
 
@@ -178,8 +189,10 @@ def _likeness_reads_well(kind: str, likeness: bytes) -> bool:
 
 
 def _likeness(job: JobSpec) -> JobSpec:
-    """The job without what reading takes as it comes: the words of its commands, and its name, of
-    which `job_faults` has the rules."""
+    """Return the job without the parts that reading accepts in any form.
+
+    Those are the words of its commands, and its name, for which `job_faults` has the rules.
+    """
     return msgspec.structs.replace(job, name="x", groups=tuple(map(_without_words, job.groups)))
 
 

@@ -3,11 +3,11 @@
 The fields are minute, hour, day of month, month and day of week (0 is Sunday). Each is `*`, a
 number, a range, a list of those, or any of them with `/step`. Months and days may be written by
 their English names. If both day fields are narrowed, a day has to match one of them; otherwise it
-has to match both. `?` is `*`. `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly` and
-`@every 1h30m` are known too.
+has to match both. `?` is `*`. `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly` and `@every
+1h30m` are known too.
 
-That is what Kubernetes and Volcano take. The library that finds the moments, cronsim, reads the
-form of Debian's cron, which differs in small things; so it is given plain lists of numbers.
+Kubernetes and Volcano use this form. The library that finds the moments, cronsim, reads the form of
+Debian's cron, which differs in small things; so it gets plain lists of numbers.
 
 When clocks go forward, a time that does not exist is left out. When they go back, a schedule whose
 hour begins with `*` runs in both of the doubled hours, and one that names its hours only in the
@@ -44,7 +44,7 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
     ("day of week", 0, 6, {name.lower(): at for at, name in enumerate(SYMBOLIC_DAYS)}),
 )
 _CHANGE_S = 3 * 3600.0
-"""No clock is set by more than this, but where the date line moved."""
+"""Seconds; the most by which clocks change, except where the date line moved."""
 _NONE = timedelta()
 _PART = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?$", re.ASCII)
 _ZONE_PART = re.compile(r"[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$", re.ASCII)
@@ -57,17 +57,20 @@ class Schedule(msgspec.Struct, frozen=True):
     every_s: int = 0
 
     def after(self, moment: float, zone: str = "") -> float | None:
-        """The first time after `moment` (both seconds since the epoch); None if there is none."""
+        """Return the first time after `moment` (both seconds since the epoch); None if there is
+        none."""
         if self.every_s:
             return float(math.floor(moment) + self.every_s)
         try:
             return self._after(moment, zone_of(zone))
         except (CronSimError, OverflowError, ValueError, OSError):
-            return None  # No month has that day, or the date is beyond those that Python knows.
+            return None  # no month has that day, or the date is beyond Python's
 
     def _after(self, moment: float, tz: tzinfo) -> float | None:
-        """The clock of a zone shows some times twice, and others never: cronsim goes by a clock
-        without a zone, and what that shows is looked up in the zone."""
+        """Find the next time in a zone, where the clock shows some times twice, and others never.
+
+        cronsim follows a clock without a zone; the times that it finds are looked up in the zone.
+        """
         found: float | None = None
         is_any_hour = self.fields.split()[1].startswith("*")
         begin = datetime.fromtimestamp(moment, tz).replace(tzinfo=None, fold=0)
@@ -84,7 +87,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 def _doubled(moment: float, tz: tzinfo) -> timedelta:
-    """How much of what the zone's clock shows around a moment it shows twice, or will."""
+    """Return how much of the time around a moment the zone's clock shows twice."""
     if tz is UTC:
         return _NONE
     times = (max(moment - _CHANGE_S, 0.0), moment, moment + _CHANGE_S)
@@ -93,7 +96,7 @@ def _doubled(moment: float, tz: tzinfo) -> timedelta:
 
 
 def _moments(shown: datetime, tz: tzinfo) -> list[float]:
-    """When the zone's clock shows this: once, twice or never."""
+    """Return when the zone's clock shows this: once, twice or never."""
     found: list[float] = []
     for fold in (0, 1):
         one = shown.replace(tzinfo=tz, fold=fold).timestamp()
@@ -104,39 +107,41 @@ def _moments(shown: datetime, tz: tzinfo) -> list[float]:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """The schedule that `text` means. Raises ValueError with what is wrong and where."""
+    """Read a schedule. Raises ValueError with what is wrong and where."""
     text = text.strip()
     if not text:
         raise ValueError("a schedule is five fields such as '0 3 * * *', not empty")
     if "TZ" in text:
-        raise ValueError("the time zone stands in the field timeZone, not in the schedule")
+        raise ValueError("the time zone belongs in the field timeZone, not in the schedule")
     if text.startswith("@every "):
         length = seconds(text.removeprefix("@every ").strip())
         if length is None or length < 1:
-            raise ValueError(f"@every is followed by a time from 1s on like 1h30m: {text!r}")
+            raise ValueError(
+                f"@every must be followed by a time of 1s or more like 1h30m: {text!r}"
+            )
         return Schedule(every_s=int(length))
     if text.startswith("@") and text not in MACROS:
-        raise ValueError(f"{text!r} is none of {', '.join(MACROS)}, @every")
+        raise ValueError(f"{text!r} is not known; known: {', '.join(MACROS)}, @every")
     fields = MACROS.get(text, text).replace("?", "*").lower().split()
     if len(fields) != len(_FIELDS):
-        raise ValueError(f"a schedule has five fields such as '0 3 * * *', not {len(fields)}")
+        raise ValueError(f"a schedule must have five fields such as '0 3 * * *', not {len(fields)}")
     return Schedule(" ".join(_field(field, *_FIELDS[at]) for at, field in enumerate(fields)))
 
 
 def _field(written: str, name: str, low: int, high: int, names: dict[str, int]) -> str:
-    """The field for cronsim: the numbers that it means, or `*` where cronsim looks for one."""
+    """Return the field for cronsim: its numbers, or `*` where cronsim gives that a meaning."""
     numbers: set[int] = set()
     is_free = False
     for part in written.split(","):
         match = _PART.match(part)
         if match is None:
             raise ValueError(
-                f"{name}: {part!r} is no number, range, '*' or one of those with /step"
+                f"{name}: {part!r} is not a number, range, '*' or one of those with /step"
             )
         first, last, step = match.groups()
         width = int(step or 1)
         if width < 1:
-            raise ValueError(f"{name}: {part!r}: a step is 1 or more")
+            raise ValueError(f"{name}: {part!r}: a step must be 1 or more")
         if first == "*":
             if last is not None:
                 raise ValueError(f"{name}: {part!r}: '*' is every value already")
@@ -150,7 +155,7 @@ def _field(written: str, name: str, low: int, high: int, names: dict[str, int]) 
             raise ValueError(f"{name}: {part!r} runs backwards")
         numbers |= set(range(begin, end + 1, width))
     if name == "hour" and written.startswith("*"):
-        return written  # It runs in both of two doubled hours.
+        return written  # it runs in both of two doubled hours
     if is_free and name != "minute":
         return "*"
     return ",".join(map(str, sorted(numbers)))
@@ -167,21 +172,21 @@ def _value(word: str, name: str, low: int, high: int, names: dict[str, int]) -> 
 
 
 def moment_text(moment: float, zone: str = "") -> str:
-    """A time in seconds since the epoch as a clock of that zone shows it."""
+    """Return a time in seconds since the epoch as a clock of that zone shows it."""
     return datetime.fromtimestamp(moment, zone_of(zone)).strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def zone_of(name: str) -> tzinfo:
-    """The time zone of that name, UTC for "". Raises ValueError for a name that is none."""
+    """Return the time zone of that name, UTC for "". Raises ValueError for an unknown name."""
     if not name:
         return UTC
     parts = name.split("/")
     formed = all(_ZONE_PART.match(part) and part not in (".", "..") for part in parts)
     if not formed or name.lower() == "local":
-        raise ValueError(f"{name!r} is no time zone; write one like Europe/Berlin or UTC")
+        raise ValueError(f"{name!r} is not a time zone; write one like Europe/Berlin or UTC")
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, OSError, ValueError) as e:
         if name.upper() in ("UTC", "ETC/UTC"):
             return UTC  # also where a machine has no data on zones
-        raise ValueError(f"{name!r} is no time zone; write one like Europe/Berlin or UTC") from e
+        raise ValueError(f"{name!r} is not a time zone; write one like Europe/Berlin or UTC") from e

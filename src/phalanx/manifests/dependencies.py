@@ -1,4 +1,4 @@
-"""`after` of a job: what it waits for, as sbatch(1) writes dependencies."""
+"""The field `after` of a job: its dependencies, in the form of sbatch(1)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ _DELAY = re.compile(r"(.*)\+([0-9]{1,9})", re.ASCII | re.DOTALL)
 
 
 def read_dependencies(written: str, namespace: str) -> Dependencies:
-    """What `afterok:prep,afterany:other/clean` means: all of it, or with `?` between them any.
+    """Read `afterok:prep,afterany:other/clean`: all of these, or with `?` between them any one.
 
-    Jobs without a namespace are of `namespace`. Raises ValueError with what would be right.
+    Jobs without a namespace are of `namespace`. Raises ValueError with what is allowed.
     """
     text = written.strip()
     if "," in text and "?" in text:
-        raise ValueError(f"',' is between what must all be, '?' where one is enough: not both in "
-                         f"{_cut(written)}")  # fmt: skip
+        raise ValueError(
+            f"write ',' where all must be met, '?' where one is enough; not both: {_cut(written)}"
+        )
     needs = [
         need
         for term in re.split("[,?]", text)
@@ -49,23 +50,25 @@ def _read_term(term: str, written: str, namespace: str) -> list[Dependency]:
     if kind not in KINDS:
         near = nearest(kind, KINDS)
         raise ValueError(
-            f"{_cut(term)} of {_cut(written)} is no dependency{near}: it is {FORM}, of the kinds "
+            f"{_cut(term)} of {_cut(written)} is not a dependency{near}; write {FORM}; the kinds: "
             f"{', '.join(KINDS)}"
         )
     if kind == SINGLETON and len(jobs) != 1:
         raise ValueError(
-            "a singleton names one word, as singleton:train: of the jobs with that word, or that "
-            "name, one at a time runs"
+            "a singleton names one word, as singleton:train: among the jobs with that word, or "
+            "that name, one at a time runs"
         )
     if not jobs or not all(job.strip() for job in jobs):
-        raise ValueError(f"{_cut(term)} names no job: it is {FORM}")
+        raise ValueError(f"{_cut(term)} names no job; write {FORM}")
     return [_read_job(kind, job.strip(), namespace) for job in jobs]
 
 
 def _read_job(kind: str, job: str, namespace: str) -> Dependency:
     found = _DELAY.fullmatch(job)
     if found is not None and kind != AFTER:
-        raise ValueError(f"only {AFTER} takes minutes, as {AFTER}:JOB+10; {kind}:{_cut(job)} has")
+        raise ValueError(
+            f"only {AFTER} takes minutes, as {AFTER}:JOB+10; remove them from {kind}:{_cut(job)}"
+        )
     delay_s = 0.0 if found is None else 60.0 * int(found[2])
     name = job if found is None else found[1]
     return Dependency(
@@ -77,45 +80,49 @@ def _faults(after: Dependencies) -> list[str]:
     if not after.needs:
         return ["it names no job"]
     if len(after.needs) > MAX_DEPENDENCIES:
-        return [f"it names {len(after.needs):,} jobs; allowed are {MAX_DEPENDENCIES:,}"]
+        return [f"it names {len(after.needs):,} jobs; at most {MAX_DEPENDENCIES:,} are allowed"]
     faults = []
     for need in after.needs:
         namespace, _, name = need.job.partition("/")
         if need.kind not in KINDS:
-            faults.append(f"{shown(need.kind)} is none of {', '.join(KINDS)}")
+            faults.append(f"{shown(need.kind)} is not one of {', '.join(KINDS)}")
         elif (fault := object_fault("Job", name, namespace)) is not None:
             faults.append(f"{need.kind}: {fault}")
         elif need.kind == AFTER_CORR and after.is_any:
-            faults.append(f"{need.kind} is about each element; '?' is about the whole array")
+            faults.append(f"{need.kind} is about each array task; '?' is about the whole array")
         elif not 0 <= need.delay_s <= LONGEST_S:
-            faults.append(f"{need.kind}: {need.delay_s:g} s are more than {LONGEST_S:g} s")
+            faults.append(f"{need.kind}: {need.delay_s:g} s is more than {LONGEST_S:g} s")
     return faults
 
 
 def dependency_faults(after: Dependencies | None, uid: str) -> list[Fault]:
-    """What speaks against any new job that waits so: whoever sends a spec may have read none."""
+    """Return the faults of a new job's dependencies.
+
+    A spec may come without having been read from a manifest.
+    """
     if after is None:
         return []
     found = _faults(after)
     if not found and uid in others(after):
-        found.append(f"{written_dependencies(after)}: a job cannot wait for itself; allowed is "
-                     "another job")  # fmt: skip
+        found.append(
+            f"{written_dependencies(after)}: a job cannot wait for itself; name another job"
+        )
     return [Fault(("spec", "after"), "after_invalid", f"after: {fault}") for fault in found]
 
 
 def others(after: Dependencies | None) -> Iterable[str]:
-    """The jobs, by `namespace/name`, whose starts or ends are waited for."""
+    """Return the jobs, by `namespace/name`, whose starts or ends are waited for."""
     needs = () if after is None else after.needs
     return dict.fromkeys(need.job for need in needs if need.kind != SINGLETON)
 
 
 def written_dependencies(after: Dependencies) -> str:
-    """As `read_dependencies` takes it, whatever namespace it is given."""
+    """Return dependencies in the form that `read_dependencies` takes with any namespace."""
     return ("?" if after.is_any else ",").join(map(written_need, after.needs))
 
 
 def written_need(need: Dependency) -> str:
-    """One of them."""
+    """Return one dependency in that form."""
     delay = f"+{need.delay_s / 60:.0f}" if need.delay_s else ""
     return f"{need.kind}:{need.job}{delay}"
 

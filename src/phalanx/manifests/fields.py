@@ -1,4 +1,4 @@
-"""Typed reading of a mapping that remembers what was asked for, so that nothing drops silently."""
+"""Typed reading of a mapping that remembers which keys were read, so that none drops silently."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from phalanx.model.options import LARGEST_NUMBER
 
 Path = tuple[str | int, ...]
 MAX_HINTS = 100
-"""For so many unknown fields of a file the nearest known one is looked up, which takes time."""
+"""Unknown fields of a file for which the nearest known one is looked up, which takes time."""
 T = TypeVar("T")
 
 
 def written(path: Path) -> str:
-    """A path as people write it: spec.tasks[0].replicas."""
+    """Return a path for display: spec.tasks[0].replicas."""
     out = ""
     for step in path:
         out += f"[{step}]" if isinstance(step, int) else f".{step}" if out else step
@@ -25,7 +25,7 @@ def written(path: Path) -> str:
 
 
 class Fields:
-    """One mapping of a manifest. Every getter returns a default for what is absent or wrong."""
+    """One mapping of a manifest. Every getter returns a default for a missing or wrong value."""
 
     def __init__(self, document: Text, path: Path, value: Any, report: Report) -> None:
         self.document = document
@@ -40,7 +40,7 @@ class Fields:
     # ---- remarks -----------------------------------------------------------------------------
 
     def error(self, key: str | Path, code: str, reason: str) -> None:
-        """Something at `key` below this mapping is wrong; an empty key is the mapping itself."""
+        """Report an error at `key` below this mapping; an empty key is the mapping itself."""
         path = self._below(key)
         self.report.error(written(path), code, reason, self.document.line(path))
 
@@ -49,18 +49,18 @@ class Fields:
         self.report.warn(written(path), code, reason, self.document.line(path))
 
     def unused(self, key: str, why: str) -> None:
-        """`key` is understood, and has no meaning here: say so when it is given."""
+        """Warn that `key`, if given, is understood but has no meaning here."""
         self._asked.add(key)
         if self.has(key):
             self.warn(key, "no_meaning_here", why)
 
     def warn_unknown(self) -> None:
-        """Name every key that nobody asked for."""
+        """Warn of every key that was never read."""
         for key in self.known:
             if key not in self._asked:
                 few = len(self.report.warnings) < MAX_HINTS
                 hint = nearest(str(key), self._asked) if few else ""
-                reason = f"there is no field {key!r} here, and it is left out{hint}"
+                reason = f"there is no field {key!r} here, so it is ignored{hint}"
                 self.warn(key, "unknown_field", reason)
 
     def _below(self, key: str | Path) -> Path:
@@ -71,7 +71,10 @@ class Fields:
     def _wrong(self, path: Path, right: str, value: Any) -> None:
         given = f"{type(value).__name__} {value!r}"[:80]
         self.report.error(
-            written(path), "wrong_type", f"this is {right}, not {given}", self.document.line(path)
+            written(path),
+            "wrong_type",
+            f"this must be {right}, not {given}",
+            self.document.line(path),
         )
 
     # ---- values ------------------------------------------------------------------------------
@@ -93,12 +96,13 @@ class Fields:
         return value
 
     def choice(self, key: str, allowed: tuple[T, ...], default: T) -> T:
-        """One of `allowed`."""
+        """Return one of `allowed`."""
         value = self.raw(key)
         if value is None or value == "":
             return default
         if value not in allowed:
-            self.error(key, "wrong_value", f"{value!r} is none of {', '.join(map(str, allowed))}")
+            allowed_words = ", ".join(map(str, allowed))
+            self.error(key, "wrong_value", f"{value!r} is not one of {allowed_words}")
             return default
         return value  # type: ignore[no-any-return]
 
@@ -128,11 +132,11 @@ class Fields:
         return value
 
     def loose_text(self, key: str) -> str:
-        """Text; a number or a flag is taken as it is written, with a warning."""
+        """Return text; a number or a flag is taken as written, with a warning."""
         return self._as_text((key,), self.raw(key))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; a number or a flag in it is taken as it is written."""
+        """Return a list of texts; a number or a flag in it is taken as written."""
         value = self.raw(key)
         if value is None:
             return ()
@@ -142,7 +146,7 @@ class Fields:
         return tuple(self._as_text((key, i), item) for i, item in enumerate(value))
 
     def pairs(self, key: str) -> tuple[tuple[str, str], ...]:
-        """A mapping of texts (labels, annotations), in the order of its keys."""
+        """Return a mapping of texts (labels, annotations), in the order of its keys."""
         value = self.raw(key)
         if value is None:
             return ()
@@ -164,11 +168,11 @@ class Fields:
         return ""
 
     def fields(self, key: str) -> Fields:
-        """The mapping at `key`, empty when it is absent."""
+        """Return the mapping at `key`, empty when it is absent."""
         return Fields(self.document, (*self.path, key), self.raw(key), self.report)
 
     def items(self, key: str) -> list[Fields]:
-        """The mappings of the list at `key`."""
+        """Return the mappings of the list at `key`."""
         value = self.raw(key)
         if value is None:
             return []
@@ -179,15 +183,15 @@ class Fields:
         return [Fields(self.document, (*path, i), v, self.report) for i, v in enumerate(value)]
 
     def amounts(self, key: str, names: dict[str, str] = HOUSE) -> tuple[tuple[str, float], ...]:
-        """Resources and how much, under the names that `names` gives them, sorted.
+        """Return resources and amounts, under the names that `names` gives them, sorted.
 
-        What no machine here hands out is named in a warning and left out.
+        Resources that no machine here hands out are named in a warning and left out.
         """
         inner = self.fields(key)
         out: dict[str, float] = {}
         for name in inner.known:
             if is_not_here(name):
-                inner.unused(name, f"{name} is not handed out here; it is left out")
+                inner.unused(name, f"{name} is not handed out here, so it is ignored")
                 continue
             try:
                 amount = quantity(inner.raw(name))
@@ -195,7 +199,9 @@ class Fields:
                 inner.error(name, "quantity_invalid", str(e))
                 continue
             if amount < 0:
-                inner.error(name, "quantity_negative", f"an amount is 0 or more, not {amount:g}")
+                inner.error(
+                    name, "quantity_negative", f"an amount must be 0 or more, not {amount:g}"
+                )
             house = names.get(name, name)
             out[house] = out.get(house, 0.0) + amount
         return tuple(sorted(out.items()))

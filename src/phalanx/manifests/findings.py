@@ -1,4 +1,4 @@
-"""What is wrong with a manifest, and what of it has no meaning here: each with its place."""
+"""Findings about a manifest: errors, and fields without meaning here, each with its place."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from phalanx.errors import PhalanxError
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One remark. `path` leads to the value (spec.tasks[0].replicas), `line` counts from 1.
+    """One finding. `path` leads to the value (spec.tasks[0].replicas), `line` counts from 1.
 
-    `code` names the rule for scripts; `reason` says what is wrong and what would be right.
-    `object` is kind/name, which tells the documents of one file apart.
+    `code` names the rule for scripts; `reason` says what is wrong and what would be right. `object`
+    is kind/name, which tells the documents of one file apart.
     """
 
     path: str
@@ -47,7 +47,7 @@ class Report:
         self.warnings.append(Finding(path=path, code=code, reason=reason, line=line))
 
     def as_data(self) -> dict[str, Any]:
-        """`{"ok", "errors": [{"path", "reason", ...}], "warnings": [...]}`."""
+        """Return `{"ok", "errors": [{"path", "reason", ...}], "warnings": [...]}`."""
         return {
             "ok": self.ok,
             "errors": msgspec.to_builtins(self.errors),

@@ -11,28 +11,29 @@ from phalanx.manifests.names import qualified_fault
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, Probe, Step
 
 MAX_CRON_NAME = 52
-"""A job's name has 63 characters, of which the time that it stands for takes eleven."""
+"""The most characters of a cron job's name: its jobs' names add eleven for the time, up to 63."""
 
 
 def read_flow(at: Fields, name: str, namespace: str) -> FlowSpec:
-    """A flow; its templates are looked up when it runs."""
+    """Read a flow; its templates are looked up when it runs."""
     steps: dict[str, Step] = {}
     for i, item in enumerate(at.items("flows")):
         step = _step(item)
         if step.name in steps:
-            reason = f"step {step.name!r} stands here twice, and runs once: the first is taken"
+            reason = f"step {step.name!r} is given twice, and runs once: the first is used"
             at.warn(("flows", i, "name"), "duplicate_flow_name", reason)
         steps.setdefault(step.name, step)
     if not steps:
-        at.error("flows", "no_flows", "a flow has at least one step")
+        at.error("flows", "no_flows", "a flow needs at least one step")
     for i, step in enumerate(steps.values()):
         for target in step.targets:
             if target not in steps:
-                reason = f"{target!r} is no step of this flow; there are {', '.join(steps)}"
+                reason = f"{target!r} is not a step of this flow; its steps: {', '.join(steps)}"
                 at.error(("flows", i, "dependsOn", "targets"), "flow_target_unknown", reason)
     ring = find_cycle({name: step.targets for name, step in steps.items()})
     if ring:
-        at.error("flows", "flow_not_dag", f"steps wait in a ring: {' -> '.join(ring)}")
+        reason = f"steps wait for each other in a cycle: {' -> '.join(ring)}"
+        at.error("flows", "flow_not_dag", reason)
     retain = at.choice("jobRetainPolicy", ("retain", "delete"), "retain")
     at.warn_unknown()
     return FlowSpec(
@@ -46,7 +47,7 @@ def read_flow(at: Fields, name: str, namespace: str) -> FlowSpec:
 def _step(at: Fields) -> Step:
     name = at.text("name")
     if not name:
-        at.error("name", "flow_name_missing", "a step names the JobTemplate that it runs")
+        at.error("name", "flow_name_missing", "a step must name the JobTemplate that it runs")
     elif (fault := qualified_fault(name)) is not None:
         at.error("name", "flow_name_invalid", fault)
     depends = at.fields("dependsOn")
@@ -80,31 +81,31 @@ def _probes(at: Fields) -> tuple[Probe, ...]:
 def _port(at: Fields) -> int:
     port = at.whole("port")
     if not 0 < port <= 65_535:
-        at.error("port", "port_invalid", f"a port is 1 to 65535, not {port}")
+        at.error("port", "port_invalid", f"a port must be 1 to 65535, not {port}")
     return port
 
 
 def read_cron(at: Fields, name: str, namespace: str) -> CronSpec:
-    """A schedule and the job that it makes."""
+    """Read a schedule and the job that it makes."""
     schedule, zone = at.text("schedule"), at.text("timeZone")
     _check_schedule(at, schedule)
     try:
         zone_of(zone)
         if at.known.get("timeZone") == "":
-            raise ValueError("timeZone is left out, or names a zone like Europe/Berlin")
+            raise ValueError("leave timeZone out, or name a zone like Europe/Berlin")
     except ValueError as e:
         at.error("timeZone", "timezone_unknown", str(e))
     if len(name) > MAX_CRON_NAME:
-        reason = f"a CronJob's name has up to {MAX_CRON_NAME} characters, not {len(name)}: "
+        reason = f"a CronJob's name has at most {MAX_CRON_NAME} characters, not {len(name)}: "
         at.error("", "cron_name_too_long", reason + "its jobs' names are longer by 11")
     deadline = at.optional_whole("startingDeadlineSeconds")
     if deadline is not None and deadline < 0:
-        reason = f"startingDeadlineSeconds is 0 or more, not {deadline}"
+        reason = f"startingDeadlineSeconds must be 0 or more, not {deadline}"
         at.error("startingDeadlineSeconds", "deadline_negative", reason)
     keep = {k: at.whole(k, d) for k, d in _KEPT.items()}
     for key, number in keep.items():
         if number < 0:
-            at.error(key, "history_limit_negative", f"{key} is 0 or more, not {number}")
+            at.error(key, "history_limit_negative", f"{key} must be 0 or more, not {number}")
     policy = at.choice("concurrencyPolicy", ("Allow", "Forbid", "Replace"), "Allow")
     template = at.fields("jobTemplate")
     metadata = template.fields("metadata")
@@ -148,5 +149,5 @@ _KEPT = {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}
 
 
 def _empty(at: Fields) -> Fields:
-    """A job that says nothing, whose faults nobody needs to hear of."""
+    """Return the fields of an empty job, whose faults are not reported."""
     return Fields(at.document, at.path, {}, Report())

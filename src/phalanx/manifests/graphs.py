@@ -1,4 +1,4 @@
-"""Whether things that wait for each other can ever all begin."""
+"""Cycles among things that wait for each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ Graph = Mapping[str, Sequence[str]]
 
 
 def find_cycle(graph: Graph) -> list[str]:
-    """Names that wait for each other in a ring, first one repeated; empty when all can begin."""
+    """Return names that wait for each other in a cycle, the first one repeated; empty without
+    one."""
     done: set[str] = set()
     for start in graph:
         trail: list[str] = []

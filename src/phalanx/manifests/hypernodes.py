@@ -24,7 +24,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HyperNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A domain as its manifest says it; `resolve` finds who is in it."""
+    """A domain as its manifest declares it; `resolve` finds its members."""
 
     name: str
     tier: int
@@ -33,13 +33,13 @@ class HyperNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_hypernode(at: Fields, name: str) -> HyperNode:
-    """A domain; its tier counts from 1, the closest."""
+    """Read a domain; its tier counts from 1, the closest."""
     tier = at.whole("tier", 1)
     if tier < 0:
-        at.error("tier", "tier_invalid", f"a tier is 0 or more, not {tier}")
+        at.error("tier", "tier_invalid", f"a tier must be 0 or more, not {tier}")
     members = [_member(item) for item in at.items("members")]
     if not members:
-        at.error("members", "no_members", "a domain has at least one member")
+        at.error("members", "no_members", "a domain needs at least one member")
     domain = HyperNode(
         name=name, tier=tier, tier_name=at.text("tierName"), members=tuple(filter(None, members))
     )
@@ -50,7 +50,8 @@ def read_hypernode(at: Fields, name: str) -> HyperNode:
 def _member(at: Fields) -> Member | None:
     kind = at.text("type")
     if kind not in ("Node", "HyperNode"):
-        at.error("type", "member_type_invalid", f"a member is a Node or a HyperNode, not {kind!r}")
+        reason = f"a member must be a Node or a HyperNode, not {kind!r}"
+        at.error("type", "member_type_invalid", reason)
     selector = at.fields("selector")
     at.warn_unknown()
     given = [key for key in SELECTORS if selector.has(key)]
@@ -58,13 +59,13 @@ def _member(at: Fields) -> Member | None:
         selector.raw(key)
     selector.warn_unknown()
     if len(given) != 1:
-        reason = f"a member has exactly one of {', '.join(SELECTORS)}, not {len(given)} of them"
+        reason = f"a member needs exactly one of {', '.join(SELECTORS)}, not {len(given)} of them"
         selector.error("", "not_one_selector", reason)
         return None
     inner = selector.fields(given[0])
     if given[0] == "exactMatch":
         name = inner.text("name")
-        fault = qualified_fault(name) if name else "exactMatch has a name"
+        fault = qualified_fault(name) if name else "exactMatch needs a name"
         if fault is not None:
             inner.error("name", "member_name_invalid", fault)
         member = Member(kind=kind, exact=name)
@@ -74,7 +75,7 @@ def _member(at: Fields) -> Member | None:
         member = Member(kind=kind, labels=inner.pairs("matchLabels"))
         inner.unused("matchExpressions", "nodes are matched by matchLabels")
         if not member.labels:
-            inner.error("matchLabels", "no_labels", "labelMatch has labels to match")
+            inner.error("matchLabels", "no_labels", "labelMatch needs labels to match")
     inner.warn_unknown()
     return member
 
@@ -87,7 +88,7 @@ def _pattern(at: Fields) -> str:
         at.error("pattern", "regex_invalid", str(e))
         return ""
     if not pattern:
-        at.error("pattern", "regex_missing", "regexMatch has a pattern")
+        at.error("pattern", "regex_missing", "regexMatch needs a pattern")
     return pattern
 
 
@@ -96,8 +97,10 @@ def resolve(
     labels: Mapping[str, Mapping[str, str]],
     also: Mapping[str, Sequence[str]],
 ) -> tuple[HyperNodeSpec, ...]:
-    """The domains with the names of their members, by the nodes that there are now: `labels` of
-    each by its name, and what it is called `also`."""
+    """Return the domains with the names of their members among the present nodes.
+
+    `labels` has each node's labels by its name, and `also` its other names.
+    """
     below = {d.name: _names(d, "HyperNode", [x.name for x in domains], {}) for d in domains}
     parent = {child: name for name, children in below.items() for child in children}
     return tuple(

@@ -1,4 +1,4 @@
-"""When GPUs that a job holds count as idle, as people write it: "below 5% for 30m", "..., end"."""
+"""Rules for idle GPUs that a job holds: "below 5% for 30m", with ", end" to end such jobs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ import msgspec
 from phalanx.manifests.times import length_text, read_length
 
 ANNOTATION = "phalanx/idle-gpus"
-"""Of a queue; `none` is no rule, also where the queue above has one."""
+"""The annotation of a queue with its rule; `none` is no rule, even if the queue above has one."""
 NONE = "none"
 SHORTEST_S = 60.0
-"""A shorter window is full of pauses that mean nothing."""
+"""Seconds of the shortest window; shorter ones are full of meaningless pauses."""
 _WORDS = re.compile(r"(?:below\s+)?(\d{1,3}(?:\.\d+)?)\s*%\s+for\s+([^,]+?)\s*(,\s*end\s*)?")
 
 
 class IdleRule(msgspec.Struct, frozen=True, kw_only=True):
-    """The GPUs of a job are idle that were all busy for less than `below` (of 1) of the time over
-    `window_s` seconds. People are warned then; with `ends` the job is ended."""
+    """The rule by which the GPUs of a job count as idle.
+
+    They are idle if all were busy for less than the part `below` (0 to 1) of `window_s` seconds.
+    The user is warned then; with `ends` the job is ended.
+    """
 
     below: float
     window_s: float
@@ -30,18 +33,18 @@ class IdleRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_idle_rule(text: str) -> IdleRule | None:
-    """The rule; None for `none`. Raises ValueError for what is none."""
+    """Read a rule; None for `none`. Raises ValueError for anything else."""
     if text.strip() == NONE:
         return None
     found = _WORDS.fullmatch(text.strip())
     if found is None:
         raise ValueError(
-            f"when GPUs are idle is written as 'below 5% for 30m', with ', end' to end such jobs, "
+            f"a rule for idle GPUs is like 'below 5% for 30m', with ', end' to end such jobs, "
             f"or 'none', not {text!r}"
         )
     below, window_s = float(found[1]) / 100, read_length(found[2])
     if not 0 < below <= 1:
         raise ValueError(f"GPUs are idle below more than 0% and at most 100%, not {found[1]}%")
     if window_s < SHORTEST_S:
-        raise ValueError(f"GPUs are idle for {SHORTEST_S:g} s at least, not {found[2]}")
+        raise ValueError(f"GPUs are idle for at least {SHORTEST_S:g} s, not {found[2]}")
     return IdleRule(below=below, window_s=window_s, ends=bool(found[3]))

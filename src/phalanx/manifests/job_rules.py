@@ -1,4 +1,4 @@
-"""Rules for whole jobs: what of one may change while it lives, and that it runs something."""
+"""Rules for whole jobs: which fields may change during its life, and that it runs something."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ CHANGEABLE = "minAvailable, priorityClassName, and the tasks' replicas and minAv
 
 
 def update_faults(old: JobSpec, new: JobSpec) -> list[Fault]:
-    """What speaks against turning `old` into `new`."""
+    """Return the reasons against turning `old` into `new`."""
     before, after = [g.name for g in old.groups], [g.name for g in new.groups]
     if before != after:
-        reason = f"tasks are neither added nor removed nor moved: {before} became {after}"
+        reason = f"tasks cannot be added, removed or moved: {before} became {after}"
         return [Fault(("spec", "tasks"), "update_tasks_changed", reason)]
     if old == _with_changes(old, new):
         return []
-    reason = f"of a job that lives only {CHANGEABLE} may change"
+    reason = f"while a job lives, only {CHANGEABLE} may change"
     changed = [f for f in _FIELDS if getattr(old, f) != getattr(_with_changes(old, new), f)]
     return [Fault(("spec",), "update_forbidden_field", f"{reason}, not {', '.join(changed)}")]
 
 
 def job_faults(job: JobSpec) -> list[Fault]:
-    """What speaks against any new job: names that are none, amounts that no node can hold, and
-    tasks that would run nothing, and so would complete without having done it."""
+    """Return the faults of a new job.
+
+    Those are invalid names, amounts that no node can hold, and tasks that would run nothing, and so
+    would complete without having done it.
+    """
     faults = []
     if (fault := object_fault("Job", job.name, job.namespace)) is not None:
         faults.append(Fault(("metadata",), "name_invalid", fault))
     if abs(job.priority) > LARGEST_NUMBER:
-        reason = f"a priority is at most {LARGEST_NUMBER}, not {job.priority}"
+        reason = f"a priority must be at most {LARGEST_NUMBER}, not {job.priority}"
         faults.append(Fault(("spec",), "priority_invalid", reason))
     faults += timing_faults(job.timing)
     faults += dependency_faults(job.after, job.uid)
@@ -46,7 +49,7 @@ def job_faults(job: JobSpec) -> list[Fault]:
         if (fault := free_fault(field, getattr(job, field))) is not None:
             faults.append(Fault(("spec", field), f"{field}_invalid", fault))
     if job.element is not None:
-        reason = "the elements of an array are made by the head; give a job an array instead"
+        reason = "array tasks are made by the head; give a job an array instead"
         faults.append(Fault(("spec",), "element_invalid", reason))
     for i, group in enumerate(job.groups):
         path = ("spec", "tasks", i, "template", "spec")
@@ -55,10 +58,10 @@ def job_faults(job: JobSpec) -> list[Fault]:
             faults.append(Fault(("spec", "tasks", i), "member_name_invalid", fault))
         for resource, amount in template.needs.items():
             if (allowed := amount_fault(resource, amount)) is not None:
-                reason = f"each of {group.name!a} would hold {amount:g} of {resource}; allowed is "
+                reason = f"each of {group.name!a} would hold {amount:g} of {resource}; allowed: "
                 faults.append(Fault(path, "amount_not_held", reason + allowed))
         if job.plugin("ray") is not None:
-            continue  # its own command runs where a process has none
+            continue  # the ray plugin's command runs where a process has none
         if not template.processes:
             reason = f"task {group.name!a} runs nothing: give it a container with a command"
             faults.append(Fault(path, "no_command", reason))
@@ -72,7 +75,7 @@ _FIELDS = tuple(f.name for f in msgspec.structs.fields(JobSpec))
 
 
 def _with_changes(old: JobSpec, new: JobSpec) -> JobSpec:
-    """`new` with everything that may change set back to what it was."""
+    """Return `new` with everything that may change set back to its old value."""
     groups = tuple(
         msgspec.structs.replace(n, replicas=o.replicas, min_available=o.min_available)
         for o, n in zip(old.groups, new.groups, strict=True)

@@ -29,12 +29,12 @@ from phalanx.model.jobs.spec import (
 )
 
 HOST_FILES = "/etc/volcano"
-"""Where the svc plugin puts its files inside a container."""
+"""The folder of the svc plugin's files inside a container."""
 POD_TASK = "pod"
 """The only task of a job that is made of a Pod."""
 QUEUE_OF_POD = "scheduling.volcano.sh/queue-name"
 GROUPS_OF_PODS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-"""Annotations of Pods: their queue, and the PodGroup that they start with."""
+"""Annotations of Pods: their queue, and the PodGroup with which they start."""
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 
 
@@ -45,12 +45,13 @@ def read_job(
     labels: Pairs = (),
     annotations: Pairs = (),
 ) -> JobSpec:
-    """The spec at `at` under that name. What is wrong with it is in the fields' report."""
+    """Read the spec at `at` under that name. Errors in it are in the fields' report."""
     groups = tuple(_group(g, i) for i, g in enumerate(at.items("tasks")))
     most = sum(max(g.replicas, 0) for g in groups)
     minimum = at.whole("minAvailable")
     if minimum < 0:
-        at.error("minAvailable", "min_available_negative", f"minAvailable is 0 or more: {minimum}")
+        reason = f"minAvailable must be 0 or more, not {minimum}"
+        at.error("minAvailable", "min_available_negative", reason)
     ttl = _natural(at, "ttlSecondsAfterFinished", "ttl_negative")
     job = JobSpec(
         name=name,
@@ -85,7 +86,7 @@ def read_job(
 def read_pod_job(
     at: Fields, name: str, namespace: str, labels: Pairs, annotations: Pairs
 ) -> JobSpec:
-    """A job of one member that does what the Pod with this spec does."""
+    """Read a job of one member that does what the Pod with this spec does."""
     template = read_pod(at, labels, annotations)
     at.warn_unknown()
     group = TaskGroup(name=POD_TASK, replicas=1, min_available=1, template=template)
@@ -128,11 +129,11 @@ def _after(at: Fields, namespace: str) -> Dependencies | None:
 
 def _check(at: Fields, job: JobSpec, most: int) -> None:
     if not job.groups:
-        at.error("tasks", "no_tasks", "a job has at least one task")
+        at.error("tasks", "no_tasks", "a job needs at least one task")
     names = [g.name for g in job.groups]
     for i, group in enumerate(job.groups):
         if group.name in names[:i]:
-            reason = f"two tasks are called {group.name!r}"
+            reason = f"two tasks are named {group.name!r}"
             at.error(("tasks", i, "name"), "duplicate_task_name", reason)
         fault = member_fault(job.name, group.name, group.replicas)
         if job.name and fault is not None and not label_fault(group.name):
@@ -144,11 +145,12 @@ def _check(at: Fields, job: JobSpec, most: int) -> None:
     for i, group in enumerate(job.groups):
         for target in graph[group.name] if group.depends_on else ():
             if target not in graph:
-                reason = f"{target!r} is no task of this job; there are {', '.join(graph)}"
+                reason = f"{target!r} is not a task of this job; its tasks: {', '.join(graph)}"
                 at.error(("tasks", i, "dependsOn"), "task_dependency_not_dag", reason)
     ring = find_cycle(graph)
     if ring:
-        at.error("tasks", "task_dependency_not_dag", f"tasks wait in a ring: {' -> '.join(ring)}")
+        reason = f"tasks wait for each other in a cycle: {' -> '.join(ring)}"
+        at.error("tasks", "task_dependency_not_dag", reason)
     _check_plugins(at, job)
 
 
@@ -163,7 +165,7 @@ def _check_plugins(at: Fields, job: JobSpec) -> None:
             at.error(("plugins", plugin), f"{plugin}_{role}_missing", reason)
     for i, group in enumerate(job.groups):
         if not group.template.processes:
-            reason = "there is no container with a command: this is not taken when it is submitted"
+            reason = "there is no container with a command: submitting it would be refused"
             at.warn(("tasks", i), "no_command", reason)
         if any(HOST_FILES in word for p in group.template.processes for word in p.argv):
             reason = f"host lists are not under {HOST_FILES} here, but in $PHALANX_FILES"
@@ -177,10 +179,12 @@ def _group(at: Fields, index: int) -> TaskGroup:
         at.error("name", "task_name_invalid", fault)
     replicas = at.whole("replicas", 1)
     if replicas < 0:
-        at.error("replicas", "replicas_negative", f"replicas are 0 or more, not {replicas}")
+        at.error("replicas", "replicas_negative", f"replicas must be 0 or more, not {replicas}")
     elif replicas > MAX_REPLICAS:
         at.error(
-            "replicas", "replicas_too_many", f"replicas are at most {MAX_REPLICAS}, not {replicas}"
+            "replicas",
+            "replicas_too_many",
+            f"replicas must be at most {MAX_REPLICAS}, not {replicas}",
         )
         replicas = MAX_REPLICAS
     partition = _partition(at, replicas)
@@ -189,7 +193,9 @@ def _group(at: Fields, index: int) -> TaskGroup:
         minimum = partition.minimum * partition.size if partition else max(replicas, 0)
     elif minimum < 0:
         at.error(
-            "minAvailable", "task_min_available_negative", f"minAvailable is 0 or more: {minimum}"
+            "minAvailable",
+            "task_min_available_negative",
+            f"minAvailable must be 0 or more, not {minimum}",
         )
     elif minimum > replicas:
         reason = f"minAvailable is {minimum}, but there are {replicas} replicas"
@@ -219,7 +225,7 @@ def _group(at: Fields, index: int) -> TaskGroup:
 
 
 def _whole_cores(at: Fields, group: TaskGroup) -> None:
-    """A member that is bound to a NUMA node holds whole cores, and as much as its limit."""
+    """Check that a member bound to a NUMA node holds whole cores, and as much as its limit."""
     for i, process in enumerate(group.template.processes + group.template.before):
         limits, needs = dict(process.limits), process.needs
         cpus = needs.get("CPU", 0.0)
@@ -242,7 +248,7 @@ def _partition(at: Fields, replicas: int) -> Partition | None:
     topology = read_topology(inner)
     inner.warn_unknown()
     if total <= 0 or size <= 0 or minimum < 0:
-        reason = f"partitions have a number and a size above 0: {total} partitions of {size}"
+        reason = f"partitions need a number and a size above 0: {total} partitions of {size}"
         inner.error("", "partition_invalid", reason)
         return None
     if minimum > total:
@@ -273,7 +279,7 @@ def _depends_on(at: Fields) -> DependsOn | None:
 def _min_success(at: Fields, most: int) -> int | None:
     given = at.optional_whole("minSuccess")
     if given is not None and given < 1:
-        at.error("minSuccess", "min_success_invalid", f"minSuccess is 1 or more, not {given}")
+        at.error("minSuccess", "min_success_invalid", f"minSuccess must be 1 or more, not {given}")
     elif given is not None and given > most > 0:
         reason = f"minSuccess is {given}, but all tasks together have {most} members"
         at.warn("minSuccess", "min_success_unreachable", reason)
@@ -283,12 +289,12 @@ def _min_success(at: Fields, most: int) -> int | None:
 def _retries(at: Fields, smallest: int) -> int:
     given = at.optional_whole("maxRetry")
     if given is not None and given < smallest:
-        at.error("maxRetry", "max_retry_negative", f"maxRetry is 0 or more, not {given}")
+        at.error("maxRetry", "max_retry_negative", f"maxRetry must be 0 or more, not {given}")
     return DEFAULT_MAX_RETRY if given is None else given
 
 
 def _natural(at: Fields, key: str, code: str) -> int | None:
     given = at.optional_whole(key)
     if given is not None and given < 0:
-        at.error(key, code, f"{key} is 0 or more, not {given}")
+        at.error(key, code, f"{key} must be 0 or more, not {given}")
     return given

@@ -1,4 +1,4 @@
-"""The queues that a file says exist: Queue manifests, or a plain list of their fields."""
+"""The existing queues as a file lists them: Queue manifests, or a plain list of their fields."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LISTS = ("queues", "items", "existing_queues")
 
 
 def read_known_queues(text: str | bytes, file: str = "") -> QueueTree:
-    """The queues of a file. Besides manifests, `[{name, state, parent, capability, ...}]` is
-    understood, alone or under `queues`; `allocated_pods` is how many members hold something.
+    """Read the queues of a file.
 
-    Raises ManifestError.
+    In addition to manifests, `[{name, state, parent, capability, ...}]` is understood, alone or
+    under `queues`; `allocated_pods` is how many members hold something. Raises ManifestError.
     """
     report = Report()
     known: list[KnownQueue] = []
@@ -42,7 +42,7 @@ def _known(at: Fields) -> KnownQueue:
     spec = at.fields("spec") if at.has("spec") else at
     name = metadata.text("name") or at.text("name") or spec.text("name")
     if not name:
-        at.error("name", "name_missing", "a queue has a name")
+        at.error("name", "name_missing", "a queue needs a name")
     state = status.text("state") or "Open"
     pods = dict(status.amounts("allocated") or at.amounts("allocated")).get("pods", 0.0)
     members = at.whole("allocated_pods", int(pods))

@@ -1,6 +1,6 @@
 """Counts of licences that a job asks for: read, checked, and written again.
 
-In text they are as sbatch(1) has them, `matlab:2,ansys`; in a manifest also a mapping.
+Text has the form of sbatch(1), `matlab:2,ansys`; a manifest may also have a mapping.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from phalanx.manifests.queue_rules import Fault
 from phalanx.model.reservations import MAX_COUNT
 
 MAX_KINDS = 100
-"""So many kinds of licences one job may ask for."""
+"""The most kinds of licences for which one job may ask."""
 NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.@]{0,61}[A-Za-z0-9])?", re.ASCII)
 Licenses = tuple[tuple[str, int], ...]
 
 
 def read_licenses(written: str) -> Licenses:
-    """What `matlab:2,ansys` means. Raises ValueError with what would be right."""
+    """Read `matlab:2,ansys`. Raises ValueError with what is allowed."""
     given: dict[str, Any] = {}
     for word in written.split(","):
         name, colon, count = word.strip().partition(":")
         if "|" in word:
-            raise ValueError("'|' (any of several) is not read; ask for each with a comma")
+            raise ValueError("'|' (any of several) is not supported; ask for each with a comma")
         if name in given:
-            raise ValueError(f"{name[:40]!r} stands there twice")
+            raise ValueError(f"{name[:40]!r} is given twice")
         given[name] = (
             (int(count) if count.isdecimal() and len(count) < 10 else count) if colon else 1
         )
@@ -35,7 +35,7 @@ def read_licenses(written: str) -> Licenses:
 
 
 def licenses_of(given: Mapping[str, Any]) -> Licenses:
-    """The same from counts by name. Raises ValueError."""
+    """Return licences from counts by name. Raises ValueError."""
     made = tuple(sorted(given.items()))
     for fault in _faults(made):
         raise ValueError(fault)
@@ -43,7 +43,7 @@ def licenses_of(given: Mapping[str, Any]) -> Licenses:
 
 
 def read_licenses_field(at: Fields) -> Licenses:
-    """The field of a job's spec."""
+    """Read the field of a job's spec."""
     value = at.raw("licenses")
     if value is None:
         return ()
@@ -51,7 +51,7 @@ def read_licenses_field(at: Fields) -> Licenses:
         if isinstance(value, str):
             return read_licenses(value)
         if not isinstance(value, dict):
-            raise ValueError("it is a mapping as {matlab: 2}, or a text as 'matlab:2'")
+            raise ValueError("write a mapping like {matlab: 2}, or a text like 'matlab:2'")
         return licenses_of({str(name): count for name, count in value.items()})
     except ValueError as error:
         at.error("licenses", "licenses_invalid", f"licenses: {error}")
@@ -59,24 +59,28 @@ def read_licenses_field(at: Fields) -> Licenses:
 
 
 def license_faults(licenses: Licenses) -> list[Fault]:
-    """What no manifest could say: whoever sends a spec may have read none."""
+    """Return faults that no manifest could have: a spec may come without having been read from
+    one."""
     reasons = _faults(licenses)
     return [Fault(("spec", "licenses"), "licenses_invalid", f"licenses: {r}") for r in reasons]
 
 
 def license_fault(name: str, count: int) -> str | None:
-    """Why there can be no such count of a licence, or None."""
+    """Return why such a count of a licence is not possible, or None."""
     if not NAME.fullmatch(name):
-        return f"{name[:40]!a} is no name of a licence: up to 63 letters, digits, '-_.@'"
+        return f"{name[:40]!a} is not a valid name of a licence: up to 63 letters, digits, '-_.@'"
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_COUNT:
-        return f"a count of {name} is a whole number from 0 to {MAX_COUNT}, not {str(count)[:40]!a}"
+        return (
+            f"a count of {name} must be a whole number from 0 to {MAX_COUNT}, "
+            f"not {str(count)[:40]!a}"
+        )
     return None
 
 
 def _faults(licenses: Licenses) -> list[str]:
     if len(licenses) > MAX_KINDS:
-        return [f"a job asks for at most {MAX_KINDS} kinds of licences, not {len(licenses)}"]
+        return [f"a job may ask for at most {MAX_KINDS} kinds of licences, not {len(licenses)}"]
     found = [fault for name, count in licenses if (fault := license_fault(name, count))]
     return found or [
-        f"a job asks for 1 of {n} or more, not 0" for n, count in licenses if not count
+        f"a job must ask for 1 of {n} or more, not 0" for n, count in licenses if not count
     ]

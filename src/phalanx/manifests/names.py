@@ -1,4 +1,4 @@
-"""What may be a name, by Kubernetes' rules: the one rule for manifests, Python and commands."""
+"""Valid names by Kubernetes' rules: the one rule for manifests, Python and commands."""
 
 from __future__ import annotations
 
@@ -16,44 +16,46 @@ CLUSTER_WIDE = ("Queue", "HyperNode", "PriorityClass", "Reservation")
 
 
 def label_fault(name: str) -> str | None:
-    """Why `name` is no DNS label (the name of a task group, or a namespace), or None."""
+    """Return why `name` is not a DNS label (the name of a task group, or a namespace), or None."""
     if len(name) > MAX_LABEL or not _LABEL.fullmatch(name):
         return (
-            f"{shown(name)} is no name: up to {MAX_LABEL} small letters, digits and '-', "
+            f"{shown(name)} is not a valid name: up to {MAX_LABEL} small letters, digits and '-', "
             "with a letter or digit at both ends"
         )
     return None
 
 
 def qualified_fault(name: str) -> str | None:
-    """Why `name` cannot name a job or one of its members, or None."""
+    """Return why `name` cannot name a job or one of its members, or None."""
     if len(name) > MAX_LABEL or not _QUALIFIED.fullmatch(name):
         return (
-            f"{shown(name)} is no name: up to {MAX_LABEL} letters, digits, '-', '_' and '.', "
+            f"{shown(name)} is not a valid name: up to {MAX_LABEL} letters, digits, '-', '_' "
+            "and '.', "
             "with a letter or digit at both ends"
         )
     return None
 
 
 def subdomain_fault(name: str) -> str | None:
-    """Why `name` cannot name a queue or a domain, or None."""
+    """Return why `name` cannot name a queue or a domain, or None."""
     if len(name) > MAX_SUBDOMAIN or not _SUBDOMAIN.fullmatch(name):
         return (
-            f"{shown(name)} is no name: up to {MAX_SUBDOMAIN} small letters, digits, '-' and '.', "
+            f"{shown(name)} is not a valid name: up to {MAX_SUBDOMAIN} small letters, digits, '-' "
+            "and '.', "
             "with a letter or digit at both ends"
         )
     return None
 
 
 def free_fault(field: str, name: str) -> str | None:
-    """Why `name` cannot be what somebody calls a user or a reservation, or None."""
+    """Return why `name` cannot name a user or a reservation, or None."""
     if len(name) > MAX_SUBDOMAIN or not name.isprintable():
-        return f"{field} is a name of at most {MAX_SUBDOMAIN} characters, not {shown(name)}"
+        return f"{field} must be a name of at most {MAX_SUBDOMAIN} characters, not {shown(name)}"
     return None
 
 
 def object_fault(kind: str, name: str, namespace: str = "") -> str | None:
-    """Why there can be no object of this kind with these names, or None."""
+    """Return why an object of this kind cannot have these names, or None."""
     if kind in CLUSTER_WIDE:
         return subdomain_fault(name)
     fault = qualified_fault(name)
@@ -63,11 +65,11 @@ def object_fault(kind: str, name: str, namespace: str = "") -> str | None:
 
 
 def member_fault(job: str, group: str, replicas: int) -> str | None:
-    """Why the members of a job's group cannot be named after both, or None."""
+    """Return why the members of a job's group cannot be named after both, or None."""
     fault = label_fault(group) or qualified_fault(f"{job}-{group}-{max(replicas - 1, 0)}")
     return None if fault is None else f"a member's name: {fault}"
 
 
 def shown(name: str) -> str:
-    """A stranger's name as text for a terminal, cut where it is long."""
+    """Return a foreign name as text that is safe on a terminal, cut if it is long."""
     return ascii(name) if len(name) <= MAX_SUBDOMAIN else f"{name[:40]!a}... ({len(name)})"

@@ -12,13 +12,16 @@ from phalanx.model.jobs.spec import FlowSpec, JobSpec, Step
 
 
 def job_name(flow: FlowSpec, step: str) -> str:
-    """What the job of a step is called."""
+    """Return the name of a step's job."""
     return f"{flow.name}-{step}"
 
 
 def step_job(flow: FlowSpec, step: Step, template: JobSpec) -> JobSpec:
-    """The job of a step: its template under the flow's name. Mappings of the patch are merged into
-    the template's, tasks by their names; all else is replaced. Raises ManifestError."""
+    """Return the job of a step: its template under the flow's name.
+
+    Mappings of the patch are merged into the template's, tasks by their names; all else is
+    replaced. Raises ManifestError.
+    """
     name = job_name(flow, step.name)
     kept = msgspec.structs.replace(template, name=name, namespace=flow.namespace)
     data = as_data(Manifest(kind="Job", name=name, namespace=flow.namespace, spec=kept))
@@ -29,7 +32,8 @@ def step_job(flow: FlowSpec, step: Step, template: JobSpec) -> JobSpec:
 
 
 def _without_defaults(spec: dict[str, Any]) -> dict[str, Any]:
-    """Without the minimums that follow from other fields, which the step may change."""
+    """Return the spec without the minimums that follow from other fields, which the step may
+    change."""
     tasks = spec.get("tasks", [])
     if spec.get("minAvailable") == sum(t.get("minAvailable", 0) for t in tasks):
         spec = {k: v for k, v in spec.items() if k != "minAvailable"}

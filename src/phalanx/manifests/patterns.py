@@ -1,4 +1,4 @@
-"""Patterns that users write. They match in linear time, whatever they are, and in bounded memory.
+"""Patterns that users write: any of them matches in linear time and bounded memory.
 
 The syntax is RE2's, which is that of Go and so of Volcano: no look-around and no back references.
 """
@@ -11,9 +11,9 @@ from typing import Protocol
 import re2
 
 MAX_PATTERN = 1_000
-"""Characters of a pattern."""
+"""The most characters of a pattern."""
 MAX_MEMORY_BYTES = 1_048_576
-"""Of one compiled pattern; it also bounds the steps for each character of a name."""
+"""The most bytes of one compiled pattern; also bounds the steps for each character of a name."""
 
 
 class Pattern(Protocol):
@@ -24,7 +24,7 @@ class Pattern(Protocol):
 
 @functools.lru_cache(maxsize=256)
 def compiled(pattern: str) -> Pattern:
-    """The pattern, to be searched for in names. Raises ValueError that says what is wrong."""
+    """Compile a pattern, to be searched for in names. Raises ValueError that says what is wrong."""
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"a pattern has up to {MAX_PATTERN} characters, not {len(pattern)}")
     options = re2.Options()
@@ -35,12 +35,12 @@ def compiled(pattern: str) -> Pattern:
         found: Pattern = re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0].decode("utf-8", "replace")
-        raise ValueError(f"{pattern!r} is no regular expression: {reason}") from None
+        raise ValueError(f"{pattern!r} is not a regular expression: {reason}") from None
     return found
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Why the text is no pattern, or None."""
+    """Return why the text is not a pattern, or None."""
     try:
         compiled(pattern)
     except ValueError as error:
@@ -49,7 +49,7 @@ def pattern_fault(pattern: str) -> str | None:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether the pattern is found in the name; one that cannot be compiled is found in none."""
+    """Whether the pattern is found in the name; an invalid pattern is found in none."""
     try:
         return compiled(pattern).search(name) is not None
     except ValueError:

@@ -1,4 +1,4 @@
-"""Volcano's job plugins: which there are, their arguments, and which bring others along."""
+"""Volcano's job plugins: their names and arguments, and the plugins that others rely on."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OPTIONS: dict[str, Options] = {
     },
     "hcclrank": {"master": "master", "worker": "worker"},
 }
-"""Each plugin's options and their defaults; a port left empty is one that is free."""
+"""Each plugin's options and their defaults; a port left empty is a free one."""
 
 BRINGS = {
     "pytorch": ("svc",),
@@ -56,12 +56,12 @@ BRINGS = {
 
 
 def read_plugins(at: Fields) -> Plugins:
-    """`plugins` of a job: pairs of a name and its arguments, in the manifest's order."""
+    """Read `plugins` of a job: pairs of a name and its arguments, in the manifest's order."""
     inner = at.fields("plugins")
     found = []
     for name in inner.known:
         if name not in OPTIONS:
-            reason = f"there is no job plugin {name!r}; there are {', '.join(OPTIONS)}"
+            reason = f"there is no job plugin {name!r}; known plugins: {', '.join(OPTIONS)}"
             inner.error(name, "unknown_plugin", reason)
             inner.raw(name)
             continue
@@ -70,14 +70,15 @@ def read_plugins(at: Fields) -> Plugins:
             key, _, value = argument.lstrip("-").partition("=")
             if key not in OPTIONS[name]:
                 reason = (
-                    f"{argument!r} is no argument of {name}; there are {', '.join(OPTIONS[name])}"
+                    f"{argument!r} is not an argument of {name}; known: {', '.join(OPTIONS[name])}"
                 )
                 inner.warn((name, i), "unknown_argument", reason)
             elif key.lower().endswith("port") and not value.isdecimal():
-                inner.error((name, i), "port_invalid", f"{key} is a port's number, not {value!r}")
+                reason = f"{key} must be a port's number, not {value!r}"
+                inner.error((name, i), "port_invalid", reason)
         found.append((name, arguments))
     if "ssh" in inner.known:
-        reason = "no keys are made: members run as one user, who reaches the nodes as before"
+        reason = "no keys are made: members run as one user, with the access that user has"
         inner.warn("ssh", "no_meaning_here", reason)
     if "hcclrank" in inner.known:
         inner.warn("hcclrank", "no_meaning_here", "RANK is set for every member")
@@ -85,7 +86,7 @@ def read_plugins(at: Fields) -> Plugins:
 
 
 def complete(plugins: Plugins) -> Plugins:
-    """With the plugins that the given ones rely on."""
+    """Return the plugins with those on which they rely."""
     out = dict(plugins)
     for name, _ in plugins:
         for other in BRINGS.get(name, ()):
@@ -94,7 +95,8 @@ def complete(plugins: Plugins) -> Plugins:
 
 
 def options(name: str, arguments: tuple[str, ...]) -> Options:
-    """A plugin's options with its defaults; `--key=value`, `-key=value` and `--flag` are known."""
+    """Return a plugin's options with its defaults; reads `--key=value`, `-key=value` and
+    `--flag`."""
     given = dict(OPTIONS[name])
     for argument in arguments:
         key, equals, value = argument.lstrip("-").partition("=")

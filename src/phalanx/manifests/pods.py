@@ -34,7 +34,7 @@ IN_A_POD = {
     "ephemeralContainers": "only the processes of the manifest run",
     "resourceClaims": "devices are asked for as resources",
     "preemptionPolicy": "write it into the PriorityClass",
-    "overhead": "a process needs nothing beside what it asks for",
+    "overhead": "a process needs nothing in addition to its request",
 }
 IN_A_CONTAINER = {
     "image": "no image is pulled: the command runs as a process, with the node's programs",
@@ -58,7 +58,7 @@ BUDGETS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
 
 
 def read_template(at: Fields) -> Template:
-    """`metadata` and `spec` of a pod template."""
+    """Read `metadata` and `spec` of a pod template."""
     metadata = at.fields("metadata")
     labels, annotations = metadata.pairs("labels"), metadata.pairs("annotations")
     for key in ("name", "namespace", "creationTimestamp", "generateName"):
@@ -73,22 +73,22 @@ def read_template(at: Fields) -> Template:
 
 
 def check_budgets(metadata: Fields, annotations: Pairs) -> None:
-    """At most one disruption budget, a positive whole number or 1 % to 99 %."""
+    """Check that there is at most one disruption budget, a positive whole number or 1 % to 99 %."""
     given = [(key, value) for key, value in annotations if key in BUDGETS]
     if len(given) > 1:
-        reason = "a budget is either jdb-min-available or jdb-max-unavailable, not both"
+        reason = "give either jdb-min-available or jdb-max-unavailable, not both"
         metadata.error("annotations", "budget_both", reason)
     for key, value in given:
         number = value.removesuffix("%")
-        # isdecimal also takes other scripts' digits, which int() reads all the same
+        # isdecimal also accepts other scripts' digits, which int() reads as well
         amount = int(number) if number.isdecimal() and len(number) < 10 else 0
         if amount < 1 or (value.endswith("%") and amount > 99):
-            reason = f"a budget is a whole number from 1 on, or 1% to 99%, not {value!r}"
+            reason = f"a budget must be a whole number above 0, or 1% to 99%, not {value!r}"
             metadata.error(("annotations", key), "budget_invalid", reason)
 
 
 def read_pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
-    """The `spec` of a Pod or of a pod template."""
+    """Read the `spec` of a Pod or of a pod template."""
     for key, why in IN_A_POD.items():
         spec.unused(key, why)
     placement: dict[str, Any] = {key: spec.raw(key) for key in PLACING if spec.has(key)}
@@ -96,15 +96,15 @@ def read_pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
     spec.raw("priority")  # filled in from the class
     time_limit = spec.optional_whole("activeDeadlineSeconds")
     if time_limit is not None and time_limit < 1:
-        reason = f"activeDeadlineSeconds is 1 or more, not {time_limit}"
+        reason = f"activeDeadlineSeconds must be 1 or more, not {time_limit}"
         spec.error("activeDeadlineSeconds", "out_of_range", reason)
     grace = spec.whole("terminationGracePeriodSeconds", 30)
     if grace < 0:
-        reason = f"terminationGracePeriodSeconds is 0 or more, not {grace}"
+        reason = f"terminationGracePeriodSeconds must be 0 or more, not {grace}"
         spec.error("terminationGracePeriodSeconds", "out_of_range", reason)
     restart = spec.choice("restartPolicy", ("Never", "OnFailure", "Always"), "Never")
     if restart == "Always":
-        reason = "a member that ends well has ended; only failures are tried again"
+        reason = "a member that succeeds has ended; only failures are tried again"
         spec.warn("restartPolicy", "as_on_failure", reason)
     template = Template(
         processes=tuple(_process(c) for c in spec.items("containers")),
@@ -119,13 +119,13 @@ def read_pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
     )
     for resource, amount in template.needs.items():
         if (allowed := amount_fault(resource, amount)) is not None:
-            reason = f"each member would hold {amount:g} of {resource}; allowed is {allowed}"
+            reason = f"each member would hold {amount:g} of {resource}; allowed: {allowed}"
             spec.error("containers", "amount_not_held", reason)
     return template
 
 
 def _check_placing(spec: Fields, placement: dict[str, Any]) -> None:
-    """Have what narrows the choice of nodes read as scheduling will read it."""
+    """Check the fields that narrow the choice of nodes, by reading them as scheduling will."""
     for key, value in placement.items():
         try:
             read_shape({"topology_spread" if key == PLACING[-1] else key: value})
@@ -143,7 +143,7 @@ def _process(at: Fields) -> Process:
     most = dict(limits)
     for name, amount in requests:
         if amount > most.get(name, amount):
-            reason = f"{amount:g} of {name} is requested, above its limit {most[name]:g}"
+            reason = f"the request of {name}, {amount:g}, is above its limit {most[name]:g}"
             resources.error("requests", "request_above_limit", reason)
     process = Process(
         name=at.text("name"),
@@ -167,8 +167,8 @@ def _environment(at: Fields) -> Pairs:
     for item in at.items("env"):
         name = item.text("name")
         if not name or "=" in name or "\0" in name:
-            item.error("name", "env_name_invalid", "a variable has a name, without '=' in it")
-        item.unused("valueFrom", "only values that stand in the manifest can be passed on")
+            item.error("name", "env_name_invalid", "a variable needs a name without '='")
+        item.unused("valueFrom", "only values written in the manifest can be passed on")
         if "value" in item.known or not item.has("valueFrom"):
             out[name] = item.loose_text("value")
         item.warn_unknown()
@@ -180,7 +180,7 @@ def _ports(at: Fields) -> tuple[Port, ...]:
     for item in at.items("ports"):
         number = item.whole("containerPort")
         if not 0 < number <= 65_535:
-            item.error("containerPort", "port_invalid", f"a port is 1 to 65535, not {number}")
+            item.error("containerPort", "port_invalid", f"a port must be 1 to 65535, not {number}")
         host = item.optional_whole("hostPort")
         if host is not None and host != number:
             reason = f"processes use the node's network: they listen on {number}, not {host}"

@@ -9,7 +9,7 @@ from phalanx.scheduler.cycle.arguments import seconds
 
 
 def read_policies(at: Fields, key: str = "policies") -> tuple[Policy, ...]:
-    """All policies of a job or a group, checked one by one and together."""
+    """Read all policies of a job or a group, checked one by one and together."""
     seen: dict[str, Fields] = {}
     codes: set[int] = set()
     policies = []
@@ -19,7 +19,7 @@ def read_policies(at: Fields, key: str = "policies") -> tuple[Policy, ...]:
         policies.append(policy)
         for event in policy.events:
             if event in seen:
-                reason = f"{event} has two policies; which of them should act?"
+                reason = f"{event} has two policies; give it one"
                 item.error("events" if item.has("events") else "event", "duplicate_event", reason)
             seen[event] = item
         if policy.exit_code is not None:
@@ -28,7 +28,7 @@ def read_policies(at: Fields, key: str = "policies") -> tuple[Policy, ...]:
                 item.error("exitCode", "duplicate_exit_code", reason)
             codes.add(policy.exit_code)
     if st.ANY_EVENT in seen and len(seen) > 1:
-        reason = "'*' means any event: no other event can stand beside it"
+        reason = "'*' means any event: no other event may be given with it"
         at.error(key, "any_event_not_alone", reason)
     return tuple(policies)
 
@@ -43,16 +43,16 @@ def _read(item: Fields) -> Policy:
         reason = "a policy waits for events or for an exit code, not for both"
         item.error("exitCode", "event_and_exit_code", reason)
     if not events and code is None:
-        item.error("", "no_event_or_exit_code", "a policy names an event, events or an exitCode")
+        item.error("", "no_event_or_exit_code", "a policy needs an event, events or an exitCode")
     if code == 0:
         item.error("exitCode", "exit_code_zero", "0 is success; a policy is for other exit codes")
     for event in events:
         if event not in st.POLICY_EVENTS:
-            reason = f"{event!r} is none of {', '.join(st.POLICY_EVENTS)}"
+            reason = f"{event!r} is not one of {', '.join(st.POLICY_EVENTS)}"
             item.error("event" if event == single else "events", "invalid_policy_event", reason)
     action = item.text("action")
     if action not in st.POLICY_ACTIONS:
-        reason = f"{action!r} is none of {', '.join(st.POLICY_ACTIONS)}"
+        reason = f"{action!r} is not one of {', '.join(st.POLICY_ACTIONS)}"
         item.error("action", "invalid_policy_action", reason)
     timeout = _timeout(item)
     if st.POD_PENDING in events and timeout is None:
@@ -67,6 +67,6 @@ def _timeout(item: Fields) -> float | None:
         return None
     timeout = seconds(written)
     if timeout is None:
-        reason = f"a timeout is a length of time like 10m or 1h30m, not {written!r}"
+        reason = f"a timeout must be a length of time like 10m or 1h30m, not {written!r}"
         item.error("timeout", "timeout_invalid", reason)
     return timeout

@@ -1,4 +1,4 @@
-"""Amounts as Kubernetes writes them (500m, 2Gi, 1e3), and what resources are called here."""
+"""Amounts as Kubernetes writes them (500m, 2Gi, 1e3), and the names of resources here."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _SCALE |= {f"{s}i": Fraction(1024**i) for i, s in enumerate("KMGTPE", 1)}
 _PLAIN = ("cpu", "memory", "pods")
 
 LARGEST = 2.0**63
-"""Kubernetes' own bound; what is more is a slip."""
+"""Kubernetes' own bound; a larger amount is a mistake."""
 
 HOUSE = {"cpu": "CPU", "gpu": "GPU", "nvidia.com/gpu": "GPU", "amd.com/gpu": "GPU"}
 HOUSE |= {"CPU": "CPU", "GPU": "GPU", "volcano.sh/gpu-number": "GPU"}
-"""What processes ask for, under the names that leases use."""
+"""Resources that processes ask for, under the names that leases use."""
 
 BATCH = {"CPU": "cpu", "GPU": "nvidia.com/gpu", "gpu": "nvidia.com/gpu"}
 BATCH |= {"amd.com/gpu": "nvidia.com/gpu", "volcano.sh/gpu-number": "nvidia.com/gpu"}
 """The same under the names that scheduling uses (`batch.amounts`)."""
 
 NOT_HERE = ("ephemeral-storage", "hugepages-", "attachable-volumes-")
-"""Resources that only a cluster's own machinery hands out."""
+"""Resources that only a Kubernetes cluster hands out."""
 
 
 def quantity(written: Any) -> float:
-    """The amount that is meant. Raises ValueError with what would be right."""
+    """Return the amount that is meant. Raises ValueError with what is allowed."""
     if isinstance(written, bool) or not isinstance(written, int | float | str):
-        raise ValueError(f"an amount is a number like 2, 500m or 4Gi, not {written!r}")
+        raise ValueError(f"an amount must be a number like 2, 500m or 4Gi, not {written!r}")
     match = _WRITTEN.fullmatch(str(written).strip())
     if match is None:
-        raise ValueError(f"an amount is a number like 2, 500m or 4Gi, not {written!r}")
+        raise ValueError(f"an amount must be a number like 2, 500m or 4Gi, not {written!r}")
     number, suffix, exponent = match.groups()
     value = Fraction(number)
     if suffix:
@@ -55,16 +55,16 @@ def quantity(written: Any) -> float:
 
 
 def is_not_here(resource: str) -> bool:
-    """Whether nothing here hands out this resource."""
+    """Whether no machine here hands out this resource."""
     return resource.startswith(NOT_HERE)
 
 
 def batch_amounts(needs: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    """Amounts under the house's names as those of `batch`, sorted."""
+    """Convert amounts from the names of leases to those of scheduling, sorted."""
     return tuple(sorted((batch_name(name), amount) for name, amount in needs.items()))
 
 
 def batch_name(name: str) -> str:
-    """The name of a resource in `batch`, which counts names of our own making only with a slash."""
+    """Return the name of a resource in scheduling, where a custom name counts only with a slash."""
     is_plain = "/" in name or name in _PLAIN or name.startswith(NOT_HERE)
     return BATCH.get(name, name if is_plain else f"phalanx/{name}")

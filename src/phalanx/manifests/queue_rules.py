@@ -1,7 +1,7 @@
 """Volcano's rules for queues, on specs: what may be made, changed, closed and deleted.
 
-Amounts that a queue does not name are unlimited in its capability and nothing in its deserved and
-guarantee. `root` stands above all queues and has no limits of its own here.
+Amounts that a queue does not name are unlimited in its capability and zero in its deserved and
+guarantee. `root` is above all queues and has no limits of its own here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT = "default"
 MAX_DEPTH = 5
 PROTECTED = (ROOT, DEFAULT)
 NAMED = 10
-"""So many queues are listed to somebody who names one that does not exist."""
+"""The most queues that an error lists for an unknown name."""
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class KnownQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueTree:
-    """All queues that exist, by name and by parent."""
+    """All existing queues, by name and by parent."""
 
     def __init__(self, queues: Iterable[KnownQueue]) -> None:
         self.by_name: dict[str, KnownQueue] = {q.spec.name: q for q in queues}
@@ -58,11 +58,14 @@ class QueueTree:
         return None if known is None else known.spec
 
     def children(self, name: str) -> list[QueueSpec]:
-        """The queues right below, by name."""
+        """Return the queues right below, by name."""
         return self._children.get(name, [])
 
     def ancestors(self, spec: QueueSpec) -> list[QueueSpec]:
-        """From the parent upwards, without root; ends where one does not exist or a ring closes."""
+        """Return the queues from the parent upwards, without root.
+
+        The list ends where a queue does not exist or a cycle closes.
+        """
         found: list[QueueSpec] = []
         parent = spec.parent
         while parent and parent not in (ROOT, spec.name):
@@ -74,7 +77,7 @@ class QueueTree:
         return found
 
     def descendants(self, name: str) -> list[QueueSpec]:
-        """All queues below, parents before children."""
+        """Return all queues below, parents before children."""
         found: list[QueueSpec] = []
         todo = [name]
         seen = {name}
@@ -90,9 +93,9 @@ class QueueTree:
 def queue_faults(
     new: QueueSpec, tree: QueueTree | None, old: QueueSpec | None = None, max_depth: int = MAX_DEPTH
 ) -> list[Fault]:
-    """What speaks against making `new`, or against turning `old` into it.
+    """Return the reasons against making `new`, or against turning `old` into it.
 
-    Without a tree, only what the queue says itself is looked at.
+    Without a tree, only the queue's own fields are checked.
     """
     faults = _of_itself(new)
     if tree is None:
@@ -111,7 +114,7 @@ def queue_faults(
 
 
 def delete_faults(name: str, tree: QueueTree) -> list[Fault]:
-    """What speaks against deleting a queue."""
+    """Return the reasons against deleting a queue."""
     if name in PROTECTED:
         return [Fault(_NAME, "queue_protected", f"queue {name} cannot be deleted")]
     known = tree.by_name.get(name)
@@ -129,7 +132,7 @@ def delete_faults(name: str, tree: QueueTree) -> list[Fault]:
 
 
 def submit_faults(name: str, tree: QueueTree) -> list[Fault]:
-    """What speaks against putting a job into a queue: it is open, and nothing is below it."""
+    """Return the reasons against a job in a queue: it must be open and have no queue below it."""
     known = tree.get(name)
     if name == ROOT:
         return [
@@ -149,10 +152,10 @@ def submit_faults(name: str, tree: QueueTree) -> list[Fault]:
 
 
 def no_queue(name: str, known: Collection[str]) -> str:
-    """What is said of a name that no queue has: the nearest one, and a few of those there are."""
+    """Return the error for an unknown queue, with the nearest name, and some existing ones."""
     there = sorted(known)
     listed = ", ".join(there[:NAMED]) + (", ..." if len(there) > NAMED else "") or "none"
-    return f"there is no queue {name!r}; there is {listed}{nearest(name, there)}"
+    return f"there is no queue {name!r}; known: {listed}{nearest(name, there)}"
 
 
 _QUOTAS = ("capability", "deserved", "guarantee")
@@ -161,15 +164,15 @@ _QUOTAS = ("capability", "deserved", "guarantee")
 def _of_itself(q: QueueSpec) -> list[Fault]:
     faults = []
     if q.state not in ("", "Open", "Closed"):
-        reason = f"a queue is made Open or Closed, not {q.state!r}"
+        reason = f"a queue can be made Open or Closed, not {q.state!r}"
         faults.append(Fault(("status", "state"), "state_invalid", reason))
     if q.weight < 1:
         faults.append(
-            Fault(("spec", "weight"), "weight_invalid", f"a weight is 1 or more: {q.weight}")
+            Fault(("spec", "weight"), "weight_invalid", f"a weight must be 1 or more: {q.weight}")
         )
     for name in ("weight", "priority"):
         if abs(getattr(q, name)) > LARGEST_NUMBER:
-            reason = f"a {name} is at most {LARGEST_NUMBER}, not {getattr(q, name)}"
+            reason = f"a {name} must be at most {LARGEST_NUMBER}, not {getattr(q, name)}"
             faults.append(Fault(("spec", name), f"{name}_invalid", reason))
     faults += _amount_faults(q) + _time_faults(q) + _idle_faults(q)
     cap, deserved, guarantee = (dict(getattr(q, f)) for f in _QUOTAS)
@@ -211,7 +214,7 @@ def _idle_faults(q: QueueSpec) -> list[Fault]:
 def _time_faults(q: QueueSpec) -> list[Fault]:
     for field, length_s in (("defaultTime", q.default_time_s), ("maxTime", q.max_time_s)):
         if length_s is not None and not 0 < length_s <= LONGEST_S:
-            reason = f"{field} is more than 0 and at most {LONGEST_S:g} s, not {length_s:g}"
+            reason = f"{field} must be more than 0 and at most {LONGEST_S:g} s, not {length_s:g}"
             return [Fault(("spec", field), "time_invalid", reason)]
     if q.default_time_s is not None and q.default_time_s > (q.max_time_s or LONGEST_S):
         reason = (
@@ -227,10 +230,10 @@ def _amount_faults(q: QueueSpec) -> list[Fault]:
     for field in _QUOTAS:
         for name, amount in getattr(q, field):
             if not name.removeprefix("phalanx/"):
-                reason = f"{field} names no resource for its {amount:g}: GPU=2 is an amount"
+                reason = f"{field} names no resource for its {amount:g}; write an amount like GPU=2"
                 faults.append(Fault(("spec", field), "resource_missing", reason))
             if not 0 <= amount <= LARGEST:
-                reason = f"{field} of {name} is an amount from 0 to 2^63, not {amount:g}"
+                reason = f"{field} of {name} must be an amount from 0 to 2^63, not {amount:g}"
                 faults.append(Fault(("spec", field, name), "quantity_negative", reason))
     return faults
 
@@ -244,7 +247,7 @@ def _path_faults(q: QueueSpec, tree: QueueTree) -> list[Fault]:
         if name != q.name and other.spec.hierarchy_path.startswith(inside):
             reason = (
                 f"{q.hierarchy_path} is an inner node of {other.spec.hierarchy_path}, the path of "
-                f"queue {name}; a queue is a leaf of its hierarchy"
+                f"queue {name}; a queue must be a leaf of its hierarchy"
             )
             return [Fault(_PATH, "hierarchy_path_is_ancestor", reason)]
     return []
@@ -256,14 +259,17 @@ _NAME = ("metadata", "name")
 
 
 def path_form_faults(q: QueueSpec) -> list[Fault]:
-    """Whether hierarchy and weights are lists of one length, with weights above 0."""
+    """Return faults of a hierarchy and its weights.
+
+    Both must be lists of one length, with weights above 0.
+    """
     if not q.hierarchy_path and not q.hierarchy_weights:
         return []
     weights = q.hierarchy_weights.split("/")
     if len(q.hierarchy_path.split("/")) != len(weights):
         reason = (
             f"hierarchy {q.hierarchy_path!r} and hierarchy-weights {q.hierarchy_weights!r} "
-            "have one weight for each step"
+            "must have one weight for each step"
         )
         return [Fault(_PATH, "hierarchy_length_mismatch", reason)]
     faults = []
@@ -273,7 +279,7 @@ def path_form_faults(q: QueueSpec) -> list[Fault]:
         except ValueError:
             good = False
         if not good:
-            reason = f"{weight!r} in {q.hierarchy_weights!r} is no number above 0"
+            reason = f"{weight!r} in {q.hierarchy_weights!r} is not a number above 0"
             faults.append(Fault(_WEIGHTS, "hierarchy_weight_invalid", reason))
     return faults
 
@@ -300,11 +306,12 @@ def _parent_faults(q: QueueSpec, tree: QueueTree, max_depth: int) -> list[Fault]
         return [Fault(("spec", "parent"), "parent_not_found", reason)]
     above = tree.ancestors(q)
     if any(below.name == q.parent for below in tree.descendants(q.name)):
-        reason = f"{q.parent} is below queue {q.name}: they would stand in a ring"
+        reason = f"{q.parent} is below queue {q.name}: the queues would form a cycle"
         return [Fault(("spec", "parent"), "parent_is_descendant", reason)]
     if len(above) + 1 > max_depth:
         reason = (
-            f"queue {q.name} would stand {len(above) + 1} levels below root; {max_depth} is most"
+            f"queue {q.name} would stand {len(above) + 1} levels below root; at most {max_depth} "
+            "are allowed"
         )
         return [Fault(("spec", "parent"), "queue_too_deep", reason)]
     members = tree.by_name[q.parent].members
@@ -315,7 +322,8 @@ def _parent_faults(q: QueueSpec, tree: QueueTree, max_depth: int) -> list[Fault]
 
 
 def _above(q: QueueSpec, tree: QueueTree) -> list[Fault]:
-    """Against the ancestors' capability, and beside the siblings' share of the parent's quotas."""
+    """Check against the ancestors' capability, and with the siblings against the parent's
+    quotas."""
     faults = []
     above = tree.ancestors(q)
     for name, amount in q.capability:
@@ -332,7 +340,7 @@ def _above(q: QueueSpec, tree: QueueTree) -> list[Fault]:
 
 
 def _below(q: QueueSpec, tree: QueueTree) -> list[Fault]:
-    """Against what the queues below it may use and are promised."""
+    """Check against what the queues below it may use and are promised."""
     faults = []
     most: dict[str, tuple[float, str]] = {}
     for below in tree.descendants(q.name):

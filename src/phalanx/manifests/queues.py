@@ -15,9 +15,9 @@ WEIGHTS = "volcano.sh/hierarchy-weights"
 
 
 def read_queue(at: Fields, name: str, annotations: Pairs, state: str) -> QueueSpec:
-    """A queue. `state` is what the manifest's status says, "" for nothing.
+    """Read a queue. `state` comes from the manifest's status, "" for none.
 
-    A hierarchy that does not begin at root is put below it, as Volcano does.
+    A hierarchy that does not begin at root is put below it, as in Volcano.
     """
     marks = dict(annotations)
     path = at.text("hierarchy_path") or marks.get(HIERARCHY, "")
@@ -75,7 +75,7 @@ _SUFFIX = "DuringSchedulingIgnoredDuringExecution"
 
 
 def read_podgroup(at: Fields, name: str, namespace: str, annotations: Pairs) -> PodGroupSpec:
-    """A gang whose tasks come from elsewhere."""
+    """Read a gang whose tasks come from elsewhere."""
     minimums = at.fields("minTaskMember")
     group = PodGroupSpec(
         name=name,
@@ -90,11 +90,11 @@ def read_podgroup(at: Fields, name: str, namespace: str, annotations: Pairs) -> 
         annotations=annotations,
     )
     if group.min_member < 0:
-        reason = f"minMember is 0 or more, not {group.min_member}"
+        reason = f"minMember must be 0 or more, not {group.min_member}"
         at.error("minMember", "min_member_negative", reason)
     for role, minimum in group.min_task_member:
         if minimum < 0:
-            reason = f"the minimum of {role} is 0 or more, not {minimum}"
+            reason = f"the minimum of {role} must be 0 or more, not {minimum}"
             minimums.error(role, "min_member_negative", reason)
     at.warn_unknown()
     return group
@@ -106,9 +106,10 @@ def _subgroup(at: Fields) -> SubgroupPolicy:
         at.error("name", "subgroup_name_invalid", fault)
     size, minimum = at.optional_whole("subGroupSize"), at.whole("minSubGroups")
     if size is not None and size < 1:
-        at.error("subGroupSize", "subgroup_size_invalid", f"a size is 1 or more, not {size}")
+        at.error("subGroupSize", "subgroup_size_invalid", f"a size must be 1 or more, not {size}")
     if minimum < 0:
-        at.error("minSubGroups", "subgroup_size_invalid", f"minSubGroups is 0 or more: {minimum}")
+        reason = f"minSubGroups must be 0 or more, not {minimum}"
+        at.error("minSubGroups", "subgroup_size_invalid", reason)
     at.unused("labelSelector", "all tasks of the podgroup are cut by matchLabelKeys")
     policy = SubgroupPolicy(
         name=name,

@@ -1,4 +1,4 @@
-"""A file of manifests as records: which kinds there are, and what each becomes."""
+"""A reader of manifest files: the supported kinds, and the record that each becomes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GROUPS = {
     "Reservation": ("phalanx/",),
     "Pod": ("v1",),
 }
-"""The kinds that are read, and the apiVersions under which they go."""
+"""The kinds that are read, and their apiVersions."""
 
 Spec = (
     JobSpec
@@ -55,7 +55,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     spec: Spec | None = None
     fields: Any = None
-    """Where it was read from, for rules that need more than the object itself."""
+    """The fields it was read from, for rules that need more than the object itself."""
 
     @property
     def object(self) -> str:
@@ -63,7 +63,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_manifests(text: str | bytes, file: str = "") -> tuple[list[Manifest], Report]:
-    """All objects of a file, defaults filled in, and what there is to say about them.
+    """Read all objects of a file, with defaults filled in, and report the findings.
 
     Nothing is raised: a file that cannot be read at all has one error and no objects.
     """
@@ -83,12 +83,13 @@ def read_manifests(text: str | bytes, file: str = "") -> tuple[list[Manifest], R
             if manifest is not None:
                 manifests.append(manifest)
     if not manifests and report.ok:
-        report.error("", "nothing_here", f"no object of {', '.join(GROUPS)} is in this file")
+        report.error("", "nothing_here", f"this file has no object of {', '.join(GROUPS)}")
     return manifests, report
 
 
 def read_checked(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[Finding]]:
-    """The objects of a file and the warnings about them. Raises ManifestError for any error."""
+    """Read the objects of a file and the warnings about them. Raises ManifestError for any
+    error."""
     manifests, report = read_manifests(text, file)
     if not report.ok:
         raise ManifestError(report.errors, file)
@@ -96,7 +97,7 @@ def read_checked(text: str | bytes, file: str = "") -> tuple[list[Manifest], lis
 
 
 def object_errors(data: dict[str, Any]) -> list[Finding]:
-    """What is wrong with one object, given as plain mappings and lists."""
+    """Return the errors of one object, given as plain mappings and lists."""
     report = Report()
     read_object(Fields(Text(data, None), (), data, report))
     return report.errors
@@ -116,14 +117,16 @@ def _objects(document: Text, report: Report) -> Iterable[Fields]:
 
 
 def read_object(at: Fields) -> Manifest | None:
-    """One object; None where it is of no kind that is read. What is wrong with it is in the
-    report of its fields."""
+    """Read one object; None for a kind that is not supported.
+
+    Errors are in the report of its fields.
+    """
     kind, version = at.text("kind"), at.text("apiVersion")
     if not kind:
-        at.error("kind", "kind_missing", f"an object names its kind: one of {', '.join(GROUPS)}")
+        at.error("kind", "kind_missing", f"an object needs a kind: one of {', '.join(GROUPS)}")
         return None
     if kind not in GROUPS:
-        reason = f"a {kind} has no meaning here; read are {', '.join(GROUPS)}"
+        reason = f"unsupported kind {kind}; supported: {', '.join(GROUPS)}"
         at.warn("kind", "no_meaning_here", reason)
         return None
     if not version:
@@ -155,7 +158,7 @@ _FILLED_IN = (
     "creationTimestamp", "generation", "resourceVersion", "uid", "managedFields", "selfLink",
     "ownerReferences", "finalizers",
 )  # fmt: skip
-"""What a cluster writes into an object's metadata when one exports it."""
+"""Fields that a cluster writes into an object's metadata when it is exported."""
 
 
 def _names(at: Fields, metadata: Fields, kind: str) -> tuple[str, str]:
@@ -163,12 +166,12 @@ def _names(at: Fields, metadata: Fields, kind: str) -> tuple[str, str]:
     given = at.known.get("spec")
     if not name and isinstance(given, dict) and isinstance(given.get("name"), str):
         name = given["name"]
-        at.warn(("spec", "name"), "name_in_spec", "the name belongs into metadata.name")
+        at.warn(("spec", "name"), "name_in_spec", "the name belongs in metadata.name")
     if not name and metadata.text("generateName"):
-        reason = "write out a name: nothing here makes one up"
+        reason = "write a name: names are not generated here"
         metadata.error("generateName", "name_missing", reason)
     elif not name:
-        metadata.error("name", "name_missing", "an object has a name under metadata.name")
+        metadata.error("name", "name_missing", "an object needs a name under metadata.name")
     else:
         fault = subdomain_fault(name) if kind in CLUSTER_WIDE else qualified_fault(name)
         if fault is not None and not (kind == "CronJob" and len(name) > 63):
@@ -194,7 +197,7 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def spec(self) -> Fields:
         spec = self.at.fields("spec")
-        spec.raw("name")  # said already where the object has no other name
+        spec.raw("name")  # reported already where the object has no other name
         return spec
 
 

@@ -1,6 +1,6 @@
-"""Reservation manifests: what of the cluster is kept, when, and for whom.
+"""Reservation manifests: what is reserved, when, and for whom.
 
-Volcano has no such kind; fields are read as strictly as those of the others.
+Volcano has no such kind; its fields are read as strictly as those of the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WHAT = ("nodes", "labels", "nodeCount", "amounts")
 
 
 def read_reservation(at: Fields, name: str) -> Reservation:
-    """A reservation, and all that speaks against it by itself."""
+    """Read a reservation, and report its faults."""
     made = Reservation(
         name=name,
         start=_read(at, "start", read_moment),
@@ -52,7 +52,7 @@ def _read(at: Fields, key: str, read: Callable[[str], T]) -> T | None:
         return None
     try:
         if not isinstance(value, str):
-            raise ValueError(f"this is text, not {type(value).__name__}")
+            raise ValueError(f"this must be text, not {type(value).__name__}")
         return read(value)
     except ValueError as error:
         at.error(key, "reservation_invalid", f"{key}: {error}")
@@ -60,7 +60,7 @@ def _read(at: Fields, key: str, read: Callable[[str], T]) -> T | None:
 
 
 def reservation_faults(made: Reservation) -> list[tuple[str, str]]:
-    """(field, what speaks against it), whatever the cluster is."""
+    """Return (field, fault) of a reservation, whatever the cluster is."""
     return [*_what_faults(made), *_time_faults(made), *_owner_faults(made)]
 
 
@@ -76,14 +76,15 @@ def _what_faults(made: Reservation) -> list[tuple[str, str]]:
     if made.nodes and made.labels:
         found.append(("labels", "nodes are named already"))
     if not 0 <= made.node_count <= MAX_COUNT:
-        found.append(("nodeCount", f"it is 1 to {MAX_COUNT}, not {made.node_count}"))
+        found.append(("nodeCount", f"it must be 1 to {MAX_COUNT}, not {made.node_count}"))
     if len(made.amounts) > 1:
         names = ", ".join(shown(name) for name, _ in made.amounts[:5])
-        reason = f"it names one resource, of which all else comes in proportion, not {names}"
+        reason = f"it must name one resource; all else is kept in proportion; not {names}"
         found.append(("amounts", reason))
     for name, amount in made.amounts[:1]:
         if not 0 < amount <= LONGEST_S or amount != int(amount):
-            found.append(("amounts", f"of {shown(name)} it is a whole number above 0: {amount:g}"))
+            reason = f"{shown(name)} must be a whole number above 0: {amount:g}"
+            found.append(("amounts", reason))
     for field, words in (("nodes", made.nodes), ("labels", [k for k, _ in made.labels])):
         found += _too_many(field, words)
     return found
@@ -95,25 +96,26 @@ def _time_faults(made: Reservation) -> list[tuple[str, str]]:
         named = [f for f in ("start", "end", "latest") if getattr(made, f) is not None]
         found += [(field, "a schedule says when it begins; give a length") for field in named]
         if made.length_s is None:
-            found.append(("length", "what recurs has one, like 2h"))
+            found.append(("length", "a recurring reservation needs a length, like 2h"))
         try:
             if parse_schedule(made.schedule).every_s:
-                found.append(("schedule", "it names times of day, as '0 2 * * 1', not @every"))
+                reason = "it must name times of day, as '0 2 * * 1', not @every"
+                found.append(("schedule", reason))
             zone_of(made.time_zone)
         except ValueError as error:
             found.append(("schedule", str(error)))
     elif made.time_zone:
-        found.append(("timeZone", "it is for a schedule; a start names its zone itself"))
+        found.append(("timeZone", "it belongs to a schedule; a start names its own zone"))
     if made.end is not None and made.length_s is not None:
         found.append(("end", "give an end or a length, not both"))
     if made.length_s is not None and not 0 < made.length_s <= LONGEST_S:
-        found.append(("length", f"it is more than 0 and at most {LONGEST_S:g} s"))
+        found.append(("length", f"it must be more than 0 and at most {LONGEST_S:g} s"))
     if made.latest is not None and made.end is not None:
-        found.append(("latest", "what begins later ends later: give a length instead of an end"))
+        found.append(("latest", "a later begin means a later end: give a length instead of an end"))
     for field in ("start", "end", "latest"):
         moment: Moment | None = getattr(made, field)
         if moment is not None and not _is_moment(moment):
-            found.append((field, "it is one time of day, up to the year 9999"))
+            found.append((field, "it must be one time of day, up to the year 9999"))
     return found
 
 
@@ -129,22 +131,22 @@ def _owner_faults(made: Reservation) -> list[tuple[str, str]]:
     found = [*_too_many("users", made.users), *_too_many("queues", made.queues)]
     if made.maintenance and (made.users or made.queues):
         field = "users" if made.users else "queues"
-        found.append((field, "nobody's jobs run in a maintenance, so it is nobody's"))
+        found.append((field, "no jobs run in a maintenance, so it has no users or queues"))
     return found
 
 
 def _too_many(field: str, words: Any) -> list[tuple[str, str]]:
     if len(words) > MAX_NAMED:
-        return [(field, f"there are at most {MAX_NAMED}, not {len(words)}")]
+        return [(field, f"at most {MAX_NAMED} are allowed, not {len(words)}")]
     return [
-        (field, f"a name has 1 to {MAX_SUBDOMAIN} printable characters, not {shown(word)}")
+        (field, f"a name must have 1 to {MAX_SUBDOMAIN} printable characters, not {shown(word)}")
         for word in words
         if not word or len(word) > MAX_SUBDOMAIN or not word.isprintable()
     ][:1]
 
 
 def written_reservation(made: Reservation) -> dict[str, Any]:
-    """The fields that `read_reservation` takes."""
+    """Return the fields that `read_reservation` takes."""
     fields: dict[str, Any] = {
         "start": None if made.start is None else written_moment(made.start),
         "end": None if made.end is None else written_moment(made.end),

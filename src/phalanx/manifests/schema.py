@@ -1,8 +1,8 @@
-"""JSON Schema of manifests, for editors: what the reader asks for, learnt by letting it read.
+"""The JSON Schema of manifests, for editors, learnt by letting the reader read.
 
-Each kind is read from fields that are not there, and that write down what they were asked for: a
-text, a number, a list of mappings. So the schema knows each field that the reader knows, and no
-other, and there is no second list of them.
+Each kind is read from fields that do not exist, and that record how they were asked for: as a text,
+a number, a list of mappings. So the schema knows each field that the reader knows, and no other,
+and no second list of fields is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _ANY: dict[str, Any] = {}
 _LOOSE = {"type": ["string", "number", "boolean"]}
-"""Text, and what YAML makes of text that nobody has quoted."""
+"""The type of text, and of what YAML makes of unquoted text."""
 _AMOUNT = {"type": ["string", "number"]}
 
 
@@ -32,10 +32,10 @@ class _Mapping:
     def __init__(self) -> None:
         self.properties: dict[str, Any] = {}
         self.is_open = False
-        """Whether it was looked through: then any name may stand in it."""
+        """Whether the mapping was iterated: then any name may be in it."""
 
     def add(self, key: str, kind: Any) -> None:
-        """`key` was asked for; the first who knows more than that it is there says of what kind."""
+        """Record that `key` was asked for; the first type that is more than its presence counts."""
         found = self.properties.get(key, _ANY)
         if found == _ANY:
             self.properties[key] = kind
@@ -43,7 +43,7 @@ class _Mapping:
             found.is_open = found.is_open or kind != _ANY
 
     def below(self, key: str, as_list: bool) -> _Mapping:
-        """The mapping at `key`, or each of the list there."""
+        """Return the mapping at `key`, or the mapping of each item of the list there."""
         found = self.properties.get(key)
         inner = found[0] if isinstance(found, list) and found else found
         if not isinstance(inner, _Mapping):
@@ -53,7 +53,7 @@ class _Mapping:
         return inner
 
     def schema(self) -> dict[str, Any]:
-        """As JSON Schema."""
+        """Return the mapping as JSON Schema."""
         return {
             "type": "object",
             "properties": {key: _schema(kind) for key, kind in sorted(self.properties.items())},
@@ -69,7 +69,7 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 
 class _Names(dict[str, Any]):
-    """What stands in a mapping that is not there: who looks through it takes any name."""
+    """The keys of a mapping that does not exist; iterating it means that any name is allowed."""
 
     def __init__(self, mapping: _Mapping, is_given: bool) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class _Names(dict[str, Any]):
 
 
 class _Asked(Fields):
-    """Fields that are not there. `is_given`: what they say to who asks whether one is."""
+    """Fields that do not exist. `is_given` is their answer to whether a field is given."""
 
     def __init__(
         self, mapping: _Mapping, is_given: bool, said: dict[str, str], path: Path = ()
@@ -101,80 +101,80 @@ class _Asked(Fields):
         self.known = _Names(mapping, is_given)
 
     def error(self, key: str | Path, code: str, reason: str) -> None:
-        """See Fields."""
+        """Ignore the error."""
 
     def warn(self, key: str | Path, code: str, reason: str) -> None:
-        """See Fields."""
+        """Ignore the warning."""
 
     def unused(self, key: str, why: str) -> None:
-        """See Fields."""
+        """Record the field as one without meaning here."""
         self._mapping.add(key, {"description": f"Has no meaning here: {why}"})
 
     def warn_unknown(self) -> None:
-        """See Fields."""
+        """Do nothing: no field is unknown."""
 
     def has(self, key: str) -> bool:
-        """See Fields."""
+        """Return `is_given`, whatever the field."""
         return self._is_given
 
     def raw(self, key: str) -> Any:
-        """See Fields."""
+        """Record a field of any type."""
         self._mapping.add(key, _ANY)
         return None
 
     def text(self, key: str, default: str = "") -> str:
-        """See Fields."""
+        """Record a text."""
         self._mapping.add(key, {"type": "string"})
         return self._said.get(key, default)
 
     def choice(self, key: str, allowed: tuple[T, ...], default: T) -> T:
-        """See Fields."""
+        """Record a field with these allowed values."""
         self._mapping.add(key, {"enum": list(allowed)})
         return default
 
     def optional_whole(self, key: str) -> int | None:
-        """See Fields."""
+        """Record a whole number."""
         self._mapping.add(key, {"type": "integer"})
         return None
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """See Fields."""
+        """Record a flag."""
         self._mapping.add(key, {"type": "boolean"})
         return default
 
     def loose_text(self, key: str) -> str:
-        """See Fields."""
+        """Record a text that may be written without quotes."""
         self._mapping.add(key, _LOOSE)
         return ""
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """See Fields."""
+        """Record a list of texts."""
         self._mapping.add(key, {"type": "array", "items": _LOOSE})
         return ()
 
     def pairs(self, key: str) -> tuple[tuple[str, str], ...]:
-        """See Fields."""
+        """Record a mapping of texts."""
         self._mapping.add(key, {"type": "object", "additionalProperties": _LOOSE})
         return ()
 
     def amounts(self, key: str, names: dict[str, str] = HOUSE) -> tuple[tuple[str, float], ...]:
-        """See Fields."""
+        """Record a mapping of amounts."""
         self._mapping.add(key, {"type": "object", "additionalProperties": _AMOUNT})
         return ()
 
     def fields(self, key: str) -> Fields:
-        """See Fields."""
+        """Record a mapping, and return its fields."""
         inner = self._mapping.below(key, as_list=False)
         return _Asked(inner, self._is_given, {}, (*self.path, key))
 
     def items(self, key: str) -> list[Fields]:
-        """See Fields."""
+        """Record a list of mappings, and return the fields of one item."""
         inner = self._mapping.below(key, as_list=True)
         return [_Asked(inner, self._is_given, {}, (*self.path, key, 0))]
 
 
 def manifest_schema() -> dict[str, Any]:
-    """The JSON Schema of a document of a manifest file."""
+    """Return the JSON Schema of a document of a manifest file."""
     kinds = {"enum": sorted(GROUPS)}
     return {
         "$schema": DRAFT,
@@ -193,7 +193,7 @@ def _of_kind(kind: str) -> dict[str, Any]:
     top = _Mapping()
     said = {"kind": kind, "apiVersion": GROUPS[kind][0]}
     for is_given in (False, True):
-        # A reader that goes on with what it was told is given may find that it is not there.
+        # A reader that believes a field is given may fail when it is not.
         with contextlib.suppress(TypeError, AttributeError, KeyError, IndexError, ValueError):
             read_object(_Asked(top, is_given, said))
     schema = top.schema()
@@ -202,7 +202,7 @@ def _of_kind(kind: str) -> dict[str, Any]:
 
 
 def _name_plugins(schema: dict[str, Any]) -> None:
-    """Where a job's plugins stand, only those that there are."""
+    """Allow only existing plugins where a job's plugins are."""
     for key, inner in schema.get("properties", {}).items():
         if key == "plugins":
             arguments = {"type": "array", "items": _LOOSE}

@@ -1,4 +1,4 @@
-"""What a member asks of a node, as scheduling reads it."""
+"""A member's request to a node, as scheduling reads it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PARTITION_LABEL = "volcano.sh/partition-id"
 JOB_LABEL = "volcano.sh/job-name"
 SLURM_NOTE = "slurm/"
 SHAPES = 1_000
-"""So many shapes that differ in more than their labels are remembered."""
+"""Shapes that are remembered; shapes that differ only in their labels count as one."""
 _NOWHERE = Document("{}")
 
 
 def read_shape(written: Mapping[str, Any]) -> Shape:
-    """A shape from plain values. Raises BatchFileError, whose reason says what is wrong."""
+    """Read a shape from plain values. Raises BatchFileError, whose reason says what is wrong."""
     return ShapeReader().read(Place(_NOWHERE, (), dict(written)))
 
 
@@ -32,7 +32,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def _placing_notes(job: JobSpec) -> dict[str, str]:
-    """Its annotations without those of `sbatch`, which differ from job to job and place nothing."""
+    """Return its annotations without those of `sbatch`, which differ by job and place nothing."""
     return {name: text for name, text in job.annotations if not name.startswith(SLURM_NOTE)}
 
 
@@ -42,12 +42,13 @@ def _read(written: bytes) -> Shape:
 
 
 def shape_of(job: JobSpec, group: TaskGroup, partition: int | None = None) -> Shape:
-    """The shape of a group's members; of those of one partition, where the group has some."""
+    """Return the shape of a group's members; of one partition's members, where the group has
+    some."""
     template, placing = group.template, group.template.placement
     labels = dict(template.labels) | {JOB_LABEL: job.name, GROUP_LABEL: group.name}
     if partition is not None:
         labels[PARTITION_LABEL] = str(partition)
-    # Without the labels, in which every job has its name: so many jobs ask for the same.
+    # Without the labels, which have the job's name, so that many jobs share a shape.
     asked = {
         "namespace": job.namespace,
         "request": dict(batch_amounts(template.needs)),

@@ -1,8 +1,8 @@
-"""YAML within bounds: what a stranger may send is refused before anything walks it.
+"""YAML within bounds: a harmful text is refused before anything walks it.
 
 A manifest is at most a megabyte, 100,000 lines and nodes, 1,000 documents and 50 levels deep, and
-has no aliases: three hundred bytes of those become billions of values in whatever follows them. The
-bounds are checked on the parser's events, before a single value is built.
+has no aliases: three hundred bytes of those become billions of values in any code that follows
+them. The bounds are checked on the parser's events, before a single value is built.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from phalanx.manifests.findings import Finding, ManifestError
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 100_000
-"""Scalars, lists and mappings together; also the bound on lines, which is quicker to see."""
+"""Scalars, lists and mappings together; also the bound on lines, which is checked faster."""
 MAX_DOCUMENTS = 1_000
 MAX_DEPTH = 50
 MAX_DIGITS = 80
-"""Of a whole number."""
+"""The most digits of a whole number."""
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
@@ -32,7 +32,7 @@ _NUMBERS = {
 
 
 class _Loader(_BASE):  # type: ignore[misc]
-    """Safe loading in which a date and a time of day stay text, as for all readers of manifests."""
+    """A safe loader that leaves dates and times of day as text, as all readers of manifests do."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 -- PyYAML's own way of narrowing a loader
         first: [(tag, _NUMBERS.get(tag, rule)) for tag, rule in pairs if tag != f"{_TAG}timestamp"]
@@ -41,7 +41,7 @@ class _Loader(_BASE):  # type: ignore[misc]
 
 
 def _whole(loader: Any, node: yaml.ScalarNode) -> int:
-    """A whole number of at most 64 bits: what is longer could not even be printed."""
+    """Return a whole number of at most 64 bits: a longer one could not even be printed."""
     value: int = loader.construct_yaml_int(node) if len(node.value) <= MAX_DIGITS else 2**64
     if abs(value) >= 2**63:
         shown = node.value if len(node.value) <= MAX_DIGITS else f"{node.value[:20]}..."
@@ -54,17 +54,17 @@ _Loader.add_constructor(f"{_TAG}int", _whole)
 
 
 class Text:
-    """One document of a file: its value, and where in the text each part of it stands."""
+    """One document of a file: its value, and the line of each part of it."""
 
     def __init__(self, value: Any, node: yaml.Node | None) -> None:
-        """`node`: None for a value that was never written."""
+        """`node` is None for a value that was never written."""
         self.value = value
         self._node = node
         self._keys: dict[int, dict[str, tuple[yaml.Node, yaml.Node]]] = {}
-        """Key and value of each name, of the mappings that were asked about, by their `id`."""
+        """The key and value of each name, for mappings that were asked about, by their `id`."""
 
     def line(self, path: tuple[str | int, ...] = ()) -> int | None:
-        """The line on which the value at `path` begins, or the nearest one above it."""
+        """Return the line on which the value at `path` begins, or the nearest one above it."""
         node: Any = self._node
         if node is None:
             return None
@@ -84,21 +84,21 @@ class Text:
     def _named(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
         known = self._keys.get(id(node))
         if known is None:
-            # Names are there once: what is given twice is refused.
+            # Names occur once: a key that is given twice is refused.
             known = self._keys[id(node)] = {str(k.value): (k, v) for k, v in node.value}
         return known
 
 
 def load(text: str | bytes, file: str = "") -> list[Text]:
-    """The documents of a file, empty ones left out. Raises ManifestError."""
+    """Return the documents of a file, without empty ones. Raises ManifestError."""
     try:
         raw = text if isinstance(text, bytes) else text.encode()
         size, lines = len(raw), raw.count(b"\n")
         if size > MAX_BYTES:
-            reason = f"this has {size} bytes; a manifest has at most {MAX_BYTES}"
+            reason = f"this has {size} bytes; a manifest may have at most {MAX_BYTES}"
             raise _refusal("too_large", reason, 1, file)
         if lines > MAX_NODES:
-            reason = f"this has {lines} lines; a manifest has at most {MAX_NODES}"
+            reason = f"this has {lines} lines; a manifest may have at most {MAX_NODES}"
             raise _refusal("too_many_lines", reason, MAX_NODES, file)
         _check(text, file)
         return list(_documents(text, file))
@@ -176,7 +176,7 @@ def _documents(text: str | bytes, file: str) -> Iterator[Text]:
 
 
 def _no_doubles(node: yaml.Node, file: str) -> None:
-    """A key given twice is a slip: keeping the last one silently would hide it."""
+    """Refuse a key that is given twice: keeping the last one silently would hide a mistake."""
     todo = [node]
     while todo:
         here = todo.pop()
@@ -187,7 +187,7 @@ def _no_doubles(node: yaml.Node, file: str) -> None:
             for key, value in here.value:
                 if not isinstance(key, yaml.ScalarNode):
                     line = key.start_mark.line + 1
-                    raise _refusal("key_not_text", "a key is text", line, file)
+                    raise _refusal("key_not_text", "a key must be text", line, file)
                 if key.value in seen:
                     line = key.start_mark.line + 1
                     reason = f"the key {key.value!r} is given twice"

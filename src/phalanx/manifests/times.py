@@ -1,10 +1,10 @@
-"""Lengths of time and times of day as people write them, in Slurm's forms and in manifests'.
+"""Lengths of time and times of day, in Slurm's forms and in manifests'.
 
 A length is `90m`, `2h30m` or `1d12h`, or one of sbatch(1)'s: minutes, minutes:seconds,
 hours:minutes:seconds, days-hours, days-hours:minutes and days-hours:minutes:seconds.
 
-A time of day is `now+1h`, a date with or without a time (`2027-01-31T18:00`, of the local zone
-unless it names one: `Z`, `+01:00`), or, for who knows what time it is, `18:00`, the next one.
+A time of day is `now+1h`, a date with or without a time (`2027-01-31T18:00`, in the local zone
+unless it names one: `Z`, `+01:00`), or, if the reader knows the time, `18:00`, the next one.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]{5,15}(?:Z|[+-][0-9
 
 
 def read_length(written: str) -> float:
-    """Seconds, more than 0 and at most LONGEST_S. Raises ValueError with what would be right."""
+    """Return seconds, more than 0 and at most LONGEST_S. Raises ValueError with what is allowed."""
     text = written.strip()
     length = _length(text) if len(text) <= MAX_CHARS else None
     if length is None:
         raise ValueError(f"a length of time is like {LENGTHS}, not {_shown(written)}")
     if not 0 < length <= LONGEST_S:
-        raise ValueError(f"a length of time is more than 0 and at most {LONGEST_S:g} s: {written}")
+        raise ValueError(
+            f"a length of time must be more than 0 and at most {LONGEST_S:g} s: {written}"
+        )
     return length
 
 
 def read_limit(written: str) -> float:
-    """The same, or 0 for `none`: there is to be no limit. Raises ValueError."""
+    """Return the seconds of a limit, or 0 for `none`: no limit. Raises ValueError."""
     return 0.0 if written.strip().lower() == "none" else read_length(written)
 
 
@@ -59,7 +61,7 @@ def _length(text: str) -> float | None:
     days, *given = found.groups()
     parts = [int(part) for part in given if part is not None]
     if days is not None:
-        parts = [int(days), *parts, 0, 0][:4]  # behind days stand hours
+        parts = [int(days), *parts, 0, 0][:4]  # hours follow days
     elif len(parts) < 3:
         parts = [*parts, 0][:2]  # minutes, and seconds
     bounds = (24, 60, 60)[-(len(parts) - 1) :]
@@ -70,7 +72,8 @@ def _length(text: str) -> float | None:
 
 
 def length_text(length_s: float) -> str:
-    """A length as `read_length` takes it, in Slurm's form: [D-]HH:MM:SS; below a second `0.5s`."""
+    """Return a length in Slurm's form as `read_length` takes it: [D-]HH:MM:SS; below a second
+    `0.5s`."""
     if length_s != int(length_s):
         return f"{length_s:f}".rstrip("0") + "s"
     minutes, seconds = divmod(int(length_s), 60)
@@ -80,8 +83,11 @@ def length_text(length_s: float) -> str:
 
 
 def read_moment(written: str, now: float | None = None) -> Moment:
-    """A time of day. `now`: the time of day in seconds since the epoch; without it a time like
-    18:00 is refused, as it means another moment each day. Raises ValueError."""
+    """Read a time of day.
+
+    `now` is the present time in seconds since the epoch; without it a time like 18:00 is refused,
+    as it means another moment each day. Raises ValueError.
+    """
     text = written.strip()
     found = _moment(text, now) if len(text) <= MAX_CHARS else None
     if found is None:
@@ -107,14 +113,14 @@ def _moment(text: str, now: float | None) -> Moment | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-        at = moment.timestamp()  # of the local zone where it names none
+        at = moment.timestamp()  # in the local zone if it names none
     except (ValueError, OverflowError, OSError):
         return None
     return Moment(at=at) if 0 <= at <= LATEST_S else None
 
 
 def _next(clock: re.Match[str], now: float) -> Moment | None:
-    """The next time that a local clock shows this."""
+    """Return the next time that a local clock shows this."""
     hour, minute, second = (int(part or 0) for part in clock.groups())
     here = datetime.fromtimestamp(now)
     try:
@@ -127,11 +133,14 @@ def _next(clock: re.Match[str], now: float) -> Moment | None:
 
 
 def written_moment(moment: Moment) -> str:
-    """As `read_moment` takes it. Raises ValueError for what is no time of day."""
+    """Return a moment in the form that `read_moment` takes. Raises ValueError for an invalid
+    one."""
     if moment.at is None:
         return f"now+{moment.after_s or 0:f}".rstrip("0").rstrip(".")
     if not 0 <= moment.at <= LATEST_S:
-        raise ValueError(f"a time of day is within the years 1970 and 9999, not {moment.at:g} s")
+        raise ValueError(
+            f"a time of day must be within the years 1970 to 9999, not {moment.at:g} s"
+        )
     return datetime.fromtimestamp(moment.at, UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -1,7 +1,7 @@
-"""What a job asks of time, in its manifest: read, checked, and written again.
+"""A job's times in its manifest: read, checked, and written again.
 
-Volcano has no words for it. Those here stand beside its own in a job's `spec`: `time`, `begin`,
-`deadline`, `signal`, `requeue` and `hold`.
+Volcano has no words for them. The fields here stand next to Volcano's in a job's `spec`: `time`,
+`begin`, `deadline`, `signal`, `requeue` and `hold`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from phalanx.model.options import LARGEST_NUMBER
 T = TypeVar("T")
 _SIGNAL = re.compile(r"(B:)?(?:SIG)?([A-Z0-9]{1,6})(?:@([0-9]{1,10}))?", re.ASCII)
 MAX_EXIT_CODES = 254
-"""All that there are, but success."""
+"""The number of all exit codes except success."""
 
 
 def read_timing(at: Fields) -> Timing:
-    """The fields of a job's spec that are about time."""
+    """Read the fields of a job's spec that are about time."""
     return Timing(
         limit_s=_read(at, "time", "time_invalid", read_length),
         begin=_read(at, "begin", "begin_invalid", read_moment),
@@ -45,7 +45,7 @@ def read_timing(at: Fields) -> Timing:
 
 
 def read_length_field(at: Fields, key: str) -> float | None:
-    """The length of time at `key`."""
+    """Read the length of time at `key`."""
     return _read(at, key, "time_invalid", read_length)
 
 
@@ -54,9 +54,9 @@ def _read(at: Fields, key: str, code: str, read: Callable[[str], T]) -> T | None
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)  # `time: 90` is 90 minutes, as Slurm's
+        value = str(value)  # `time: 90` is 90 minutes, as in Slurm
     if not isinstance(value, str):
-        at.error(key, code, f"{key} is text, not {type(value).__name__} {value!r}"[:80])
+        at.error(key, code, f"{key} must be text, not {type(value).__name__} {value!r}"[:80])
         return None
     try:
         return read(value)
@@ -66,7 +66,7 @@ def _read(at: Fields, key: str, code: str, read: Callable[[str], T]) -> T | None
 
 
 def read_signal(written: str) -> WarningSignal:
-    """A signal in sbatch(1)'s form, [B:]NAME[@SECONDS]. Raises ValueError."""
+    """Read a signal in sbatch(1)'s form, [B:]NAME[@SECONDS]. Raises ValueError."""
     found = _SIGNAL.fullmatch(written.strip().upper())
     name = found[2] if found is not None else ""
     numbers = {str(number): name for name, number in SIGNALS.items()}
@@ -108,7 +108,7 @@ def _exit_codes(inner: Fields) -> tuple[int, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(_is_whole(code) for code in value):
-        inner.error("exitCodes", "requeue_invalid", "exitCodes is a list, as [75]")
+        inner.error("exitCodes", "requeue_invalid", "exitCodes must be a list, like [75]")
         return ()
     return tuple(dict.fromkeys(value))
 
@@ -118,17 +118,19 @@ def _is_whole(value: Any) -> bool:
 
 
 def requeue_of(given: Mapping[str, Any]) -> Requeue:
-    """A rule as a manifest has it: {"reasons": [...], "exitCodes": [...],
-    "max": 3}. Raises ValueError."""
+    """Read a rule as a manifest has it: {"reasons": [...], "exitCodes": [...], "max": 3}.
+
+    Raises ValueError.
+    """
     unknown = sorted(map(str, given.keys() - {"reasons", "exitCodes", "max"}))
     if unknown:
-        raise ValueError(f"it has no {unknown[0]!r}; it has reasons, exitCodes and max")
+        raise ValueError(f"there is no field {unknown[0]!r}; known: reasons, exitCodes, max")
     default = Requeue()
     reasons, codes = given.get("reasons", default.reasons), given.get("exitCodes", ())
     most = given.get("max", default.most)
     lists = all(isinstance(one, Sequence) and not isinstance(one, str) for one in (reasons, codes))
     if not lists or not all(_is_whole(code) for code in (*codes, most)):
-        raise ValueError("reasons and exitCodes are lists, max a whole number")
+        raise ValueError("reasons and exitCodes must be lists, max a whole number")
     made = Requeue(
         reasons=tuple(dict.fromkeys(map(str, reasons))),
         exit_codes=tuple(dict.fromkeys(codes)),
@@ -144,32 +146,38 @@ def _requeue_faults(rule: Requeue) -> list[tuple[str, str]]:
     for reason in rule.reasons:
         if reason not in REQUEUE_REASONS:
             there = ", ".join(REQUEUE_REASONS)
-            faults.append(("reasons", f"requeue.reasons: {reason[:40]!r} is none of {there}"))
+            faults.append(("reasons", f"requeue.reasons: {reason[:40]!r} is not one of {there}"))
     for code in rule.exit_codes:
         if not 1 <= code <= 255:
-            faults.append(("exitCodes", f"requeue.exitCodes: an exit code is 1 to 255, not {code}"))
+            fault = f"requeue.exitCodes: an exit code must be 1 to 255, not {code}"
+            faults.append(("exitCodes", fault))
     if not 0 <= rule.most <= LARGEST_NUMBER:
-        faults.append(("max", f"requeue.max is 0 to {LARGEST_NUMBER}, not {rule.most}"))
+        faults.append(("max", f"requeue.max must be 0 to {LARGEST_NUMBER}, not {rule.most}"))
     return faults
 
 
 def timing_faults(timing: Timing) -> list[Fault]:
-    """What no manifest could say: whoever sends a spec may have read none."""
+    """Return faults that no manifest could have: a spec may come without having been read from
+    one."""
     found: list[tuple[str, str]] = []
     limit_s = timing.limit_s
     if limit_s is not None and not 0 < limit_s <= LONGEST_S:
-        found.append(("time", f"time is more than 0 and at most {LONGEST_S:g} s, not {limit_s:g}"))
+        reason = f"time must be more than 0 and at most {LONGEST_S:g} s, not {limit_s:g}"
+        found.append(("time", reason))
     for name in ("begin", "deadline"):
         moment: Moment | None = getattr(timing, name)
         if moment is not None and not _is_moment(moment):
-            found.append((name, f"{name} is one time of day, up to the year 9999"))
+            found.append((name, f"{name} must be one time of day, up to the year 9999"))
     signal = timing.signal
     if signal is not None and (signal.name not in SIGNALS or not 0 <= signal.before_s <= LONGEST_S):
-        reason = f"signal is one of {', '.join(SIGNALS)}, at most {LONGEST_S:g} s before the end"
+        reason = (
+            f"signal must be one of {', '.join(SIGNALS)}, at most {LONGEST_S:g} s before the end"
+        )
         found.append(("signal", reason))
     if timing.requeue is not None:
         if len(timing.requeue.exit_codes) > MAX_EXIT_CODES + 1:
-            found.append(("requeue", f"requeue.exitCodes has at most {MAX_EXIT_CODES + 1} codes"))
+            reason = f"requeue.exitCodes may have at most {MAX_EXIT_CODES + 1} codes"
+            found.append(("requeue", reason))
         else:
             found += [("requeue", fault) for _, fault in _requeue_faults(timing.requeue)]
     return [Fault(("spec", field), f"{field}_invalid", reason) for field, reason in found]
@@ -184,7 +192,7 @@ def _is_moment(moment: Moment) -> bool:
 
 
 def written_timing(timing: Timing) -> dict[str, Any]:
-    """The fields that `read_timing` takes, None where nothing is asked."""
+    """Return the fields that `read_timing` takes, None for what is not asked."""
     limit_s, begin, deadline = timing.limit_s, timing.begin, timing.deadline
     return {
         "time": None if limit_s is None or not math.isfinite(limit_s) else length_text(limit_s),

@@ -1,4 +1,4 @@
-"""networkTopology: how close a gang must be."""
+"""The field networkTopology: how close a gang must be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from phalanx.model.jobs.topology import NetworkTopology
 
 
 def read_topology(at: Fields) -> NetworkTopology | None:
-    """The `networkTopology` of a job, partition or podgroup; one of the two bounds at most."""
+    """Read the `networkTopology` of a job, partition or podgroup; at most one of the two bounds."""
     if not at.has("networkTopology"):
         at.raw("networkTopology")
         return None

@@ -1,4 +1,4 @@
-"""A job's volumes: nothing is mounted here, but what is wrong with them is still said."""
+"""A job's volumes: nothing is mounted here, but faults in them are still reported."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from phalanx.manifests.names import subdomain_fault
 
 
 def read_volumes(at: Fields) -> None:
-    """Check the `volumes` of a job, and say that processes see the node's own files."""
+    """Check the `volumes` of a job, and warn that processes see the node's own files."""
     paths: set[str] = set()
     for item in at.items("volumes"):
         path = item.text("mountPath")
         if not path:
-            item.error("mountPath", "mount_path_missing", "a volume has a mountPath")
+            item.error("mountPath", "mount_path_missing", "a volume needs a mountPath")
         elif path in paths:
             item.error("mountPath", "duplicate_mount_path", f"two volumes are mounted at {path}")
         paths.add(path)
         name, claim = item.text("volumeClaimName"), item.raw("volumeClaim")
         if not name and claim is None:
-            reason = "a volume has a volumeClaimName or a volumeClaim"
+            reason = "a volume needs a volumeClaimName or a volumeClaim"
             item.error("", "volume_without_claim", reason)
         elif name and claim is not None:
-            reason = "a volume has either a volumeClaimName or a volumeClaim"
+            reason = "a volume needs either a volumeClaimName or a volumeClaim, not both"
             item.error("volumeClaim", "volume_claim_twice", reason)
         elif name and (fault := subdomain_fault(name)) is not None:
             item.error("volumeClaimName", "volume_claim_name", fault)

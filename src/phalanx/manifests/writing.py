@@ -1,4 +1,4 @@
-"""Records as manifests: what `reading` takes, with defaults left out where that reads the same."""
+"""Records as manifests that `reading` takes, without defaults that it would fill in."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ VERSIONS = {
 
 
 def as_data(manifest: Manifest) -> Written:
-    """One object as plain mappings and lists."""
+    """Return one object as plain mappings and lists."""
     spec = manifest.spec
     assert spec is not None, "nothing was read that could be written"
     metadata: Written = {"name": manifest.name}
@@ -97,7 +97,7 @@ def _spec(spec: Spec) -> Written:
 
 
 def _kept(**fields: Any) -> Written:
-    """The fields that say something."""
+    """Return the fields that are not empty."""
     return {k: v for k, v in fields.items() if v not in (None, "", (), [], {})}
 
 

@@ -39,7 +39,7 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
     ("arguments", "code", "said"),
     [
         (("reserve", "r", "--start", "soon", "-N", "1"), 2, "--start: a time of day is like"),
-        (("reserve", "r", "--for", "0h", "-N", "1"), 2, "--for: a length of time is more than 0"),
+        (("reserve", "r", "--for", "0h", "-N", "1"), 2, "--for: a length of time must be more than 0"),
         (("reserve", "r"), 1, "say what to keep"),
         (("reserve", "r", "-N", "9"), 1, "nodeCount=9: the cluster has 1 such nodes"),
         (("reserve", "r", "--label", "x", "--for", "1h"), 2, "a label is KEY=VALUE"),
@@ -49,7 +49,7 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
         (("run", "--reservation", "r", "--", "true"), 1, "no reservation has this name"),
         (("run", "-L", "matlab:x", "--", "true"), 2, "a count of matlab is a whole number"),
         (("run", "-L", "matlab", "--", "true"), 1, "the cluster has no such licences"),
-        (("set-license", "a b", "1"), 1, "is no name of a licence"),
+        (("set-license", "a b", "1"), 1, "is not a valid name of a licence"),
         (("drain", "x", "--at", "now", "--for", "1h"), 3, "No living node's id begins with"),
     ],
 )

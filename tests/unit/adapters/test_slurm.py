@@ -57,7 +57,7 @@ def test_what_is_asked_for_becomes_members(words, members, each, cpus, gpus, mem
     [
         ("--array=1-3 -n 2", "an element has one member here, not 2"),
         ("-a 3-1", "has no index"),
-        ("--dependency=aftergood:1", "is no dependency"),
+        ("--dependency=aftergood:1", "is not a dependency"),
         ("--exclusive=mine", "--exclusive=mine is not there; user or mcs is"),
         ("-C a[2]", "labels of nodes, NAME or NAME=VALUE"),
         ("-M other", "--clusters=other is not there; phalanx or all is"),

@@ -46,8 +46,8 @@ def test_indices_are_read_as_slurm_writes_them(written, indices, limit):
         ("0-9%0", "at least 1, not '0'"),
         ("0-9%", "at least 1, not ''"),
         ("0-9%x", "at least 1, not 'x'"),
-        ("0-999999999", "1,000,000,000 elements; allowed are 1,000,000"),
-        ("0-999999,0-999999", "2,000,000 elements; allowed are 1,000,000"),
+        ("0-999999999", "1,000,000,000 array tasks; at most 1,000,000 are allowed"),
+        ("0-999999,0-999999", "2,000,000 array tasks; at most 1,000,000 are allowed"),
         ("99999999999", "an index is at most 2,147,483,647, not 99,999,999,999"),
         ("\x1b[31m", "an array is like"),
     ],
@@ -61,7 +61,7 @@ def test_what_is_no_array_is_refused_with_what_is_right(written, said):
 def test_ranges_have_a_limit():
     text = ",".join(str(2 * number) for number in range(MAX_RANGES))
     assert len(read_ranges(text)) == MAX_RANGES
-    with pytest.raises(ValueError, match="10,001 ranges; allowed are 10,000"):
+    with pytest.raises(ValueError, match="10,001 ranges; at most 10,000 are allowed"):
         read_ranges(f"{text},{2 * MAX_RANGES}")
 
 

@@ -56,10 +56,10 @@ def test_what_is_wrong(run) -> None:
         "replicas_negative",
         4,
     )
-    assert first["reason"] == "replicas are 0 or more, not -2"
+    assert first["reason"] == "replicas must be 0 or more, not -2"
     done = run(BAD)
     assert done.stdout == ""
-    assert "f.yaml:4: Job/j spec.tasks[0].replicas: replicas are 0 or more" in done.stderr
+    assert "f.yaml:4: Job/j spec.tasks[0].replicas: replicas must be 0 or more" in done.stderr
 
 
 @pytest.mark.parametrize(

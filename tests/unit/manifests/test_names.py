@@ -61,9 +61,9 @@ def test_a_manifest_says_which_of_its_names_is_none(kind, name) -> None:
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 def test_a_job_made_in_python_is_under_the_same_rule(name) -> None:
     given = {"namespace": name} if not name else {"name": name}
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="not a valid name"):
         Job("true", **given)
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="not a valid name"):
         Job("true", namespace=name)
     with pytest.raises(ValueError, match="name"):
         phalanx.create_queue(name)
@@ -75,7 +75,7 @@ def test_a_job_made_in_python_is_under_the_same_rule(name) -> None:
 def test_a_command_is_under_the_same_rule(name) -> None:
     done = CliRunner().invoke(commands.app, ["run", f"--name={HOSTILE[name]}", "--", "true"])
     assert done.exit_code == 2
-    assert "no name" in done.stderr
+    assert "not a valid name" in done.stderr
 
 
 def test_names_that_manifests_take_python_takes_too() -> None:

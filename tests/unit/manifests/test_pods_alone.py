@@ -46,8 +46,8 @@ def test_a_pod_becomes_a_job_of_one_member():
     [
         (GROUP, "PodGroup/group kind: nothing is made of it"),
         (GROUP + "---" + GROUP.replace("name: group", "name: other"), "PodGroup/other kind: "),
-        (POD % "scheduling.k8s.io/group-name: g", "a Pod of a PodGroup is not run by itself"),
-        (POD % "scheduling.volcano.sh/group-name: g", "a Pod of a PodGroup is not run by itself"),
+        (POD % "scheduling.k8s.io/group-name: g", "a Pod of a PodGroup does not run alone"),
+        (POD % "scheduling.volcano.sh/group-name: g", "a Pod of a PodGroup does not run alone"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: empty}\nspec: {}", "Pod"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: empty}", "Pod"),
         ("apiVersion: v1\nkind: Service\nmetadata: {name: s}", "no object of Job, CronJob"),

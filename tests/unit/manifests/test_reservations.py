@@ -62,24 +62,24 @@ def test_a_reservation_is_read_as_it_was_written(name, what, when, whose):
     [
         ({}, "spec.nodes: nodes: say what to keep"),
         ({"nodes": ["a"], "nodeCount": 1}, "spec.nodes: nodes: say what to keep"),
-        ({"nodeCount": -1}, "nodeCount: it is 1 to 1000000, not -1"),
+        ({"nodeCount": -1}, "nodeCount: it must be 1 to 1000000, not -1"),
         ({"nodeCount": 1, "start": "18:00"}, "start: a time of day is like now+1h"),
-        ({"nodeCount": 1, "start": [1]}, "start: this is text, not list"),
-        ({"nodeCount": 1, "length": "0h"}, "length: a length of time is more than 0"),
+        ({"nodeCount": 1, "start": [1]}, "start: this must be text, not list"),
+        ({"nodeCount": 1, "length": "0h"}, "length: a length of time must be more than 0"),
         ({"nodeCount": 1, "length": "1h", "end": "now+1h"}, "give an end or a length, not both"),
-        ({"nodeCount": 1, "schedule": "@daily"}, "length: what recurs has one"),
+        ({"nodeCount": 1, "schedule": "@daily"}, "length: a recurring reservation needs a length"),
         ({"nodeCount": 1, "schedule": "@every 1h", "length": "1m"}, "not @every"),
         ({"nodeCount": 1, "schedule": "1 2", "length": "1m"}, "five fields"),
-        ({"nodeCount": 1, "timeZone": "UTC"}, "timeZone: it is for a schedule"),
+        ({"nodeCount": 1, "timeZone": "UTC"}, "timeZone: it belongs to a schedule"),
         (
             {"nodeCount": 1, "schedule": "@daily", "length": "1h", "timeZone": "Mars"},
-            "'Mars' is no time zone",
+            "'Mars' is not a time zone",
         ),
-        ({"amounts": {"nvidia.com/gpu": 1.5}}, "it is a whole number above 0: 1.5"),
-        ({"amounts": {"nvidia.com/gpu": 1, "cpu": 2}}, "it names one resource"),
-        ({"nodeCount": 1, "maintenance": True, "users": ["a"]}, "nobody's jobs run in a"),
+        ({"amounts": {"nvidia.com/gpu": 1.5}}, "must be a whole number above 0: 1.5"),
+        ({"amounts": {"nvidia.com/gpu": 1, "cpu": 2}}, "it must name one resource"),
+        ({"nodeCount": 1, "maintenance": True, "users": ["a"]}, "no jobs run in a"),
         ({"nodeCount": 1, "users": ["a\u001b[31m"]}, "printable characters, not 'a\\x1b[31m'"),
-        ({"nodeCount": "two"}, "this is a whole number, not str"),
+        ({"nodeCount": "two"}, "this must be a whole number, not str"),
     ],
 )
 def test_what_speaks_against_one_names_its_field(spec, said):
@@ -123,5 +123,5 @@ def test_licences_of_a_job(written, read):
 
 @pytest.mark.parametrize("written", ["", "a:0", "a:-1", "a:x", "a b", "a,a", "a|b", "a:1:2", ":3"])
 def test_what_are_no_licences(written):
-    with pytest.raises(ValueError, match=r"licence|count|twice|any of several|asks for"):
+    with pytest.raises(ValueError, match=r"licence|count|twice|any of several|ask for"):
         read_licenses(written)

@@ -49,7 +49,7 @@ def test_a_head_that_is_well_says_how_large_and_how_quick_it_is() -> None:
     assert found.state == WELL and set(states(found).values()) == {WELL}
     text = health_text(found)
     for part in (
-        "2.0 ms late", "4.0 KiB in files", "512 B wait", "100 times, 5.0 ms each",
+        "was 2.0 ms", "4.0 KiB in files", "512 B wait", "100 times, 5.0 ms each",
         "250, 4.00 ms each", "set from own.yaml: allocate", "for 1m",
     ):  # fmt: skip
         assert part in text, part

@@ -74,9 +74,9 @@ def test_what_stands_above_a_queue_bounds_it_too(world):
     ("fields", "said"),
     [
         ({"default_time_s": 61.0, "max_time_s": 60.0}, "defaultTime is 00:01:01, above maxTime"),
-        ({"max_time_s": -1.0}, "maxTime is more than 0"),
-        ({"max_time_s": float("nan")}, "maxTime is more than 0"),
-        ({"default_time_s": 2e9}, "defaultTime is more than 0"),
+        ({"max_time_s": -1.0}, "maxTime must be more than 0"),
+        ({"max_time_s": float("nan")}, "maxTime must be more than 0"),
+        ({"default_time_s": 2e9}, "defaultTime must be more than 0"),
     ],
 )
 def test_a_queue_s_times_are_checked(world, fields, said):
@@ -185,9 +185,9 @@ def test_a_job_that_waits_moves_to_another_queue_and_priority(world):
             JobCommandError,
             "at most 01:00:00",
         ),
-        (UpdateJob("second", time_limit_s=-1.0), JobCommandError, "time is more than 0"),
-        (UpdateJob("second", time_limit_s=float("nan")), JobCommandError, "time is more than 0"),
-        (UpdateJob("second", priority=2**40), JobCommandError, "a priority is at most"),
+        (UpdateJob("second", time_limit_s=-1.0), JobCommandError, "time must be more than 0"),
+        (UpdateJob("second", time_limit_s=float("nan")), JobCommandError, "time must be more than 0"),
+        (UpdateJob("second", priority=2**40), JobCommandError, "a priority must be at most"),
         (UpdateJob("first", priority=1), JobCommandError, "first runs"),
         (CommandJob("first", "hold"), JobCommandError, "only a waiting job can be held"),
     ],

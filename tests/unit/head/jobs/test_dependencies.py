@@ -228,20 +228,20 @@ def test_a_job_that_waits_for_nobody_that_is_known_is_refused(after):
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("prep", "no dependency.*afterok:prep:train"),
+        ("prep", "not a dependency.*afterok:prep:train"),
         ("afterokay:prep", "did you mean 'afterok'"),
         ("afterok", "names no job"),
         ("afterok:", "names no job"),
-        ("afterok:a,", "no dependency"),
+        ("afterok:a,", "not a dependency"),
         ("afterok:a,afterok:b?afterok:c", "not both"),
         ("afterok:a+5", "only after takes minutes"),
-        ("after:a+9999999999", "no name"),
-        ("after:a+999999999", "s are more than"),
+        ("after:a+9999999999", "not a valid name"),
+        ("after:a+999999999", "s is more than"),
         ("singleton", "names one word"),
         ("singleton:a:b", "names one word"),
-        ("afterok:\x1b[31m", "no name"),
-        ("afterok:a/b/c", "no name"),
-        ("", "no dependency"),
+        ("afterok:\x1b[31m", "not a valid name"),
+        ("afterok:a/b/c", "not a valid name"),
+        ("", "not a dependency"),
     ],
 )
 def test_what_is_no_dependency_is_refused_with_what_is_right(written, said):
@@ -263,5 +263,5 @@ def test_a_job_cannot_wait_for_itself_nor_for_too_many():
     assert "wait for itself" in fault.reason
     names = [f"j{number}" for number in range(MAX_DEPENDENCIES + 1)]
     assert read_dependencies("afterok:" + ":".join(names[1:]), "default").needs
-    with pytest.raises(ValueError, match="1,001 jobs; allowed are 1,000"):
+    with pytest.raises(ValueError, match="1,001 jobs; at most 1,000 are allowed"):
         read_dependencies("afterok:" + ":".join(names), "default")

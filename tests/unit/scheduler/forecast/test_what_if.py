@@ -117,7 +117,7 @@ def test_another_weight_is_another_queue() -> None:
         (lambda s: with_weight(s, "q", 0), "at least 1, not 0"),
         (
             lambda s: without_nodes(with_nodes(with_nodes(s, 1, "one"), 1, "one"), ["new-"]),
-            "2 nodes are called 'new-'",
+            "'new-' matches 2 nodes",
         ),
     ],
 )

@@ -339,14 +339,14 @@ def test_policies_of_a_cluster_by_name(name: str) -> None:
     ("given", "told"),
     [
         ("best", r"unknown placement strategy 'best'.*built in: default, hybrid, least"),
-        ({"candidate_factor": 2}, "names a policy: one of default"),
-        (["selector"], "names a policy"),
+        ({"candidate_factor": 2}, "must name a policy: default"),
+        (["selector"], "must name a policy"),
         ({"policy": "default", "candidate_factor": 2}, "default has no settings; given: candidate"),
-        ({"policy": "selector", "factor": 2}, "unknown field `factor`; it has candidate_factor"),
+        ({"policy": "selector", "factor": 2}, "unknown field `factor`; its settings: candidate_factor"),
         ({"policy": "selector", "candidate_factor": 0}, "candidate_factor must be 1 or more"),
         ({"policy": "selector", "same_rack": "maybe"}, "Invalid enum value 'maybe'"),
         ({"policy": "selector", "min_dynamic_port": 70_000}, "min_dynamic_port must be 0 to 65535"),
-        ({"policy": "selector", "rack_label": ""}, "rack_label is the name of a label"),
+        ({"policy": "selector", "rack_label": ""}, "rack_label must be the name of a label"),
     ],
 )
 def test_policies_that_cannot_be(given: Any, told: str) -> None:
