@@ -104,8 +104,8 @@ class Session:
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
-    def is_due(self, plugin: str, period_s: float) -> bool:
-        """Whether a plugin's periodic work is due; if so, the plan records that it was done."""
+    def start_if_due(self, plugin: str, period_s: float) -> bool:
+        """Return whether a plugin's periodic work is due; if so, record in the plan that it is done."""
         last = dict(self.snapshot.last_acted).get(plugin)
         due = last is None or self.now >= last + period_s
         if due:
@@ -138,15 +138,14 @@ class Session:
     # -- questions about jobs -----------------------------------------------------------------
 
     def job_valid(self, job: Job) -> bool:
-        return not self._is_refused("job_valid", job)
+        return not self._refuse_by("job_valid", job)
 
     def held_back(self, job: Job) -> bool:
-        """Whether the job must not be placed now, whatever room exists; evictions for it may be
-        made.
-        """
-        return self._is_refused("held_back", job)
+        """Whether the job must not be placed now, whatever room exists; evictions may be made."""
+        return self._refuse_by("held_back", job)
 
-    def _is_refused(self, hook: str, job: Job) -> bool:
+    def _refuse_by(self, hook: str, job: Job) -> bool:
+        """Record the first refusal of a job by a hook's plugins; return whether one refused."""
         for plugin, fn in self.hooks.named(hook):
             refusal = fn(job)
             if refusal is not None:

@@ -67,8 +67,8 @@ def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
     return out
 
 
-def may_enter(session: Session, job: Job, chain: Sequence[Holding], plugin: str) -> bool:
-    """Whether the job's queue and the queues above it may all use as much as the job's minimum.
+def admit(session: Session, job: Job, chain: Sequence[Holding], plugin: str) -> bool:
+    """Return whether the job's queue and those above it may all use the job's minimum.
 
     If not, refuse the job in the name of `plugin`, with the amounts.
     """

@@ -46,8 +46,8 @@ from phalanx.scheduler.plugin_parts.excess import may_lose, may_take, short_of
 from phalanx.scheduler.plugin_parts.quota_tree import ROOT, QuotaNode, QuotaTree
 from phalanx.scheduler.plugin_parts.quotas import (
     above,
+    admit,
     kept_on_trial,
-    may_enter,
     real_capabilities,
     set_aside,
 )
@@ -183,7 +183,7 @@ class Capacity:
         if unusable is not None:
             self._session.refuse(job, unusable, self.name)
             return REJECT
-        may = may_enter(self._session, job, self._chain(job.queue), self.name)
+        may = admit(self._session, job, self._chain(job.queue), self.name)
         return PERMIT if may else REJECT
 
     def _enqueued(self, job: Job) -> None:

@@ -26,8 +26,8 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.plugin_parts.quotas import (
     Holding,
     above,
+    admit,
     kept_on_trial,
-    may_enter,
     real_capabilities,
     set_aside,
 )
@@ -121,7 +121,7 @@ class Proportion:
             closed = Rejection(reason="queue-closed", detail={"queue": queue.name})
             self._session.refuse(job, closed, self.name)
             return REJECT
-        may = may_enter(self._session, job, [self.entries[job.queue]], self.name)
+        may = admit(self._session, job, [self.entries[job.queue]], self.name)
         return PERMIT if may else REJECT
 
     def _enqueued(self, job: Job) -> None:

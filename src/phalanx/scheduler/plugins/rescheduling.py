@@ -58,7 +58,7 @@ class Rescheduling:
         session.add("victims", self.name, lambda: self._victims(session))
 
     def _victims(self, session: Session) -> list[int]:
-        if not session.is_due(self.name, self._interval_s):
+        if not session.start_if_due(self.name, self._interval_s):
             return []
         cluster = session.cluster
         used = _fractions(cluster)

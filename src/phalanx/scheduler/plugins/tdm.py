@@ -82,7 +82,7 @@ class TimeDivision:
             return [t for job, ts in by_job.items() if job >= 0 for t in ts[: limit(job, len(ts))]]
 
         def expired() -> list[int]:
-            if not session.is_due(self.name, self._period_s):
+            if not session.start_if_due(self.name, self._period_s):
                 return []
             by_job: dict[int, list[int]] = {}
             for zone in sorted(self._hours):
