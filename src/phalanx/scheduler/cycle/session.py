@@ -105,7 +105,7 @@ class Session:
         self.warnings.append(text)
 
     def start_if_due(self, plugin: str, period_s: float) -> bool:
-        """Return whether a plugin's periodic work is due; if so, record in the plan that it is done."""
+        """Return whether a plugin's periodic work is due; if so, record it as done."""
         last = dict(self.snapshot.last_acted).get(plugin)
         due = last is None or self.now >= last + period_s
         if due:
