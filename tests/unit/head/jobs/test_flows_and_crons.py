@@ -424,7 +424,7 @@ def test_opening_and_closing(script, states):
         (lambda t: t.create(QueueSpec(name="q", parent="none"), 0.0), "no queue 'none'"),
         (lambda t: t.create(QueueSpec(name="q", weight=0), 0.0), "weight"),
         (lambda t: t.update(QueueSpec(name="none"), 0.0), "no queue 'none'"),
-        (lambda t: t.update(QueueSpec(name="lab", parent="crew"), 0.0), "ring"),
+        (lambda t: t.update(QueueSpec(name="lab", parent="crew"), 0.0), "cycle"),
         (lambda t: t.update(QueueSpec(name="root", capability=(("cpu", 1.0),)), 0.0), "root"),
         (lambda t: t.delete("root", 0.0), "cannot be deleted"),
         (lambda t: t.delete("default", 0.0), "cannot be deleted"),
