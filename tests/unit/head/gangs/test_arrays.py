@@ -344,7 +344,7 @@ def test_what_cannot_be_paired_is_refused(world, indices, after, said):
     world.submit("0-3", name="first").submit("", name="plain")
     with pytest.raises(JobCommandError, match=said):
         world.submit(indices, name="b", after=after)
-    with pytest.raises(ValueError, match="about each element"):
+    with pytest.raises(ValueError, match="about each array task"):
         spec("0-3", after="aftercorr:first?afterok:plain")
 
 

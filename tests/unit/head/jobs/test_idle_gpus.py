@@ -45,14 +45,14 @@ def test_rules_as_people_write_them(text: str, rule: IdleRule | None) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is written as"),
-        ("below 5%", "is written as"),
-        ("for 10m", "is written as"),
-        ("below five% for 10m", "is written as"),
-        ("below 5% for 10m, kill", "is written as"),
+        ("", "is like"),
+        ("below 5%", "is like"),
+        ("for 10m", "is like"),
+        ("below five% for 10m", "is like"),
+        ("below 5% for 10m, kill", "is like"),
         ("below 0% for 10m", "more than 0%"),
         ("below 101% for 10m", "at most 100%"),
-        ("below 5% for 59s", "60 s at least"),
+        ("below 5% for 59s", "at least 60 s"),
         ("below 5% for ever", "ever"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_rule_that_ends_jobs_says_why() -> None:
 
 def test_a_whole_head_warns_and_ends_by_the_rule_of_the_nearest_queue() -> None:
     world = OneNode(4)
-    with pytest.raises(JobCommandError, match="is written as"):
+    with pytest.raises(JobCommandError, match="is like"):
         world.ask(CreateQueue("bad", QueueFields(idle_gpus="often")))
     world.ask(CreateQueue("lab", QueueFields(idle_gpus="below 5% for 10m, end")))
     world.ask(CreateQueue("q", QueueFields(parent="lab")))
