@@ -183,7 +183,9 @@ def test_small_pods_keep_away_from_memory_that_usual_ones_need() -> None:
 
 
 def test_a_name_that_is_none_is_told_the_names() -> None:
-    with pytest.raises(UnknownPolicyError, match="there is no policy 'best'; known policies: random, "):
+    with pytest.raises(
+        UnknownPolicyError, match="there is no policy 'best'; known policies: random, "
+    ):
         maker_of("best")
 
 

@@ -39,7 +39,11 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
     ("arguments", "code", "said"),
     [
         (("reserve", "r", "--start", "soon", "-N", "1"), 2, "--start: a time of day is like"),
-        (("reserve", "r", "--for", "0h", "-N", "1"), 2, "--for: a length of time must be more than 0"),
+        (
+            ("reserve", "r", "--for", "0h", "-N", "1"),
+            2,
+            "--for: a length of time must be more than 0",
+        ),
         (("reserve", "r"), 1, "say what to keep"),
         (("reserve", "r", "-N", "9"), 1, "nodeCount=9: the cluster has 1 such nodes"),
         (("reserve", "r", "--label", "x", "--for", "1h"), 2, "a label is KEY=VALUE"),

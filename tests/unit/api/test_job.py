@@ -16,7 +16,12 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]]
     "no member": (("true",), {"members": 0}, ValueError, "members=0: it is a whole number of at l"),
     "half a member": (("true",), {"members": 1.5}, TypeError, "members=1.5: it is a whole number"),
     "too few": (("true",), {"members": 2, "min_members": 3}, ValueError, "at most members=2"),
-    "no name": (("true",), {"name": "not/a/name"}, ValueError, "'default/not/a/name': .* not a valid name"),
+    "no name": (
+        ("true",),
+        {"name": "not/a/name"},
+        ValueError,
+        "'default/not/a/name': .* not a valid name",
+    ),
     "retries": (("true",), {"max_retries": -2}, ValueError, "max_retries=-2: .* at least -1"),
     "a priority in words": (("true",), {"priority": "high"}, TypeError, "priority='high'"),
     "an endless grace": (("true",), {"grace_s": float("inf")}, ValueError, "grace_s=inf"),

@@ -151,7 +151,10 @@ def test_a_wait_is_at_most_a_twentieth_below_the_end_of_its_bucket(wait_s):
     [
         (AttemptQuery(limit=MAX_ATTEMPTS + 1), "limit must be 1 to 10,000, not 10001"),
         (AttemptQuery(limit=0), "not 0"),
-        (AttemptQuery(users=["u"] * (MAX_NAMES + 1)), "users has 101 values; at most 100 are allowed"),
+        (
+            AttemptQuery(users=["u"] * (MAX_NAMES + 1)),
+            "users has 101 values; at most 100 are allowed",
+        ),
         (AttemptQuery(since=-1.0), "since must be 0 or more"),
         (AttemptQuery(since=float("nan")), "since must be 0 or more"),
         (AttemptQuery(since=5.0, until=5.0), "must be after since"),

@@ -186,7 +186,11 @@ def test_a_job_that_waits_moves_to_another_queue_and_priority(world):
             "at most 01:00:00",
         ),
         (UpdateJob("second", time_limit_s=-1.0), JobCommandError, "time must be more than 0"),
-        (UpdateJob("second", time_limit_s=float("nan")), JobCommandError, "time must be more than 0"),
+        (
+            UpdateJob("second", time_limit_s=float("nan")),
+            JobCommandError,
+            "time must be more than 0",
+        ),
         (UpdateJob("second", priority=2**40), JobCommandError, "a priority must be at most"),
         (UpdateJob("first", priority=1), JobCommandError, "first runs"),
         (CommandJob("first", "hold"), JobCommandError, "only a waiting job can be held"),

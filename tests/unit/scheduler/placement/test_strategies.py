@@ -342,7 +342,10 @@ def test_policies_of_a_cluster_by_name(name: str) -> None:
         ({"candidate_factor": 2}, "must name a policy: default"),
         (["selector"], "must name a policy"),
         ({"policy": "default", "candidate_factor": 2}, "default has no settings; given: candidate"),
-        ({"policy": "selector", "factor": 2}, "unknown field `factor`; its settings: candidate_factor"),
+        (
+            {"policy": "selector", "factor": 2},
+            "unknown field `factor`; its settings: candidate_factor",
+        ),
         ({"policy": "selector", "candidate_factor": 0}, "candidate_factor must be 1 or more"),
         ({"policy": "selector", "same_rack": "maybe"}, "Invalid enum value 'maybe'"),
         ({"policy": "selector", "min_dynamic_port": 70_000}, "min_dynamic_port must be 0 to 65535"),
