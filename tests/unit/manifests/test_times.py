@@ -51,7 +51,7 @@ def test_a_length_is_read(text):
 
 @pytest.mark.parametrize("text", NO_LENGTHS)
 def test_what_is_no_length_is_refused_with_what_would_be_one(text):
-    with pytest.raises(ValueError, match="a length of time (is|must be)"):
+    with pytest.raises(ValueError, match=r"a length of time (is|must be)"):
         read_length(text)
 
 

@@ -156,7 +156,8 @@ class TestStrategy:
         assert isinstance(found, Rejection)
         assert str(found) == (
             "unavailable: 1 node draining or dead; 1 node with GPUs, kept for work that asks for "
-            "GPUs; 1 node tried a moment ago without success; 1 node in other racks than the rest of its "
+            "GPUs; 1 node tried a moment ago without success; 1 node in other racks than "
+            "the rest of its "
             "job; 1 node with at most 1 CPU in total, 2 asked"
         )
         typed = Selector().pick(view, request("1GPU", **{TYPE: "A100"}), Asking(), random.Random(1))
