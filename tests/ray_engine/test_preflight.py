@@ -16,7 +16,7 @@ def test_a_cluster_that_is_not_there_is_named():
 
 @pytest.mark.parametrize("address", ["x", "nowhere", "host:port", ":80"])
 def test_what_is_no_address_is_said(address):
-    with pytest.raises(ValueError, match="is no address of a Ray cluster"):
+    with pytest.raises(ValueError, match="is not an address of a Ray cluster"):
         check_reachable(address)
 
 

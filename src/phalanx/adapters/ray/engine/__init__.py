@@ -1,4 +1,4 @@
 """The Ray engine: Ray moves bytes and keeps machines, Phalanx decides.
 
-Only this package imports ray, which the extra `ray` brings.
+Only this package and `adapters/ray/scheduler` import ray, which the extra `ray` installs.
 """

@@ -1,4 +1,4 @@
-"""Becoming a driver of a Ray cluster, and finding oneself inside one of its workers."""
+"""Connecting a program to a Ray cluster as a driver, and attaching inside a Ray worker."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from phalanx.adapters.ray.engine.serializers import share_serializers
 from phalanx.runtime.engine.interface import EngineOptions, Output
 
 NAMESPACE = b"phalanx"
-"""Of keys in Ray's internal table."""
+"""The namespace of Phalanx's keys in Ray's internal key-value table."""
 AMOUNTS = (
     *("num_cpus", "num_gpus", "resources", "labels", "object_store_memory"),
     "include_dashboard",
 )
-"""Of a Ray of the program's own; what is None is left to Ray."""
+"""The options that size a Ray cluster started for this program. Ray chooses those that are None."""
 
 
 def connect(options: EngineOptions, output: Output) -> RayEngine:
-    """Use a Ray cluster, or what this process is connected to already. Raises ConnectionError and
-    AuthenticationError, ValueError for a placement, and ImportError for a Ray too old."""
+    """Return the engine of a Ray cluster, or of the one that this process is already connected to.
+
+    Raises ConnectionError and AuthenticationError, ValueError for a placement policy, and
+    ImportError for a version of Ray that is too old.
+    """
     check_version()
     join_hierarchies()
     facts: dict[str, Any] = {}
     if options.placement is not None:
         raise ValueError(
-            "On Ray the scheduler has a policy of its own: `phalanx start --address ray:auto "
+            "A program on Ray cannot choose the placement policy, because the scheduler has its "
+            "own: `phalanx start --address ray:auto "
             "--placement ...` starts it with one."
         )
     begins = not ray.is_initialized()
@@ -57,7 +61,7 @@ def connect(options: EngineOptions, output: Output) -> RayEngine:
 
 
 def attach() -> RayEngine | None:
-    """The engine of a Ray worker whose driver uses Phalanx on Ray; None anywhere else."""
+    """Return the engine of a Ray worker whose driver uses Phalanx on Ray; None anywhere else."""
     if not ray.is_initialized() or ray.get_runtime_context().worker.mode != ray.WORKER_MODE:
         return None
     row = internal_kv._internal_kv_get(_key(), namespace=NAMESPACE)

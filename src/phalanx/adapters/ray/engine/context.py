@@ -1,4 +1,4 @@
-"""Where code runs that Ray runs."""
+"""The runtime context of code that Ray runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.model.jobs.gang_view import GangView
 
 
 class RayContext:
-    """Ray's runtime context, and what Phalanx knows beside it."""
+    """Ray's runtime context, with the facts that only Phalanx knows."""
 
     def __init__(self) -> None:
         self._native = ray.get_runtime_context()
@@ -21,5 +21,5 @@ class RayContext:
 
     @property
     def gang(self) -> GangView | None:
-        """The gang that the task or actor is a member of; None outside gangs."""
+        """The gang of which the current task or actor is a member; None outside gangs."""
         return gang_member.view

@@ -1,7 +1,7 @@
 """The Ray engine: a driver's or worker's connection to a Ray cluster.
 
-References, generators and handles are Ray's own, and ordinary calls go straight to Ray; what is
-asked of queues, gangs and jobs goes to the scheduler's actor.
+References, generators and handles are Ray's own, and ordinary calls go straight to Ray. Requests
+about queues, gangs and jobs go to the scheduler's actor.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ from phalanx.runtime.engine.interface import Call, PendingReply
 R = TypeVar("R")
 
 GANG = b"gang"
-"""Groups of gangs begin so; placement groups that programs make have ids of Ray's."""
+"""The prefix of the ids of gangs' groups. Placement groups that programs create have Ray's own ids.
+"""
 GROUP_BYTES = 18
 LEAVE_S = 2.0
 MAX_MEMBERS = 100_000
-"""So many members of gangs may wait and run at once in one program, and are remembered."""
+"""Members of gangs that one program may have waiting and running at once, and that it remembers."""
 
 
 class RayEngine:
-    """See Engine."""
+    """The Engine (`runtime/engine/interface.py`) of a program whose work Ray runs."""
 
     ref_type: type = ray.ObjectRef
     generator_type: type = ray.ObjectRefGenerator
@@ -56,8 +57,11 @@ class RayEngine:
     def __init__(
         self, facts: Mapping[str, Any], queue: str, priority: int, ends_ray: bool = False
     ) -> None:
-        """`facts`: as Ray's init tells them. `ends_ray`: whether the connection to Ray was made
-        here and ends with the engine."""
+        """Connect to the scheduler later, when a request first needs it.
+
+        `facts`: facts about the cluster, as Ray's init returned them. `ends_ray`: whether Phalanx
+        connected to Ray, so that the connection ends with the engine.
+        """
         self.is_worker = bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
         self.namespace: str = ray.get_runtime_context().namespace
         self.queue = queue
@@ -71,28 +75,32 @@ class RayEngine:
         self._hub: Any = None
         self._gang_of: dict[Any, bytes] = {}
         self.origin = os.urandom(16)
-        """Names this process to the scheduler."""
+        """16 random bytes that identify this process to the scheduler."""
 
-    # ---- up and down -------------------------------------------------------------------------
+    # ---- starting and stopping ---------------------------------------------------------------
 
     @property
     def owns_cluster(self) -> bool:
-        """See Engine: queues are made by those who run the cluster."""
+        """False: the administrator of the Ray cluster creates queues, not a program."""
         return False
 
     @property
     def is_alive(self) -> bool:
-        """See Engine."""
+        """Whether this process is still connected to Ray."""
         return bool(ray.is_initialized())
 
     def stop(self) -> None:
-        """See Engine: a connection that the program made itself stays."""
+        """Give back the program's gangs and batches.
+
+        A Ray connection that the program made itself stays.
+        """
         if not ray.is_initialized():
             return
         if self._hub is not None:
             ray.kill(self._hub)
         if self._hub is not None or self._batches is not None:
-            with contextlib.suppress(PhalanxError):  # else it goes when nothing more is heard
+            # otherwise the scheduler drops them once this process has been silent long enough
+            with contextlib.suppress(PhalanxError):
                 self.scheduler.ask(LeaveScheduler(), origin=self.origin, timeout_s=LEAVE_S)
         if self._batches is not None:
             self._batches.stop()
@@ -100,40 +108,40 @@ class RayEngine:
             ray.shutdown()
 
     def facts(self) -> dict[str, Any]:
-        """See Engine."""
+        """Return facts about the cluster, as Ray's init returned them."""
         return self._facts
 
     # ---- objects -----------------------------------------------------------------------------
 
     def get(self, refs: Any, timeout_s: float | None) -> Any:
-        """See Engine."""
+        """Return the values of references, by `ray.get`."""
         return ray.get(refs, timeout=timeout_s)
 
     def put(self, value: Any) -> Any:
-        """See Engine."""
+        """Store a value, by `ray.put`."""
         return ray.put(value)
 
     def wait(
         self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[Any], list[Any]]:
-        """See Engine."""
+        """Split references into ready and not ready ones, by `ray.wait`."""
         found: tuple[list[Any], list[Any]] = ray.wait(
             list(refs), num_returns=count, timeout=timeout_s, fetch_local=fetch
         )
         return found
 
     def cancel(self, ref: Any, force: bool, recursive: bool) -> None:
-        """See Engine."""
+        """Cancel the task of a reference, by `ray.cancel`."""
         ray.cancel(ref, force=force, recursive=recursive)
 
     def withdraw(self, ref: Any) -> bool:
-        """See Engine: Ray does not say which tasks run."""
+        """Return False: Ray does not report which tasks are running, so none can be withdrawn."""
         return False
 
     # ---- tasks and actors --------------------------------------------------------------------
 
     def bind_function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Call:
-        """See Engine."""
+        """Return the callable that submits the function with these options."""
         queue = options.get("queue") or self.queue
         chosen = options.get("priority")
         priority = self.priority if chosen is None else chosen
@@ -145,7 +153,9 @@ class RayEngine:
     def _of_queue(
         self, definition: FunctionDefinition, options: Mapping[str, Any], queue: str, priority: int
     ) -> Call:
-        """A function whose tasks wait for their queue's turn."""
+        """Return the callable that submits a function whose tasks wait until their queue admits
+        them.
+        """
         if self._batches is None:
             self._batches = TaskBatches(self.scheduler, self.origin)
         batches = self._batches
@@ -166,22 +176,22 @@ class RayEngine:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """See Engine."""
+        """Create an actor by Ray; the handle is Ray's own."""
         return self._definitions.actor_class(definition, options).remote(*args, **kwargs)
 
     def get_actor(self, name: str, namespace: str | None) -> Any:
-        """See Engine."""
+        """Return the handle of a named actor."""
         return ray.get_actor(name, namespace)
 
     def kill(self, actor: Any, no_restart: bool) -> None:
-        """See Engine."""
+        """Kill an actor, or dismiss an actor of a gang."""
         if isinstance(actor, GangActor):
             dismiss(self._hub, *actor._key)
         else:
             ray.kill(actor, no_restart=no_restart)
 
     def exit_actor(self) -> None:
-        """See Engine."""
+        """End the current actor after this call."""
         ray.actor.exit_actor()
 
     # ---- groups and gangs --------------------------------------------------------------------
@@ -195,15 +205,18 @@ class RayEngine:
         selectors: list[dict[str, str]],
         soft_target: str | None,
     ) -> tuple[bytes, PendingReply[None]]:
-        """See Engine."""
+        """Create a Ray placement group."""
         return groups.create(bundles, strategy, name, detached, selectors, soft_target)
 
     def new_group(self) -> bytes:
-        """See Engine."""
+        """Return a new id for the group of a gang."""
         return GANG + os.urandom(GROUP_BYTES - len(GANG))
 
     def group_ready(self, group: bytes) -> Any:
-        """See Engine: a task in a removed group would wait for ever."""
+        """Return Ray's reference that is ready when the group is created.
+
+        A task submitted into the group would not do: it waits for ever if the group is removed.
+        """
         return native_group(group).ready()
 
     def start_gang(
@@ -216,7 +229,7 @@ class RayEngine:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[Any]:
-        """See Engine."""
+        """Start a gang of tasks through the hub and return its members' references."""
         returns = options.get("num_returns") or 1
         retries = options.get("max_retries")
         function, chosen = self._definitions.member(definition, options)
@@ -239,7 +252,7 @@ class RayEngine:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[Any]:
-        """See Engine."""
+        """Start a gang of actors through the hub and return their handles."""
         hub = self._hub_of_gangs()
         cls, chosen = self._definitions.crew_member(definition, options)
         restarts = options.get("max_restarts") or 0
@@ -247,86 +260,91 @@ class RayEngine:
         return [first_handle(hub, group, index, definition.methods) for index in range(members)]
 
     def _hub_of_gangs(self) -> Any:
-        """The actor by way of which members of gangs are started."""
+        """Return the hub, which starts members of gangs for this program."""
         if self._hub is None:
             hub = ray.remote(GangHub).options(num_cpus=0, max_concurrency=MAX_MEMBERS)
             self._hub = hub.remote(self.origin)
         return self._hub
 
     def why_pending(self, what: Any) -> Request[Explanation] | None:
-        """See Engine. Actors, and tasks that are in no gang, are placed by Ray."""
+        """Return the request that explains why a gang's task waits.
+
+        None for actors and for tasks outside gangs: Ray places those.
+        """
         group = self._gang_of.get(what.task_id()) if isinstance(what, ray.ObjectRef) else None
         return None if group is None else Explain(group.hex())
 
     # ---- the cluster -------------------------------------------------------------------------
 
     def ask(self, request: Request[R]) -> R:
-        """See Engine: the scheduler answers."""
+        """Return the scheduler's answer to a request."""
         return self.scheduler.ask(request, origin=self.origin)
 
     def nodes(self) -> list[dict[str, Any]]:
-        """See Engine."""
+        """Return Ray's rows of nodes."""
         return list(ray.nodes())
 
     def cluster_resources(self) -> dict[str, float]:
-        """See Engine."""
+        """Return the total of each resource of the Ray cluster."""
         return dict(ray.cluster_resources())
 
     def available_resources(self) -> dict[str, float]:
-        """See Engine."""
+        """Return the available amount of each resource of the Ray cluster."""
         return dict(ray.available_resources())
 
     def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
-        """See Engine."""
+        """Return (namespace, name) of the named actors, of one namespace or of all (None)."""
         found = [(row["namespace"], row["name"]) for row in list_named_actors(all_namespaces=True)]
         return [one for one in found if namespace in (None, one[0])]
 
     def group_created(self, group: bytes) -> PendingReply[bool]:
-        """See Engine."""
+        """Return a pending reply that tells whether a gang's or a program's group is created."""
         if group.startswith(GANG):
             waits = WaitGroup(group)
             return groups.Later(self.scheduler.ask_async(waits, origin=self.origin))
         return groups.Created(group)
 
     def remove_group(self, group: bytes) -> PendingReply[None]:
-        """See Engine."""
+        """Remove a Ray placement group."""
         ray.util.remove_placement_group(native_group(group))
         return groups.Known(None)
 
     def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
-        """See Engine."""
+        """Return the id and the bundles of a named placement group."""
         return groups.named(name)
 
     def groups(self) -> list[dict[str, Any]]:
-        """See Engine."""
+        """Return a row for each placement group."""
         return groups.table()
 
     @property
     def scheduler(self) -> SchedulerClient:
-        """The cluster's scheduler, which is started when somebody first asks."""
+        """The client of the cluster's scheduler, which is started on first use."""
         if self._scheduler is None:
             self._scheduler = SchedulerClient.connect()
         return self._scheduler
 
     def runtime_context(self) -> RayContext:
-        """See Engine."""
+        """Return the runtime context of this process."""
         return RayContext()
 
     def gpu_ids(self) -> list[Any]:
-        """See Engine."""
+        """Return the ids of this process's GPUs: those of its gang member, else those that Ray
+        assigned.
+        """
         view = gang_member.view
         return list(ray.get_gpu_ids()) if view is None else list(view.devices)
 
     def timeline(self) -> list[dict[str, Any]]:
-        """See Engine."""
+        """Return Ray's timeline events."""
         return list(ray.timeline())
 
     def state(self, query: StateQuery) -> StateAnswer:
-        """See Engine: what is Ray's, Ray lists."""
+        """List one kind of state: gangs and jobs from the scheduler, everything else from Ray."""
         return self.ask(QueryState(query)) if query.kind in OF_SCHEDULER else ray_listing(query)
 
     def cluster_events(self) -> list[dict[str, Any]]:
-        """See Engine: Ray keeps its own."""
+        """Return an empty list: Ray keeps its own cluster events."""
         return []
 
 

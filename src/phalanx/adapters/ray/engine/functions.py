@@ -1,4 +1,4 @@
-"""Functions and classes as Ray is given them: as they are, so that Ray can do all it does."""
+"""Functions and classes handed to Ray unchanged, so that every feature of Ray works with them."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ from phalanx.runtime.engine.definitions import ActorDefinition, FunctionDefiniti
 
 
 class NativeDefinitions:
-    """What Ray has made of functions and classes, which it exports once for each connection."""
+    """A cache of Ray's remote functions and classes, which Ray exports once per connection."""
 
     def __init__(self) -> None:
         self._functions: WeakKeyDictionary[FunctionDefinition, dict[Any, Any]] = WeakKeyDictionary()
         self._classes: WeakKeyDictionary[ActorDefinition, dict[Any, Any]] = WeakKeyDictionary()
 
     def function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
-        """Ray's remote function with these options."""
+        """Return Ray's remote function with these options."""
         return self._function(definition, options, False)
 
     def admitted(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
-        """The same for tasks of a queue: the answer about admission is their first argument."""
+        """Return the remote function for tasks of a queue.
+
+        Its first argument is the scheduler's answer about admission.
+        """
         return self._function(definition, options, True)
 
     def member(
         self, definition: FunctionDefinition, options: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Ray's remote function of a gang's members, and options of their tasks.
+        """Return Ray's remote function of a gang's members, and the options of their tasks.
 
-        Their places are given by the gang, and so are their devices: Ray is not asked for any. The
+        The gang gives the members their places and devices, so Ray is asked for no resources. The
         worker ends with its member.
         """
         chosen = native_options(options, definition.name)
@@ -47,7 +50,7 @@ class NativeDefinitions:
     def crew_member(
         self, definition: ActorDefinition, options: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Ray's class of a gang's actors, and options of each; see `member`."""
+        """Return Ray's class of a gang's actors, and the options of each; as in `member`."""
         chosen = native_options(options, definition.name)
         groups = chosen.pop("concurrency_groups", None) or {}
         chosen |= {"num_gpus": 0, "max_restarts": 0, "max_task_retries": 0}
@@ -60,7 +63,8 @@ class NativeDefinitions:
     ) -> Any:
         timeout_s = options.get("timeout_s")
         chosen = native_options(options, definition.name)
-        max_calls = chosen.pop("max_calls", None)  # Ray reads it when the function is made remote
+        # Ray reads this attribute when the function is made remote
+        max_calls = chosen.pop("max_calls", None)
         known = self._functions.setdefault(definition, {})
         native = known.get((is_admitted, timeout_s, max_calls))
         if native is None:
@@ -78,7 +82,7 @@ class NativeDefinitions:
         return native.options(**chosen) if chosen else native
 
     def actor_class(self, definition: ActorDefinition, options: Mapping[str, Any]) -> Any:
-        """Ray's actor class with these options."""
+        """Return Ray's actor class with these options."""
         chosen = native_options(options, definition.name)
         groups = chosen.pop("concurrency_groups", None) or {}
         known = self._classes.setdefault(definition, {})
@@ -91,7 +95,7 @@ class NativeDefinitions:
 def _actor_class(
     definition: ActorDefinition, groups: Mapping[str, int], cls: type | None = None
 ) -> Any:
-    """Ray reads the options of methods, and concurrency groups, when the class is made remote."""
+    """Make the class remote. Ray reads method options and concurrency groups at that moment."""
     for _, function in inspect.getmembers(definition.cls, inspect.isfunction):
         if own := getattr(function, "__phalanx_method__", None):
             ray.method(**own)(function)

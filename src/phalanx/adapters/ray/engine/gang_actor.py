@@ -1,4 +1,4 @@
-"""Handles of the actors of gangs: calls go by way of the program's hub, which knows where to."""
+"""Handles of the actors of gangs. Calls go through the program's hub, which knows each place."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from phalanx.objects.handle import ActorHandle, ActorMethod
 
 
 class GangActor(ActorHandle[Any]):
-    """One actor of a gang. May be passed around; the actor ends with the program's own handle."""
+    """The handle of one actor of a gang.
+
+    It may be passed to other processes; the actor ends when the program's own handle is dropped.
+    """
 
     _key: tuple[bytes, int]
     _hub: Any
     _methods: Mapping[str, MethodShape]
     _turns: tuple[bytes, Iterator[int]]
-    """Numbers the calls of this handle, so that they begin in order."""
+    """Numbers the calls of this handle, so that they start in order."""
 
     def __init__(
         self, hub: Any, group: bytes, index: int, methods: Mapping[str, MethodShape]
@@ -35,7 +38,7 @@ class GangActor(ActorHandle[Any]):
     def __getattr__(self, name: str) -> GangMethod:
         shape = self._methods.get(name)
         if shape is None:
-            raise AttributeError(f"The actor of the gang has no method {name!r}.")
+            raise AttributeError(f"This gang's actor has no method {name!r}.")
         return GangMethod(self, name, shape)
 
     def __dir__(self) -> list[str]:
@@ -54,14 +57,14 @@ class GangActor(ActorHandle[Any]):
 def first_handle(
     hub: Any, group: bytes, index: int, methods: Mapping[str, MethodShape]
 ) -> GangActor:
-    """The handle that the program has of an actor: when it goes, so does the actor."""
+    """Return the program's own handle of an actor: when it is dropped, the actor ends."""
     handle = GangActor(hub, group, index, methods)
     weakref.finalize(handle, dismiss, hub, group, index).atexit = False
     return handle
 
 
 def dismiss(hub: Any, group: bytes, index: int) -> None:
-    """End an actor of a gang for good."""
+    """End an actor of a gang permanently."""
     if ray.is_initialized():
         hub.dismiss.remote(group, index)
 
@@ -82,16 +85,16 @@ class GangMethod(ActorMethod):
         self._options = dict(options or {})
 
     def options(self, **options: Any) -> GangMethod:
-        """The same method with other options."""
+        """Return the same method with other options."""
         check_method_options(options)
         return GangMethod(self._actor, self._name, self._shape, options)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the method; a reference, or a list of them."""
+        """Call the method. Returns a reference, or a list of references."""
         self._shape.arity.check(self._name, args, kwargs)
         returns = self._options.get("num_returns") or self._shape.returns
         if not isinstance(returns, int) or returns < 1:
-            raise NotImplementedError("The actors of a gang return no streams on Ray.")
+            raise NotImplementedError("On Ray, methods of a gang's actors cannot return streams.")
         group, index = self._actor._key
         call = self._actor._hub.call.options(num_returns=returns)
         caller, numbers = self._actor._turns

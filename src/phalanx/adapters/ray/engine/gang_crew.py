@@ -1,4 +1,4 @@
-"""A gang of actors: each made in its place, and made again where the gang is placed anew."""
+"""A gang of actors: each is created in its place, and again wherever the gang is placed again."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from phalanx.adapters.ray.engine.gang_places import LOOK_AGAIN_S, GangPlaces, in
 from phalanx.errors import ActorDiedError, PhalanxError
 
 Turn = tuple[bytes, int]
-"""Who calls, and the how-manieth of its calls to this actor that is."""
+"""A caller's id, and the number of its call to this actor."""
 
 
 class _Turns:
-    """Calls begin in the order in which each caller made them, in whichever they arrive: Ray keeps
-    no order among the calls of an actor whose methods are coroutines."""
+    """The order of calls to one actor.
+
+    Calls start in the order in which each caller made them, whatever their order of arrival: Ray
+    keeps no order among calls of an actor whose methods are coroutines.
+    """
 
     def __init__(self) -> None:
         self._next: dict[bytes, int] = {}
@@ -25,13 +28,13 @@ class _Turns:
         self._passed: set[Turn] = set()
 
     async def mine(self, turn: Turn) -> None:
-        """Wait until the calls before this one have begun."""
+        """Wait until the caller's earlier calls have started."""
         if turn[1] != self._next.get(turn[0], 0):
             waits = self._early[turn] = asyncio.get_running_loop().create_future()
             await waits
 
     def passed(self, turn: Turn) -> None:
-        """The call has begun, or never will."""
+        """Note that the call has started, or never will."""
         self._passed.add(turn)
         caller = turn[0]
         while (one := (caller, self._next.get(caller, 0))) in self._passed:
@@ -43,25 +46,25 @@ class _Turns:
 
 
 class _Seat:
-    """One member: its actor while it has one."""
+    """One member of a gang and its actor, while it has one."""
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.turns = _Turns()
         self.settled = asyncio.Event()
-        """There is an actor, or there will never be one."""
+        """Set once the actor exists, or when it never will."""
         self.handle: Any = None
         self.failure: BaseException | None = None
 
     def lost(self, handle: Any) -> None:
-        """That actor is dead."""
+        """Note that this actor is dead."""
         if self.handle is handle:
             self.handle = None
             self.settled.clear()
 
 
 class Crew:
-    """The actors of one gang. Must be made in the loop in which it is used."""
+    """The actors of one gang. Must be constructed in the event loop that uses it."""
 
     def __init__(self, places: GangPlaces, group: bytes, members: int, call: Any) -> None:
         self._places = places
@@ -81,10 +84,13 @@ class Crew:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """What a method returns. Raises ActorDiedError when the actor will never be there."""
+        """Call a method and return its result.
+
+        Raises ActorDiedError when the actor will never exist.
+        """
         seat = self._seats.get(index)
         if seat is None:
-            raise ActorDiedError("The actor was killed, or nobody had its handle.")
+            raise ActorDiedError("The actor was killed, or its last handle was dropped.")
         try:
             await seat.turns.mine(turn)
             while seat.handle is None and seat.failure is None:
@@ -98,11 +104,11 @@ class Crew:
         try:
             return await (asyncio.gather(*refs) if isinstance(refs, list) else refs)
         except RayActorError:
-            seat.lost(handle)  # calls that come after this error wait for what comes next
+            seat.lost(handle)  # calls after this error wait for the next actor
             raise
 
     def dismiss(self, index: int) -> None:
-        """End an actor for good."""
+        """End an actor permanently."""
         seat = self._seats.pop(index, None)
         if seat is not None:
             self._tasks.pop(index).cancel()
@@ -113,7 +119,7 @@ class Crew:
             self._places.end(self._group, index)
 
     async def _occupy(self, seat: _Seat) -> None:
-        """Keep an actor in the seat for as long as the gang gives it a place."""
+        """Keep an actor in the seat for as long as the gang gives the seat a place."""
         try:
             cls, options, restarts, args, kwargs = await self._call
             while True:
@@ -127,13 +133,13 @@ class Crew:
                 if not restarts or not isinstance(error, RayActorError):
                     raise error
                 restarts -= 1
-        except (RayError, PhalanxError) as error:  # also a gang that was removed while it waited
+        except (RayError, PhalanxError) as error:  # raised, too, for a gang removed while it waited
             seat.failure = error
             seat.settled.set()
             self._places.end(self._group, seat.index)
 
     async def _serve(self, seat: _Seat, handle: Any) -> BaseException:
-        """Why the actor ended, when it has."""
+        """Wait until the actor ends, and return the reason."""
         try:
             await handle.__ray_ready__.remote()
             seat.handle = handle

@@ -1,9 +1,9 @@
-"""A program's gangs: an actor that starts members when they have their places.
+"""The hub of a program's gangs: an actor that starts each member once it has a place.
 
-A member's reference has to be there before anybody knows where it will run, and Ray wants to know
-that when a task is submitted. So references are of calls to this actor: each waits for the gang's
-places, has the member run there as a task of Ray, and passes its result on. The actor ends with
-the program.
+A member's reference must exist before anyone knows where the member will run, but Ray needs the
+place when a task is submitted. Therefore a member's reference belongs to a call of this actor: the
+call waits for the gang's place, runs the member there as a Ray task, and passes its result on. The
+actor ends with the program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phalanx.adapters.ray.engine.gang_places import GangPlaces, inside
 from phalanx.errors import TaskPlacementGroupRemoved
 
 _BROKEN = (WorkerCrashedError, NodeDiedError, TaskPlacementGroupRemoved, RaySystemError)
-"""What a member's task ends with when its process is taken from it."""
+"""The errors of a member's task whose process was taken away."""
 
 
 class _Gang:
@@ -31,15 +31,18 @@ class _Gang:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def has_failed(self, error: BaseException) -> None:
-        """A member has failed: with too few left, the others end with the same error."""
+        """Note that a member failed.
+
+        With too few left, the other members end with the same error.
+        """
         self.failed += 1
         if self.members - self.failed < self.least and not self.failure.done():
             self.failure.set_exception(error)
-            self.failure.exception()  # nobody may be left to hear of it
+            self.failure.exception()  # there may be no other member left to receive the error
 
 
 class GangHub:
-    """The actor. `origin` names the program to the scheduler."""
+    """The hub's actor. `origin` identifies the program to the scheduler."""
 
     def __init__(self, origin: bytes) -> None:
         self._places = GangPlaces(origin)
@@ -50,8 +53,10 @@ class GangHub:
     async def member(
         self, group: bytes, index: int, members: int, least: int, call: list[Any]
     ) -> Any:
-        """A member's result; `call`: a reference to (function of Ray, options, retries, args,
-        kwargs)."""
+        """Return a member's result.
+
+        `call`: a reference to (Ray function, options, retries, args, kwargs).
+        """
         self._live()
         gang = self._gangs.get(group)
         if gang is None:
@@ -63,7 +68,9 @@ class GangHub:
                 gang.failure.result()
             return runs.result()
         except asyncio.CancelledError:
-            gang.has_failed(TaskPlacementGroupRemoved("A member of its gang was cancelled."))
+            gang.has_failed(
+                TaskPlacementGroupRemoved("A member of this task's gang was cancelled.")
+            )
             raise
         except Exception as error:
             gang.has_failed(error)
@@ -76,13 +83,15 @@ class GangHub:
             self._places.end(group, index)
 
     async def hire(self, group: bytes, members: int, call: list[Any]) -> None:
-        """Make a gang of actors; `call`: a reference to (class of Ray, options, restarts, args,
-        kwargs)."""
+        """Create a gang of actors.
+
+        `call`: a reference to (Ray class, options, restarts, args, kwargs).
+        """
         self._live()
         self._crew(group).set_result(Crew(self._places, group, members, call[0]))
 
     def _crew(self, group: bytes) -> asyncio.Future[Crew]:
-        """A gang of actors, once it is known: calls may arrive before it."""
+        """Return a gang's actors once `hire` has created them: calls may arrive earlier."""
         crew = self._crews.get(group)
         if crew is None:
             crew = self._crews[group] = asyncio.get_running_loop().create_future()
@@ -97,12 +106,12 @@ class GangHub:
         options: dict[str, Any],
         inputs: list[Any],
     ) -> Any:
-        """What a method of an actor of a gang returns; `inputs`: (args, kwargs)."""
+        """Call a method of a gang's actor and return its result. `inputs`: (args, kwargs)."""
         crew = await self._crew(group)
         return await crew.call(index, turn, method, options, *inputs)
 
     async def dismiss(self, group: bytes, index: int) -> None:
-        """An actor of a gang is killed, or nobody has its handle any more."""
+        """End an actor of a gang that was killed or whose last handle was dropped."""
         (await self._crew(group)).dismiss(index)
 
     def _live(self) -> None:
@@ -127,4 +136,4 @@ class GangHub:
                     continue
                 if not retries or not isinstance(error, WorkerCrashedError):
                     raise
-                retries -= 1  # with the same rank in the same place
+                retries -= 1  # the retry has the same rank, in the same place

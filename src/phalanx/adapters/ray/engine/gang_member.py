@@ -1,4 +1,4 @@
-"""Inside a member of a gang: what it knows of the gang, and how it is ended."""
+"""The inside of a gang's member: its view of the gang, and how the member is ended."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from phalanx.model.jobs.gang_view import GangView
 from phalanx.runtime.os.visible_devices import CUDA, named_devices
 
 view: GangView | None = None
-"""The gang that this process is a member of. A worker runs one member, and ends with it."""
+"""The gang of which this process is a member. A worker runs one member and ends with it."""
 
 
 def in_gang(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` as a member runs it: with the gang's environment, and its own devices alone."""
+    """Wrap `function` for a member: with the gang's environment and only the member's devices."""
 
     def run(encoded: bytes, group: bytes, index: int, *args: Any, **kwargs: Any) -> Any:
         agent = enter(encoded, group, index)
@@ -33,7 +33,7 @@ def in_gang(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def class_in_gang(cls: type) -> type:
-    """`cls` as a gang makes it: its process becomes a member before its constructor runs."""
+    """Wrap `cls` for a gang: the process becomes a member before its constructor runs."""
 
     class Member(cls):  # type: ignore[misc]
         def __init__(self, encoded: bytes, group: bytes, index: int, *args: Any, **kwargs: Any):
@@ -46,12 +46,16 @@ def class_in_gang(cls: type) -> type:
 
 
 def enter(encoded: bytes, group: bytes, index: int) -> Any:
-    """Be a member of the gang whose GangView this is, in msgpack. The node's agent, whose handle is
-    returned, warns and ends this process when its place is taken away."""
+    """Make this process a member of the gang whose GangView, in msgpack, is `encoded`.
+
+    Returns the handle of the node's agent, which warns and ends this process when the member's
+    place is taken away.
+    """
     global view
     view = msgspec.msgpack.decode(encoded, type=GangView)
     os.environ.update(view.env)
-    shown = os.environ.get(CUDA) or None  # of the node; Ray may hide all from what asks for none
+    # all devices of the node: Ray may hide them from work that requests none
+    shown = os.environ.get(CUDA) or None
     os.environ[CUDA] = named_devices(shown, view.devices)
     name = NODE_AGENT + ray.get_runtime_context().get_node_id()
     agent: Any = ray.get_actor(name, namespace=NAMESPACE)

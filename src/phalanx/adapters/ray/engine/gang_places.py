@@ -1,4 +1,4 @@
-"""Where the members of a program's gangs have their places, as the scheduler says it."""
+"""The places of the members of a program's gangs, as the scheduler assigns them."""
 
 from __future__ import annotations
 
@@ -19,31 +19,36 @@ R = TypeVar("R")
 
 LOOK_AGAIN_S = 0.1
 ALIVE_EVERY_S = 1.0
-"""So often the scheduler hears that the program lives."""
+"""Seconds between two messages that tell the scheduler that the program is alive."""
 
 
 class GangPlaces:
-    """Asks for one program, which `origin` names."""
+    """Asks the scheduler for places on behalf of one program, identified by `origin`."""
 
     def __init__(self, origin: bytes) -> None:
         self._origin = origin
         self._scheduler = SchedulerClient.connect()
 
     async def of(self, group: bytes, index: int) -> GangPlace:
-        """A member's place, once it has one. Raises TaskPlacementGroupRemoved for one that never
-        will."""
+        """Return a member's place once it has one.
+
+        Raises TaskPlacementGroupRemoved when it will never have one.
+        """
         while True:
             if not await self._ask(WaitGroup(group)):
-                raise TaskPlacementGroupRemoved("The task was not started: its gang was removed.")
+                raise TaskPlacementGroupRemoved(
+                    "The task did not start, because its gang was removed."
+                )
             place = (await self._ask(ListGangPlaces(group))).get(index)
             if place is not None and place.state == "running":
                 return place
             await asyncio.sleep(LOOK_AGAIN_S)
 
     async def is_taken(self, group: bytes, index: int, node_died: bool) -> bool:
-        """Whether the member lost its place, and waits for another; else it is its own failure.
+        """Whether the member lost its place and waits for another; otherwise the failure is its
+        own.
 
-        Of a dead node the scheduler learns only when it has been silent for long enough.
+        `node_died`: the scheduler learns of a dead node only after that node has been silent.
         """
         while True:
             state = await self._ask(GetMemberState(group, index))
@@ -54,11 +59,14 @@ class GangPlaces:
             await asyncio.sleep(LOOK_AGAIN_S)
 
     def end(self, group: bytes, index: int) -> None:
-        """The member is over."""
+        """Tell the scheduler that the member has ended."""
         self._scheduler.ask_async(EndMembers(group, [index]), origin=self._origin)
 
     async def keep_alive(self) -> None:
-        """For as long as the program lives; what is its own goes when nothing more is heard."""
+        """Report to the scheduler as long as the program lives.
+
+        The scheduler drops the program's gangs when the reports stop.
+        """
         while True:
             await self._ask(ReportBatches({}, {}, []))
             await asyncio.sleep(ALIVE_EVERY_S)
@@ -68,7 +76,7 @@ class GangPlaces:
 
 
 def inside(place: GangPlace) -> PlacementGroupSchedulingStrategy:
-    """The strategy of what runs in a place."""
+    """Return the scheduling strategy that puts work into a place."""
     return PlacementGroupSchedulingStrategy(
         native_group(bytes.fromhex(place.placement_group)), place.bundle
     )

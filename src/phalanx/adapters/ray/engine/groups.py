@@ -1,4 +1,4 @@
-"""Placement groups that programs make: Ray's own, under our handles."""
+"""Placement groups that programs create: Ray's own, under Phalanx's handles."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ R = TypeVar("R")
 
 
 class Known(Generic[R]):
-    """An answer that is there."""
+    """A pending reply whose answer is already known."""
 
     def __init__(self, value: R) -> None:
         self._value = value
         self.is_there = True
 
     def result(self, timeout_s: float | None = None) -> R:
-        """See PendingReply."""
+        """Return the answer."""
         return self._value
 
 
 class Later(Generic[R]):
-    """An answer of the scheduler."""
+    """A pending reply that the scheduler will give."""
 
     def __init__(self, future: Future[R]) -> None:
         self._future = future
 
     @property
     def is_there(self) -> bool:
-        """See PendingReply."""
+        """Whether the scheduler has answered."""
         return self._future.done()
 
     def result(self, timeout_s: float | None = None) -> R:
-        """See PendingReply."""
+        """Wait for the scheduler's answer and return it.
+
+        Raises GetTimeoutError after `timeout_s`.
+        """
         try:
             return self._future.result(timeout_s)
         except TimeoutError:
@@ -47,14 +50,14 @@ class Later(Generic[R]):
 
 
 class Created:
-    """Whether a group is created."""
+    """A pending reply that tells when a placement group is created."""
 
     def __init__(self, group: bytes) -> None:
         self._group = native_group(group)
         self.is_there = False
 
     def result(self, timeout_s: float | None = None) -> bool:
-        """See PendingReply. Raises what Ray raises for a group that was removed."""
+        """Wait until the group is created. Raises Ray's error for a group that was removed."""
         if not self._group.wait(1e9 if timeout_s is None else timeout_s):
             raise GetTimeoutError(f"the group was not created in {timeout_s} s")
         return True
@@ -68,7 +71,7 @@ def create(
     selectors: list[dict[str, str]],
     soft_target: str | None,
 ) -> tuple[bytes, Known[None]]:
-    """See Engine.create_group."""
+    """Create a placement group of Ray, and return its id."""
     made = placement_group(
         bundles,
         strategy=strategy,
@@ -81,12 +84,12 @@ def create(
 
 
 def named(name: str) -> tuple[bytes, list[dict[str, float]]]:
-    """Id and bundles of a living group. Raises ValueError when there is none."""
+    """Return the id and the bundles of a living group. Raises ValueError when none has the name."""
     found = get_placement_group(name)
     return found.id.binary(), found.bundle_specs
 
 
 def table() -> list[dict[str, Any]]:
-    """A row a group."""
+    """Return one row for each group."""
     rows = placement_group_table()
     return list(rows.values())

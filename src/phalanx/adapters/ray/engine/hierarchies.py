@@ -1,10 +1,11 @@
-"""Ray's references, handles and errors count as Phalanx's.
+"""Makes Ray's references, handles and errors count as Phalanx's.
 
-Types are registered with ours, so that `isinstance` knows them. Of errors, each class is made a
-subclass of its namesake here: so `except phalanx.exceptions.X` catches what Ray raises wherever it
-does: in `get`, in `await`, in the callback of a future, in a task that reads another's result. An
-`except` clause asks for true subclasses, so registering would not do; and wrapping in `get` would
-miss the other places. Ray's own programs see no difference: their classes only have one base more.
+Ray's types are registered with Phalanx's, so that `isinstance` accepts them. Each of Ray's error
+classes becomes a subclass of its namesake here: `except phalanx.exceptions.X` then catches an error
+wherever Ray raises it (in `get`, in `await`, in the callback of a future, in a task that reads
+another's result). Registering errors would not do, because an `except` clause asks for true
+subclasses, and wrapping errors in `get` would miss the other places. Ray's own programs see no
+difference: their error classes only gain one base.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _METHODS = {"__init__", "__str__", "__repr__", "__reduce__", "as_instanceof_caus
 
 
 def join_hierarchies() -> None:
-    """Make `isinstance` and `except` with our names know what is Ray's. May be called again."""
+    """Let `isinstance` and `except` with Phalanx's names accept Ray's types.
+
+    May be called again.
+    """
     if issubclass(theirs.RayError, ours.RayError):
         return
     ObjectRef.register(ray.ObjectRef)
@@ -38,10 +42,10 @@ def join_hierarchies() -> None:
         if other is None or other is theirs.RayError:
             continue
         for method in set(vars(mine)) & _METHODS - set(vars(other)):
-            setattr(other, method, getattr(other, method))  # Ray's goes on to behave as Ray's
+            setattr(other, method, getattr(other, method))  # Ray's class keeps Ray's behaviour
         rays = tuple(base for base in other.__bases__ if base.__module__ != "builtins")
         built_in = tuple(base for base in other.__bases__ if base.__module__ == "builtins")
         if other.__bases__[0] in built_in:
-            other.__bases__ = (mine, *rays)  # `mine` brings the built-in class first, too
+            other.__bases__ = (mine, *rays)  # `mine` puts the built-in class first as well
         else:
             other.__bases__ = (*rays, mine, *built_in)

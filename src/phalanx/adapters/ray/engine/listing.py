@@ -1,4 +1,4 @@
-"""Listings of what Ray does and holds, by Ray's own state API."""
+"""Lists what Ray runs and stores, through Ray's own state API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx.observe.state.query import (
 )
 
 OF_SCHEDULER = frozenset({"gangs", "jobs"})
-"""What Ray knows nothing of."""
+"""The kinds of listing that only the scheduler can answer."""
 _NAMES = {
     "actors": "list_actors",
     "drivers": "list_jobs",
@@ -28,13 +28,13 @@ _NAMES = {
 
 
 def ray_listing(query: StateQuery) -> StateAnswer:
-    """What a query selects of a Ray cluster, of the first MAX_LIMIT rows that Ray gives."""
+    """Return the rows that a query selects, out of the first MAX_LIMIT rows that Ray returns."""
     from ray.util import state
 
     check_query(query)
     selection = Selection(query)
     name = _NAMES.get(query.kind)
-    if name is not None:  # Ray tells of no files
+    if name is not None:  # Ray does not list files
         found: list[Any] = getattr(state, name)(
             limit=MAX_LIMIT, timeout=query.timeout_s, detail=True, raise_on_missing_output=False
         )

@@ -1,4 +1,4 @@
-"""What would make Ray hang or fail without a word is found before, and said."""
+"""Checks, before connecting, for the mistakes on which Ray would hang or fail without a message."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from phalanx.errors import AuthenticationError
 
 PROBE_S = 2.0
 SILENT_S = 4.0
-"""When Ray has not answered for so long, a message says what that may mean."""
+"""Seconds without an answer from Ray after which a warning says what that may mean."""
 OLDEST = (2, 49)
-"""Earlier ones have no label selectors for bundles, by which gangs are pinned to nodes."""
+"""The oldest usable Ray.
+
+Earlier versions lack label selectors of bundles, which pin gangs to nodes.
+"""
 _TOKEN = (
-    "whoever joins needs the cluster's token: RAY_AUTH_MODE=token with RAY_AUTH_TOKEN or "
+    "a program that joins needs the cluster's token: RAY_AUTH_MODE=token with RAY_AUTH_TOKEN or "
     "RAY_AUTH_TOKEN_PATH as its nodes have it, or RAY_AUTH_MODE=disabled where they have none"
 )
 
 
 def check_version(version: str = ray.__version__) -> None:
-    """Raise ImportError for a Ray that is too old."""
+    """Raise ImportError for a version of Ray that is too old."""
     found = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if found < OLDEST:
         raise ImportError(
@@ -35,13 +38,15 @@ def check_version(version: str = ray.__version__) -> None:
 def check_reachable(address: str | None) -> None:
     """Raise ConnectionError when nothing listens at HOST:PORT or ray://HOST:PORT.
 
-    Ray itself tries for a minute, and then says nothing of the address.
+    Ray itself would try for a minute, and its error would not name the address.
     """
     if address in (None, "auto", "local"):
         return
     host, _, port = str(address).removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
-        raise ValueError(f"{address!r} is no address of a Ray cluster: HOST:PORT, auto or local.")
+        raise ValueError(
+            f"{address!r} is not an address of a Ray cluster. Give HOST:PORT, auto or local."
+        )
     try:
         socket.create_connection((host, int(port)), timeout=PROBE_S).close()
     except OSError as error:
@@ -54,8 +59,10 @@ def check_reachable(address: str | None) -> None:
 
 @contextlib.contextmanager
 def said(address: str | None, warn: Callable[[str], None]) -> Iterator[None]:
-    """Raise what Ray raises while it connects as errors that say what to do; `warn` is called
-    while Ray waits without a word, as it does where the token is wrong."""
+    """Translate Ray's errors while it connects into errors that say what to do.
+
+    `warn` is called when Ray waits silently, as it does when the token is wrong.
+    """
     waits = threading.Timer(
         SILENT_S, warn, (f"Ray at {address or 'auto'} does not answer yet; {_TOKEN}.",)
     )
@@ -67,8 +74,8 @@ def said(address: str | None, warn: Callable[[str], None]) -> Iterator[None]:
         if "Version mismatch" not in str(error):
             raise
         raise ConnectionError(
-            f"{' '.join(str(error).split())} Ray wants the same Ray and Python on all sides: "
-            "install the cluster's here."
+            f"{' '.join(str(error).split())} Ray needs the same versions of Ray and Python "
+            "everywhere: install the cluster's here."
         ) from None
     except ConnectionError as error:
         if address in (None, "auto"):
@@ -77,7 +84,7 @@ def said(address: str | None, warn: Callable[[str], None]) -> Iterator[None]:
                 f"'ray:HOST:PORT' names another's. ({error})"
             ) from None
         raise AuthenticationError(
-            f"Something listens at {address}, and no Ray cluster took this program in: {_TOKEN}. "
+            f"Something listens at {address}, but no Ray cluster accepted this program: {_TOKEN}. "
             f"({error})"
         ) from None
     finally:

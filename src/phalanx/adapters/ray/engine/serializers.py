@@ -1,4 +1,4 @@
-"""Serializers that programs register with us hold for Ray's pickles, too."""
+"""Shares the serializers that programs register with Phalanx with Ray's pickler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.objects import serialization
 
 
 def share_serializers() -> None:
-    """Tell Ray's pickler of those there are, and of those to come. May be called again."""
+    """Register the present and all future serializers with Ray's pickler. May be called again."""
     for cls, reduce in serialization.custom_reducers().items():
         _tell(cls, reduce)
     if _tell not in serialization.on_serializer:

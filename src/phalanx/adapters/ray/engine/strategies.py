@@ -1,4 +1,4 @@
-"""Options of tasks and actors in Ray's words."""
+"""Translates options of tasks and actors into Ray's."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ OURS = frozenset(
         "placement_group_capture_child_tasks",
     }
 )
-"""Options that are not passed on as they are."""
+"""Options that are not passed to Ray unchanged."""
 
 
 def native_options(options: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What of the options Ray gets. Raises ValueError for a strategy that cannot hold the work."""
+    """Return the options that Ray gets.
+
+    Raises ValueError for a strategy that cannot hold the work.
+    """
     found = {key: value for key, value in options.items() if key not in OURS}
     strategy = named_strategy(options)
     if strategy is not None:
@@ -36,7 +39,7 @@ def native_options(options: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def native_strategy(strategy: Any, resources: Mapping[str, float], name: str) -> Any:
-    """A scheduling strategy of ours as Ray's."""
+    """Translate one of Phalanx's scheduling strategies into Ray's."""
     if isinstance(strategy, str):
         return strategy
     if hasattr(strategy, "hard"):
@@ -58,7 +61,7 @@ def native_strategy(strategy: Any, resources: Mapping[str, float], name: str) ->
 
 
 def native_group(group: bytes) -> PlacementGroup:
-    """A placement group by its id."""
+    """Return Ray's placement group with this id."""
     return PlacementGroup(ray.PlacementGroupID(group))
 
 

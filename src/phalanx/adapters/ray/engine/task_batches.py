@@ -1,8 +1,8 @@
-"""Equal tasks of a queue that a program submits together form a batch, which is admitted as one.
+"""Batches of equal tasks of a queue: tasks that a program submits together are admitted as one.
 
-Each task takes the answer about its batch as a hidden argument. So Ray holds it back in this
-process until then, and its reference, its cancelling and its errors are Ray's own. A thread reports
-to the scheduler how many tasks a batch has, and how many of them have ended.
+Each task takes the answer about its batch as a hidden argument. Ray therefore holds the task back
+in this process until its batch is admitted, and its reference, cancellation and errors are Ray's
+own. A thread reports to the scheduler how many tasks each batch has, and how many have ended.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from phalanx.adapters.ray.scheduler.client import SchedulerClient, read_reply
 from phalanx.protocol.requests.ray import AdmitBatch, GetBatchSize, ReportBatches, RunningBatch
 
 GROWS_S = 0.002
-"""So long a batch waits for more tasks."""
+"""Seconds for which a batch waits for more tasks."""
 LOOK_EVERY_S = 0.005
 LOOKED_AT = 64
-"""Of a batch, so many tasks that have not ended are looked at, the oldest: Ray runs them nearly in
-their order, and what a look costs grows with their number."""
+"""Unfinished tasks of a batch that one look examines: the oldest, because Ray runs tasks nearly in
+order and the cost of a look grows with their number.
+"""
 REPORT_EVERY_S = 1.0
-"""At least so often the scheduler hears that this process lives, and all tasks are looked at."""
+"""Seconds between two reports that this process is alive; each looks at all unfinished tasks."""
 SIZES_KEPT_S = 1.0
 SHORT_S, LONG_S = 0.05, 0.2
-"""Batches that are over sooner are made larger, and those that take longer smaller again."""
+"""Seconds: later batches get larger after one that ends sooner than the first, and smaller after
+one that takes longer than the second.
+"""
 MAX_TIMES = 64
 
 _Kind = tuple[str, int, tuple[tuple[str, float], ...]]
@@ -40,7 +43,7 @@ class _Batch:
         self.kind = kind
         self.ticket = ticket
         self.answer = answer
-        """A reference to the answer of the scheduler, which is there when the batch is admitted."""
+        """A reference to the scheduler's answer, which is ready when the batch is admitted."""
         self.most = most
         self.since = time.monotonic()
         self.size = 0
@@ -49,10 +52,12 @@ class _Batch:
         self.is_admitted = False
         self.admitted_at = 0.0
         self.unseen = 0
-        """Tasks without a result, or that could not be started: nobody sees their end, so they
-        count until the batch is admitted."""
+        """Tasks without a result, and tasks that could not be started.
+
+        Nobody sees them end, so they count until the batch is admitted.
+        """
         self.refs: list[Any] = []
-        """Of the tasks that have not ended, as far as is known."""
+        """References of the tasks that have not ended, as far as is known."""
 
 
 class TaskBatches:
@@ -71,7 +76,7 @@ class TaskBatches:
         threading.Thread(target=self._run, name="phalanx-task-batches", daemon=True).start()
 
     def stop(self) -> None:
-        """Report nothing more."""
+        """Stop reporting."""
         self._is_stopping = True
         self._wakes.set()
 
@@ -82,8 +87,11 @@ class TaskBatches:
         needs: Mapping[str, float],
         start: Callable[[Any], Any],
     ) -> Any:
-        """Have a task of a queue started when it is admitted; what `start(answer)` returns, where
-        `answer` is a reference which is there then."""
+        """Start a task of a queue once the queue admits it.
+
+        Returns the result of `start(answer)`, where `answer` is a reference that is ready on
+        admission.
+        """
         kind = (queue, priority, tuple(sorted(needs.items())))
         with self._lock:
             batch = self._growing.get(kind)
@@ -98,7 +106,7 @@ class TaskBatches:
             try:
                 result = start(batch.answer)
             except BaseException:
-                batch.unseen += 1  # the scheduler counts it, and perhaps knows of it already
+                batch.unseen += 1  # the scheduler counts this batch, and may know of it already
                 raise
             seen = _first(result)
             if seen is None:
@@ -109,8 +117,11 @@ class TaskBatches:
         return result
 
     def _open(self, kind: _Kind) -> _Batch:
-        """A new batch. Where no other of its kind waits, it is of a single task, and the scheduler
-        knows that at once: tasks that come one by one do not wait for others."""
+        """Open a new batch.
+
+        When no other batch of its kind waits, the batch has a single task and is reported at once,
+        so that tasks submitted one at a time do not wait for others.
+        """
         queue, priority, needs = kind
         is_alone = not any(_waits(one) for one in reversed(self._batches) if one.kind == kind)
         ticket = os.urandom(12)
@@ -121,7 +132,9 @@ class TaskBatches:
         return batch
 
     def _size(self, kind: _Kind) -> int:
-        """As many tasks as run side by side, or more of very short ones."""
+        """Return how many tasks the next batch gets: as many as run at once, or more if they are
+        short.
+        """
         known = self._sizes.get(kind)
         if known is None or time.monotonic() > known[0] + SIZES_KEPT_S:
             request = GetBatchSize(kind[0], dict(kind[2]))
@@ -130,7 +143,7 @@ class TaskBatches:
         return int(known[1] * self._times.get(kind, 1))
 
     def _ended(self, batch: _Batch) -> None:
-        """A whole batch has ended: how long that took says how large the next ones are."""
+        """Learn the size of the next batches from how long this one took to end."""
         took = time.monotonic() - batch.admitted_at
         times = self._times.get(batch.kind, 1)
         if took < SHORT_S and batch.size >= batch.most:
@@ -149,18 +162,21 @@ class TaskBatches:
                 sized, done = self._news(None if is_whole else LOOKED_AT)
                 if is_whole:
                     reported_at = now
-                    sized, running = self._all()  # the scheduler may be another one by now
+                    sized, running = self._all()  # a new scheduler may have started
                     self._report(ReportBatches(sized, done, running))
                 elif sized or done:
                     self._report(ReportBatches(sized, done, []))
             except Exception:
                 if not ray.is_initialized():
-                    return  # the program has left Ray: its tasks have ended with that
+                    return  # the program has disconnected from Ray, which ended its tasks
                 time.sleep(LOOK_EVERY_S)
 
     def _news(self, most: int | None) -> tuple[dict[bytes, int], dict[bytes, int]]:
-        """(sizes of batches that grow no more, how many tasks of each have ended since, as far as
-        a look at `most` of each batch shows)."""
+        """Return (sizes of the batches that are full, tasks of each that have ended since the last
+        look).
+
+        A look examines up to `most` tasks of each batch.
+        """
         now = time.monotonic()
         sized, done = {}, {}
         with self._lock:
@@ -185,7 +201,9 @@ class TaskBatches:
         return sized, done
 
     def _all(self) -> tuple[dict[bytes, int], list[RunningBatch]]:
-        """(sizes of what waits, what runs) as a scheduler that knows nothing needs them."""
+        """Return (sizes of waiting batches, running batches), as a scheduler without state needs
+        them.
+        """
         with self._lock:
             batches = [batch for batch in self._batches if batch.is_sized]
         sized = {batch.ticket: batch.size for batch in batches if not batch.is_admitted}
@@ -207,7 +225,7 @@ def _waits(batch: _Batch) -> bool:
 
 
 def _take_ended(batch: _Batch, most: int | None) -> int:
-    """How many of `most` tasks have ended since this was last asked. None: of all."""
+    """Return how many of `most` tasks have ended since the last call; `most` None: of all tasks."""
     waits = _waits(batch)
     ended = []
     if batch.refs and (most is None or not waits):
@@ -221,17 +239,17 @@ def _take_ended(batch: _Batch, most: int | None) -> int:
 
 
 def _first(result: Any) -> Any:
-    """A reference that is there when the task has ended."""
+    """Return one reference that is ready when the task has ended."""
     if isinstance(result, list):
         return result[0]
     return result.completed() if isinstance(result, ray.ObjectRefGenerator) else result
 
 
 def when_admitted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with the scheduler's answer as its first argument. An error that was answered is
-    raised in its place.
+    """Wrap `function` to take the scheduler's answer as its first argument, and raise an error
+    answer.
 
-    Not by functools.wraps: Ray reads the signature of what it wraps.
+    functools.wraps is not used, because Ray would read the signature of the wrapped function.
     """
     if inspect.isgeneratorfunction(function):
 

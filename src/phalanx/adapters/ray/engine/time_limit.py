@@ -1,4 +1,4 @@
-"""A limit on how long a task may run, which Ray does not have."""
+"""A limit on the run time of a task, which Ray does not have."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any
 from phalanx.errors import TaskTimeoutError
 
 GRACE_S = 5.0
-"""So long after the error was raised in it, a task that goes on ends with its process."""
+"""Seconds from the timeout error until the process of a task that ignores the error is ended."""
 
 
 def limited(function: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
-    """`function`, ended with TaskTimeoutError after `timeout_s` seconds.
+    """Wrap `function` so that it ends with TaskTimeoutError after `timeout_s` seconds.
 
-    The worker's alarm raises the error in the main thread, where Ray runs tasks: also out of a
-    sleep or a read. What catches it and goes on ends with its process.
+    An alarm of the worker raises the error in the main thread, where Ray runs tasks; it also
+    interrupts a sleep or a read. The process of a task that catches the error and continues is
+    ended.
     """
 
     @functools.wraps(function)
