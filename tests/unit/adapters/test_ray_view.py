@@ -47,8 +47,8 @@ def test_what_ray_has_given_to_others_is_not_free() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
-        ("ttl_s", 0.0, "ttl_s is a time above 0 s, not 0.0"),
-        ("reserve_s", float("inf"), "reserve_s is a time above 0 s"),
+        ("ttl_s", 0.0, "ttl_s must be a time above 0 s, not 0.0"),
+        ("reserve_s", float("inf"), "reserve_s must be a time above 0 s"),
         ("gpu_resource", "CPU", "gpu_resource names devices, and 'CPU' does not"),
     ],
 )

@@ -1,5 +1,6 @@
-"""The batch scheduler on a Ray cluster: the machines of the control plane in a detached Ray actor.
+"""The batch scheduler on a Ray cluster: the head's machines in a detached Ray actor.
 
-`actor` hosts them, `scheduler_thread` runs them, `node_agent` is the actor on each node,
-`reservation` holds what gangs have as Ray's placement groups, `client` is how programs ask.
+`actor` hosts the machines and `scheduler_thread` runs them. `node_agent` is the actor on each node.
+`reservation` holds the resources of gangs as Ray's placement groups. Programs send their requests
+through `client`.
 """

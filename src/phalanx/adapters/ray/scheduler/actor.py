@@ -1,4 +1,4 @@
-"""The Ray actor that hosts the scheduler: requests of programs, messages of node agents."""
+"""The Ray actor that hosts the scheduler: it takes programs' requests and node agents' messages."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ T = TypeVar("T")
 
 
 class SchedulerActor:
-    """Hands everything over to the scheduler's thread, and awaits its answers."""
+    """Passes everything on to the scheduler's thread, and awaits the thread's answers."""
 
     def __init__(self, options: bytes) -> None:
         self._scheduler = SchedulerThread(msgspec.msgpack.decode(options, type=SchedulerOptions))
         self._scheduler.start()
 
     async def ask(self, origin: bytes, kind: int, body: bytes) -> bytes:
-        """The Reply, in msgpack, to a request of process `origin`: its kind and its fields."""
+        """Answer a request of process `origin`, given its kind and its fields.
+
+        Returns the Reply in msgpack.
+        """
         scheduler = self._scheduler
         reply = await _answer_of(
             lambda replied: scheduler.ask(origin, kind, body, replied), returns=Reply
@@ -33,9 +36,9 @@ class SchedulerActor:
         return msgspec.msgpack.encode(reply)
 
     async def from_node(self, prefix: bytes, body: bytes, agent: ActorHandle | None) -> bool:
-        """Take in messages of a node's agent. Whether the node has joined this scheduler.
+        """Take in messages of a node's agent; return whether the node has joined this scheduler.
 
-        `agent`: its handle, when it joins.
+        `agent`: the agent's handle, given when it joins.
         """
         scheduler = self._scheduler
         return await _answer_of(
@@ -43,7 +46,7 @@ class SchedulerActor:
         )
 
     async def pid(self) -> int:
-        """Of the scheduler's process, once it answers requests."""
+        """Return the id of the scheduler's process, once it answers requests."""
         scheduler = self._scheduler
         return await _answer_of(
             lambda answered: scheduler.call(lambda: answered(os.getpid())), returns=int
@@ -51,7 +54,10 @@ class SchedulerActor:
 
 
 async def _answer_of(begin: Callable[[Callable[[T], None]], None], returns: type[T]) -> T:
-    """What another thread calls back with, which `begin` hands the callback."""
+    """Await the value with which another thread calls back;
+
+    `begin` hands the callback to that thread.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

@@ -1,4 +1,6 @@
-"""Requests about batches of tasks: answered when `AdmissionTable` admits their batches to Ray."""
+"""Requests about batches of tasks: each is answered when `AdmissionTable` admits its batch to
+Ray.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ if TYPE_CHECKING:
 
 MAX_IN_BATCH = 16
 SILENT_S = 15.0
-"""An owner that has sent nothing for this time has ended, and its tasks with it."""
+"""Seconds without a message after which an owner counts as ended, and its tasks with it."""
 LOOK_EVERY_S = 0.1
-"""How old what is known of the cluster's capacity and of queues may be."""
+"""Seconds for which knowledge of the cluster's capacity and of its queues is reused."""
 
 
 class TasksCluster(Protocol):
-    """The control plane, as far as ordinary tasks of queues have to do with it."""
+    """The head, as far as the ordinary tasks of queues concern it."""
 
     @property
     def queues(self) -> Queues:
@@ -29,11 +31,11 @@ class TasksCluster(Protocol):
         ...
 
     def outside_gangs(self) -> Mapping[str, float]:
-        """What the cluster has, by resource, less what members of gangs hold."""
+        """The cluster's total of each resource, less the amounts that members of gangs hold."""
         ...
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """A process has ended, and what it owns goes."""
+        """Take note that a process has ended, and remove what it owns."""
         ...
 
 
@@ -45,13 +47,13 @@ class BatchRequests:
         self._clock = clock
         self._table = AdmissionTable()
         self._waiting: dict[bytes, list[Asker[None]]] = {}
-        """Who is to be answered when each batch is admitted."""
+        """The processes to answer when each batch is admitted."""
         self._heard: dict[bytes, float] = {}
         """When each owner was last heard."""
         self._look_at = 0.0
 
     def entries(self) -> list[Entry]:
-        """For RequestHandlers."""
+        """Return the request types that this class answers, for RequestHandlers."""
         return [
             AdmitBatch.handled_by(self._ask),
             GetBatchSize.handled_by(self._batch_size),
@@ -60,14 +62,14 @@ class BatchRequests:
         ]
 
     def _hear(self, owner: bytes) -> float:
-        """A process has sent something; the time."""
+        """Note that a process has sent something; return the time."""
         now = self._clock()
         self._heard[owner] = now
         self._table.advance(now)
         return now
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Act on the passing of time: drop silent owners and admit batches."""
         self._table.advance(now)
         for owner in [one for one, heard in self._heard.items() if now > heard + SILENT_S]:
             self._gone(owner, now)
@@ -75,7 +77,7 @@ class BatchRequests:
             self._admit(now)
 
     def _gone(self, owner: bytes, now: float) -> None:
-        """A program has ended: its tasks and its gangs go."""
+        """Remove the tasks and the gangs of a program that has ended."""
         del self._heard[owner]
         self._table.owner_gone(owner)
         self._cluster.process_ended(owner, True, now)
@@ -157,8 +159,8 @@ class BatchRequests:
 
 
 def _check(needs: Mapping[str, float], *counts: int) -> None:
-    """Raise ValueError for what no task needs, and for numbers of tasks that cannot be."""
+    """Raise ValueError for amounts that no task can need, and for impossible numbers of tasks."""
     check_amounts(needs)
     for count in counts:
         if not 0 <= count <= LARGEST_NUMBER:
-            raise ValueError(f"{count} is no number of tasks: 0 to {LARGEST_NUMBER} are")
+            raise ValueError(f"the number of tasks must be 0 to {LARGEST_NUMBER}, not {count}")

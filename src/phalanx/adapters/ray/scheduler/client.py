@@ -1,4 +1,4 @@
-"""How programs and commands ask the scheduler of the Ray cluster that they are connected to."""
+"""The client by which programs and commands ask the scheduler of their Ray cluster."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ R = TypeVar("R")
 
 _HEAD = "node:__internal_head__"
 _PENDING_CALLS = 100_000
-"""So many questions may wait for their answers at once, as those of who waits for a gang."""
+"""Calls that may wait for their answers at once, such as those that wait for gangs."""
 
 _MEMORY_BYTES = 1
-"""An actor that asks for nothing is started through a node of Ray that is chosen at random: through
-one that has died unseen only when Ray misses it, some 15 s later. One that asks for something is
-started through the node of who created it, while that is alive."""
+"""Bytes of memory that the scheduler's actor requests, so that Ray starts it near its creator.
+
+Ray starts an actor without any request through a random node. If that node has died unnoticed, the
+start waits until Ray misses the node, some 15 s. An actor with a request starts through its
+creator's node while that node is alive.
+"""
 
 
 class SchedulerClient:
-    """Asks the one scheduler of the cluster. Its calls may come from any thread."""
+    """Asks the one scheduler of the cluster. Its methods may be called from any thread."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor
@@ -40,10 +43,10 @@ class SchedulerClient:
     def connect(
         cls, options: SchedulerOptions | None = None, *, start: bool = True
     ) -> SchedulerClient:
-        """The cluster's scheduler; Ray must be initialized. With `start`, one is started where
-        there is none, with `options`; the options of one that runs stay as they are.
+        """Find the cluster's scheduler; Ray must be initialized.
 
-        Raises ConnectionError when there is none and none is to be started.
+        With `start`, a scheduler is started with `options` where none runs; a running one keeps its
+        own options. Raises ConnectionError when none runs and none is to be started.
         """
         if not start:
             try:
@@ -68,15 +71,18 @@ class SchedulerClient:
         return cls(remote.remote(msgspec.msgpack.encode(options or SchedulerOptions())))
 
     def send(self, request: Request[Any], origin: bytes) -> Any:
-        """A reference to the Reply, in msgpack. `origin`: 16 bytes that name the process which
-        asks: what it owns goes when it ends. Empty: nobody owns what is made."""
+        """Send a request; return a reference to the Reply in msgpack.
+
+        `origin`: 16 bytes that identify the asking process. That process owns what the request
+        creates, and it is removed when the process ends. Empty: nobody owns what is created.
+        """
         return self.actor.ask.remote(origin, request.kind, bytes(encode_request(request)))
 
     def ask(self, request: Request[R], *, timeout_s: float | None = None, origin: bytes = b"") -> R:
-        """The answer to one request. `origin` as for `send`.
+        """Return the answer to one request; `origin` as for `send`.
 
-        Raises the error that is answered, GetTimeoutError, and SystemFailureError when the
-        scheduler is gone for good.
+        Raises the error that the scheduler answers, GetTimeoutError, and SystemFailureError when
+        the scheduler is permanently gone.
         """
         reference = self.send(request, origin)
         try:
@@ -91,7 +97,7 @@ class SchedulerClient:
         return read_reply(type(request), reply)
 
     def ask_async(self, request: Request[R], *, origin: bytes = b"") -> Future[R]:
-        """The same without waiting; the future raises what `ask` raises."""
+        """Send a request without waiting; the future raises the errors of `ask`."""
         replied: Future[bytes] = self.send(request, origin).future()
         result: Future[R] = Future()
 
@@ -110,12 +116,12 @@ class SchedulerClient:
 
 
 def read_reply(request_type: type[Request[R]], data: bytes) -> R:
-    """What stands in a Reply. Raises the error that it is."""
+    """Return the answer in a Reply, or raise the error in it."""
     reply = msgspec.msgpack.decode(data, type=Reply)
     return read_result(request_type, reply.result, reply.error)
 
 
 def _beside_head() -> Any:
-    """On the node of Ray's head while it can run actors, else anywhere."""
+    """Return the strategy for the node of Ray's head while it can run actors, else for any node."""
     head = next((row["NodeID"] for row in nodes() if _HEAD in row["Resources"]), None)
     return "DEFAULT" if head is None else NodeAffinitySchedulingStrategy(head, soft=True)

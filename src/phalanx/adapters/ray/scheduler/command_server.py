@@ -23,11 +23,14 @@ from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.visible_devices import CUDA
 
 _OF_WORKERS = ("RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID")
-"""What Ray sets for its own workers and commands are not to see."""
+"""Variables that Ray sets for its own workers and that commands must not see."""
 
 
 class CommandServer(NamedTuple):
-    """The process, which ends when the socket is closed, and the socket to it."""
+    """A handle of the process: the process, and a socket to it.
+
+    The process ends when the socket closes.
+    """
 
     process: subprocess.Popen[bytes]
     socket: socket.socket
@@ -37,7 +40,7 @@ def start_command_server(session: Session) -> CommandServer:
     """Start the process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     variables = {k: v for k, v in child_environment().items() if k not in _OF_WORKERS}
-    if not variables.get(CUDA):  # Ray may hide all devices from an actor that asks for none
+    if not variables.get(CUDA):  # Ray may hide all devices from an actor that requests none
         variables.pop(CUDA, None)
     command = [sys.executable, "-m", __name__, str(theirs.fileno())]
     with theirs:

@@ -1,4 +1,4 @@
-"""The control plane on a Ray cluster: what it says and hears passes what stands for Ray."""
+"""The head on a Ray cluster: messages to and from nodes pass through the Ray side."""
 
 from __future__ import annotations
 
@@ -24,42 +24,44 @@ if TYPE_CHECKING:
     from phalanx.head.queues.control import Queues
 
 PAUSE = 0.2
-"""Between two cycles lies this many times what the last one took: messages are heard then."""
+"""Minimum pause between two cycles, as a multiple of the last cycle's length, in which messages
+are handled.
+"""
 MAX_AT_ONCE = 256
-"""At most so many equal gangs are looked at together."""
+"""The most equal gangs that a cycle examines together."""
 CLIENTS = b""
-"""Stands for the node of programs and visitors, which ask the scheduler themselves."""
+"""The prefix in place of a node's for programs and visitors, which ask the scheduler directly."""
 
 
 class ControlEffects(Protocol):
-    """What stands between the control plane and everybody else."""
+    """The effects by which the head reaches nodes and programs through the Ray side."""
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """Send a node something."""
+        """Send a message to a node."""
         ...
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """A node has sent something; `take_in` has the control plane hear it, perhaps later."""
+        """Pass on a message of a node; `take_in` gives it to the head, now or later."""
         ...
 
     def replied(self, reply: ForwardedReply) -> None:
-        """A process that is no node has a reply."""
+        """Pass on a reply for a process that is not a node."""
         ...
 
     def node_dead(self, prefix: bytes) -> None:
-        """A node is given up."""
+        """Note that the head has given a node up."""
         ...
 
 
 class RayOutbox(Outbox):
-    """Programs and visitors, which are no nodes, get their replies too."""
+    """An outbox that also takes replies for programs and visitors, which are not nodes."""
 
     def __init__(self, effects: ControlEffects, state_store: StateStore) -> None:
         super().__init__(effects.send, state_store)
         self._replied = effects.replied
 
     def reply(self, prefix: bytes, reply: ForwardedReply) -> None:
-        """See Outbox."""
+        """Send a reply to a node, or to a program or visitor."""
         if prefix == CLIENTS:
             self._replied(reply)
         else:
@@ -67,7 +69,7 @@ class RayOutbox(Outbox):
 
 
 class RayHead(Head):
-    """See the module."""
+    """The head whose nodes are Ray's."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class RayHead(Head):
 
     @property
     def gang_scheduler(self) -> GangScheduler:
-        """Queues and gangs; the scheduler's thread has nothing else to do."""
+        """The scheduler of queues and gangs, paced for a thread that has nothing else to do."""
         if self.gangs_if_used is None:
             made = super().gang_scheduler
             made.cycles.pace = msgspec.structs.replace(made.cycles.pace, pause=PAUSE)
@@ -101,11 +103,13 @@ class RayHead(Head):
 
     @property
     def queues(self) -> Queues:
-        """See TasksCluster."""
+        """The cluster's queues."""
         return self.gang_scheduler.queues
 
     def outside_gangs(self) -> dict[str, float]:
-        """See TasksCluster."""
+        """Return the cluster's total of each resource, less the amounts that members of gangs
+        hold.
+        """
         amounts: dict[str, float] = {}
         for record in self.nodes.living():
             for name, amount in record.totals.items():
@@ -117,20 +121,26 @@ class RayHead(Head):
         return amounts
 
     def on_message(self, prefix: bytes, message: Any) -> None:
-        """A node has sent something; what of it concerns Ray is dealt with on its way."""
+        """Pass a node's message on; the Ray side handles what concerns Ray before the head takes
+        it in.
+        """
         self._effects.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
 
     def take_in(self, prefix: bytes, message: Any) -> None:
-        """The control plane is to hear this of a node now."""
+        """Give a node's message to the head now."""
         super().on_message(prefix, message)
 
     def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
-        """Ray has other amounts free on a node that was last heard of then."""
+        """Update the amounts that are available in Ray on a node, which was last heard at
+        `heard`.
+        """
         self._report(prefix, report, heard)
 
     def whole(self, group: bytes, number: int) -> Whole | None:
-        """All of a group's attempt with this number; None when its nodes have set it aside, or it
-        is over."""
+        """Return the bundles of a group's attempt `number`.
+
+        None when the nodes have already prepared all bundles of the attempt, or when it is over.
+        """
         scheduler = self.gangs_if_used
         gang = None if scheduler is None else scheduler.registry.gangs.get(group)
         attempt = None if scheduler is None else scheduler.reservations.attempts.get(group)
@@ -143,6 +153,6 @@ class RayHead(Head):
         return Whole(bundles, {node_prefix(node) for node in attempt.awaiting})
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
-        """A node is given up (effect of the directory)."""
+        """Give a node up (an effect of the node directory)."""
         self._effects.node_dead(record.prefix)
         super().node_dead(record, reason)

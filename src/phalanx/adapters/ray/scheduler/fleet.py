@@ -1,6 +1,6 @@
-"""Looks at Ray's nodes for the scheduler, and starts an agent on each.
+"""Watches Ray's nodes for the scheduler, and starts an agent on each.
 
-Calls to Ray take their time, so these have a thread of their own.
+Calls to Ray are slow, so this runs in a thread of its own.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ Viewed = Callable[[list[dict[str, Any]], dict[str, Amounts], set[str]], None]
 
 
 class Fleet:
-    """Calls `viewed` with Ray's nodes, what is free on each, and the drivers' jobs that have ended:
-    twice a second, and more often while something is about to be free."""
+    """A thread that calls `viewed` with Ray's nodes, the available amounts of each, and the
+    drivers' jobs that have ended: twice a second, and more often while resources are about to be
+    released.
+    """
 
     def __init__(self, viewed: Viewed, groups: RayGroups) -> None:
         self._viewed = viewed
         self._groups = groups
         self.has_owners = False
-        """Whether anything goes when a driver ends."""
+        """Whether any gang is owned by a driver, and so must be removed when the driver ends."""
         self._loop = Loop(self._tick, lambda: None)
         self._look_at = 0.0
 
     def start(self) -> None:
-        """Look from now on."""
+        """Start watching."""
         self._loop.start_thread("phalanx-fleet", self._look)
 
     def _tick(self, now: float) -> None:
@@ -52,14 +54,14 @@ class Fleet:
         free = available_by_node()
         self._viewed(nodes(), free, ended)
         for freed in self._groups.seen(free, now):
-            freed()  # what is free is known by now, before others are planned onto it
+            freed()  # availability is known before other gangs are planned onto the freed resources
 
     def sweep(self, known: list[Key]) -> None:
-        """Remove placement groups that are not among these. From any thread."""
+        """Remove placement groups that are not in `known`. May be called from any thread."""
         self._loop.call(lambda: self._groups.sweep(known))
 
     def start_agent(self, setup: AgentSetup) -> None:
-        """Start an agent on a node, unless it has one that lives. From any thread."""
+        """Start an agent on a node, unless it has a living one. May be called from any thread."""
         self._loop.call(lambda: self._start(setup))
 
     def _start(self, setup: AgentSetup) -> None:

@@ -1,4 +1,4 @@
-"""Workers of Ray that run members of gangs of tasks: what they hold, and how they are ended."""
+"""Ray's workers that run members of gangs of tasks: what they hold, and how they are ended."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ from phalanx.runtime.os.own_time import own_time
 from phalanx.scheduler.devices.instances import Allocation
 
 LEAVES_WITHIN_S = 5.0
-"""A worker whose member has ended is gone by then, or is ended."""
+"""Seconds after the end of its member in which a worker must exit; after that it is killed."""
 
 
 class GangWorkers:
-    """See groups.Leases and groups.Tenants. Of other tasks of Ray nothing is known here."""
+    """The members' processes, as groups.Leases and groups.Tenants.
+
+    Other tasks of Ray are unknown here.
+    """
 
     is_draining = False
 
     def __init__(self, bundles: BundleTable) -> None:
         self._bundles = bundles
         self._held: dict[int, tuple[BundlePool, Allocation]] = {}
-        """The bundle in which each process runs, and what it holds there."""
+        """The bundle in which each process runs, and the allocation that it holds there."""
         self._leaving: dict[int, float] = {}
-        """Processes whose members have ended, and when each is ended if it has not by then."""
+        """Processes whose members have ended, and the time at which each is killed if it is
+        still alive.
+        """
 
     def adopt(self, place: tuple[bytes, int], pid: int) -> None:
-        """A process runs in this bundle from now on; one whose bundle is gone is ended."""
+        """Register a process that runs in this bundle; end it if the bundle is gone."""
         self._forget_ended()
         pool = next(self._bundles.pools(place), None)
         held = None if pool is None else pool.acquire(pool.resources)
@@ -38,26 +43,26 @@ class GangWorkers:
         self._held[pid] = (pool, held)
 
     def left(self, pid: int) -> None:
-        """The member in this process has ended; Ray ends the process."""
+        """Note that the member in this process has ended; Ray ends the process."""
         if pid in self._held:
             self._leaving[pid] = own_time() + LEAVES_WITHIN_S
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """See Leases: nobody waits for bundles here."""
+        """Do nothing: no lease waits for bundles here."""
 
     def end_claim(self, group: bytes) -> None:
-        """See Leases: no room is kept for anybody here."""
+        """Do nothing: no room is kept free for gangs here."""
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
-        """See Tenants."""
+        """Warn the processes in these bundles that they will be ended."""
         self._signal_in(pools, signal.SIGTERM)
 
     def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
-        """See Tenants."""
+        """End the processes in these bundles."""
         self._signal_in(pools, signal.SIGKILL)
 
     def tick(self, now: float) -> None:
-        """Processes may have ended."""
+        """Kill workers that should have exited by now, and release what ended ones held."""
         for pid, until in self._leaving.items():
             if now >= until:
                 _signal(pid, signal.SIGKILL)
@@ -76,7 +81,7 @@ class GangWorkers:
 
 
 def _signal(pid: int, number: int) -> bool:
-    """Send a signal, 0 for none; False when the process is gone."""
+    """Send a signal (0: only test for life). Returns False when the process is gone."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:

@@ -1,9 +1,9 @@
-"""A store in Ray's internal key-value store, which knows single values and create-if-absent.
+"""A shard in Ray's internal key-value store, which offers single values and create-if-absent.
 
-A batch is one value, an entry of a log, so it is written whole or not at all. From time to time
-all tables are written as one image, and the entries that it covers are deleted. Each epoch has an
-image and a log of its own: what an earlier writer appends after a later one has begun is read by
-nobody. The writer keeps its tables in memory as well.
+A batch is one value, an entry of a log, so it is written completely or not at all. From time to
+time all tables are written as one image, and the log entries that the image covers are deleted.
+Each epoch has its own image and log, so nobody reads what an earlier writer appends after a later
+one has begun. The writer keeps its tables in memory as well.
 """
 
 from __future__ import annotations
@@ -18,39 +18,40 @@ from phalanx.storage.shard import Batch, Head
 
 MIN_LOG_BYTES = 1 << 16
 LOG_PART = 4
-"""A log is folded into a new image when it is longer than this and than such a part of the tables:
-whoever reads it asks for entry after entry."""
+"""The log is folded into a new image when it exceeds MIN_LOG_BYTES and 1/LOG_PART of the tables'
+bytes: a reader has to ask for its entries one by one.
+"""
 _LOAD_TRIES = 5
 
 Tables = dict[str, dict[bytes, bytes]]
 
 
 class KeyValues(Protocol):
-    """The store beneath. All calls raise Exception when it cannot be reached."""
+    """The key-value store underneath. All calls raise Exception when it cannot be reached."""
 
     def put_new(self, key: bytes, value: bytes) -> bool:
-        """Put a value where there is none. False, and nothing done, where there is one."""
+        """Store a value unless the key has one; return whether it was stored."""
         ...
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Put a value, in place of one that may be there."""
+        """Store a value, replacing any earlier one."""
         ...
 
     def get(self, key: bytes) -> bytes | None:
-        """A value; None where there is none."""
+        """Return a value; None when the key has none."""
         ...
 
     def keys(self, prefix: bytes) -> list[bytes]:
-        """All keys that begin so."""
+        """Return all keys with this prefix."""
         ...
 
     def delete_all(self, prefix: bytes) -> None:
-        """Delete every value whose key begins so."""
+        """Delete every value whose key has this prefix."""
         ...
 
 
 class _Image(NamedTuple):
-    """All tables after the entries before `entries` of the image's own epoch."""
+    """All tables after the entries before number `entries` of the image's own epoch."""
 
     entries: int
     tables: Tables
@@ -63,7 +64,7 @@ _head_of = msgspec.msgpack.Decoder(Head).decode
 
 
 class KvShard:
-    """A Shard over a key-value store; `name` is for people."""
+    """A Shard over a key-value store; `name` is for display."""
 
     def __init__(self, values: KeyValues, name: str = "kv") -> None:
         self._values = values
@@ -78,7 +79,7 @@ class KvShard:
         return self._name
 
     def head(self) -> Head:
-        """See Shard."""
+        """Return the record of the latest claimed epoch; an empty one before the first."""
         epochs = self._numbers(b"epoch/")
         if not epochs:
             return Head()
@@ -86,7 +87,10 @@ class KvShard:
         return Head() if found is None else _head_of(found)
 
     def claim(self, head: Head) -> None:
-        """See Shard."""
+        """Claim the epoch of `head` and load the tables.
+
+        Raises StaleEpochError for an old epoch.
+        """
         newest = self.head().epoch
         if head.epoch <= newest or not self._put_new(_epoch_key(head.epoch), _encode(head)):
             raise stale(self, head.epoch, self.head().epoch)
@@ -97,18 +101,19 @@ class KvShard:
         self._sweep()
 
     def load(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
-        """See Shard."""
+        """Return the rows of a table whose keys have this prefix."""
         rows = self._tables.get(table, {})
         return sorted(row for row in rows.items() if row[0].startswith(prefix))
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        """See Shard."""
+        """Return one value of a table; None when there is none."""
         return self._tables.get(table, {}).get(key)
 
     def apply(self, batch: Batch) -> None:
-        """See Shard."""
+        """Write a batch as one entry of the log."""
         entry = _encode([(table, key, value) for (table, key), value in batch.items()])
-        # Asked after the entry is there: who claims the next epoch before reads it.
+        # The epoch is checked after the entry is written: a writer that claims the next epoch
+        # before this check reads the entry.
         is_new = not batch or self._put_new(_entry_key(self._epoch, self._entries), entry)
         if not is_new or self._get(_epoch_key(self._epoch + 1)) is not None:
             raise stale(self, self._epoch, self.head().epoch)
@@ -127,16 +132,16 @@ class KvShard:
             self._fold()
 
     def shortage(self) -> str:
-        """See Shard. Ray's store names no limit."""
+        """Return an empty text: Ray's store reports no limit."""
         return ""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to release."""
 
     # ---- images and logs ---------------------------------------------------------------------
 
     def _read(self) -> Tables:
-        """All tables as the latest epoch that wrote an image has left them."""
+        """Return all tables as left by the latest epoch that wrote an image."""
         for _ in range(_LOAD_TRIES):
             epochs = [epoch for epoch in self._numbers(b"image/") if epoch < self._epoch]
             if not epochs:
@@ -155,7 +160,8 @@ class KvShard:
                         rows[key] = value
                 at += 1
             if self._get(_image_key(epochs[-1])) == stored:
-                return tables  # else its writer was folding, and entries went meanwhile
+                # otherwise its writer was folding the log, and entries disappeared during the read
+                return tables
         raise StorageUnreachableError(f"{self} changes faster than it can be read.")
 
     def _write_image(self) -> None:
@@ -168,7 +174,9 @@ class KvShard:
         self._call(self._values.delete_all, _log_key(self._epoch))
 
     def _sweep(self) -> None:
-        """Delete what earlier epochs have left, but not their numbers: they tell late writers."""
+        """Delete what earlier epochs left, except their numbers, by which late writers notice
+        their end.
+        """
         for kind in (b"image/", b"log/"):
             keys = self._call(self._values.keys, kind)
             for epoch in {int(key[len(kind) : len(kind) + _DIGITS]) for key in keys}:
@@ -178,7 +186,7 @@ class KvShard:
     def _numbers(self, prefix: bytes) -> list[int]:
         return sorted(int(key[len(prefix) :]) for key in self._call(self._values.keys, prefix))
 
-    # ---- the store beneath -------------------------------------------------------------------
+    # ---- the store underneath ----------------------------------------------------------------
 
     def _get(self, key: bytes) -> bytes | None:
         found: bytes | None = self._call(self._values.get, key)
@@ -191,9 +199,9 @@ class KvShard:
     def _call(self, call: Any, *args: Any) -> Any:
         try:
             return call(*args)
-        except Exception as error:  # whatever the client of another program raises
+        except Exception as error:  # whatever the other program's client raises
             raise StorageUnreachableError(
-                f"{self} gives no answer ({error}). It is there again with Ray's head."
+                f"{self} does not answer ({error}). It returns with Ray's head."
             ) from error
 
 

@@ -1,13 +1,13 @@
 """The agent of one Ray node: a detached actor that keeps its devices and runs members of jobs.
 
-It lives on a lease. Each batch of messages that the scheduler has taken in allows it to run things
-for `ttl_s` from the moment at which that batch was sent. Without such a word it ends itself, and
-all that it runs ends with it. So the scheduler may give its work to others when it has heard
-nothing for longer than that.
+The agent lives on a lease. Each batch of messages that the scheduler has taken in allows the agent
+to run things for `ttl_s` from the moment at which that batch was sent. Without a renewed lease the
+agent ends itself and everything that it runs. Therefore the scheduler may give the agent's work to
+other nodes when it has heard nothing for longer than that.
 
-A scheduler that Ray starts again waits for the nodes that it knows twice as long. So where Ray says
-that it does, the lease is twice as long, too: the one that took in the last batch has ended before
-it could give this node up, and the next one began after that batch was sent.
+A scheduler that Ray restarts waits twice as long for the nodes that it knows. So while Ray reports
+a restart of the scheduler, the lease is twice as long, too: the scheduler that took in the last
+batch ended before it could give this node up, and its successor began after that batch was sent.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ LOOKS_AT_LEASE_EVERY_S = 0.2
 
 
 class AgentSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node agent is started with."""
+    """The settings with which a node agent is started."""
 
     ray_node: str
     """The id by which Ray knows its node."""
     node_id: str
-    """The id under which it joins: Ray's, unless that one was given up before."""
+    """The id under which the agent joins: Ray's id, unless that one was given up before."""
     host: str
     totals: dict[str, float]
     labels: dict[str, str]
@@ -55,7 +55,7 @@ class AgentSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulerPeer:
-    """See Peer: the messages to the scheduler, which leave with the round."""
+    """The scheduler as a Peer: messages to it are collected, and leave at the end of the round."""
 
     peer = b""
     tag: Any = None
@@ -64,19 +64,22 @@ class SchedulerPeer:
         self._messages: list[Any] = []
 
     def post(self, message: Any) -> None:
-        """See Peer."""
+        """Queue a message."""
         self._messages.append(message)
 
     send = post
 
     def take(self) -> list[Any]:
-        """All that was posted since this was last called."""
+        """Return all messages posted since the last call."""
         messages, self._messages = self._messages, []
         return messages
 
 
 class NodeAgent:
-    """The actor. Its loop has a thread of its own; Ray's calls only hand things over."""
+    """The agent's actor.
+
+    Its loop has a thread of its own; Ray's calls only pass things on to it.
+    """
 
     def __init__(self, setup: bytes) -> None:
         keep_private()
@@ -104,27 +107,27 @@ class NodeAgent:
         self._node_epoch = 0
         self._join_at = 0.0
         self._is_restarting = False
-        """Whether Ray started the scheduler again since it took in what gave the lease."""
-        # Before it has joined it runs nothing: it may take its time where the machine is busy.
+        """Whether Ray has restarted the scheduler since the batch that renewed the lease."""
+        # The agent runs nothing before it has joined, so a busy machine may delay the first lease.
         self._may_run_until = time.monotonic() + JOINS_WITHIN_S
         self._loop.read_from(self._forks.connection.fileno, self._from_command_server)
         self._loop.start_thread("phalanx-node-agent", self._join)
         threading.Thread(target=self._watch, name="phalanx-lease", daemon=True).start()
 
     def receive(self, epoch: int, body: bytes) -> None:
-        """Messages of the scheduler."""
+        """Take in messages of the scheduler."""
         self._loop.call(lambda: self._received(epoch, body))
 
     def adopt(self, group: bytes, index: int, pid: int) -> None:
-        """A process of Ray's runs as a member of a gang of tasks on this node."""
+        """Register one of Ray's processes that runs as a member of a gang of tasks on this node."""
         self._loop.call(lambda: self._machines.workers.adopt((group, index), pid))
 
     def left(self, pid: int) -> None:
-        """A member has ended, and its process is about to."""
+        """Note that a member has ended and its process is about to exit."""
         self._loop.call(lambda: self._machines.workers.left(pid))
 
     def pid(self) -> int:
-        """Of the agent's process."""
+        """Return the id of the agent's process."""
         return os.getpid()
 
     # ---- the loop's thread -------------------------------------------------------------------
@@ -144,7 +147,7 @@ class NodeAgent:
 
     def _round(self) -> None:
         self._machines.on_round()
-        self._forks.connection.drain()  # what the other side did not take before
+        self._forks.connection.drain()  # data that the other side did not accept before
         self._forks.connection.flush()
         messages = self._peer.take()
         if messages:
@@ -158,14 +161,15 @@ class NodeAgent:
         self._send([join], self._me)
 
     def _send(self, messages: list[Any], me: Any) -> None:
-        sent = time.monotonic()  # not the own time: a lease runs out while this does not run, too
+        # not `own_time`: a lease also runs out while this process is stopped
+        sent = time.monotonic()
         call = self._scheduler.from_node.remote(self._machines.prefix, encode_body(messages), me)
         call.future().add_done_callback(
             lambda future: self._loop.call(lambda: self._answered(sent, future))
         )
 
     def _answered(self, sent: float, future: Any) -> None:
-        """The scheduler has taken in what was sent at `sent`, or is not there."""
+        """Renew the lease if the scheduler took in what was sent at `sent`; it may be gone."""
         try:
             is_joined = future.result()
         except Exception:  # whatever Ray raises for an actor that it cannot reach
@@ -174,18 +178,18 @@ class NodeAgent:
         if is_joined:
             self._is_restarting = False
             self._may_run_until = sent + self._options.ttl_s
-        else:  # it does not know this node: join again
+        else:  # the scheduler does not know this node: join again
             self._machines.control.disconnected()
 
     def _find_scheduler(self) -> None:
         try:
             self._scheduler = ray.get_actor(SCHEDULER, namespace=NAMESPACE)
         except Exception:
-            return  # there is none now; the lease says how long that may be so
+            return  # no scheduler runs now; the lease limits how long that may last
 
     def _received(self, epoch: int, body: bytes) -> None:
         if epoch < self._scheduler_epoch:
-            return  # the last words of an earlier scheduler
+            return  # the last messages of an earlier scheduler
         self._scheduler_epoch = epoch
         for message in decode_body(body):
             self._machines.from_scheduler.handle(message)
@@ -204,19 +208,23 @@ class NodeAgent:
     # ---- the lease ---------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """In a thread of its own, so that nothing the loop does can hold it up."""
+        """End the process when the lease runs out, from a thread that nothing in the loop can
+        delay.
+        """
         while (left_s := self._runs_until() - time.monotonic()) > 0:
             time.sleep(min(left_s, LOOKS_AT_LEASE_EVERY_S))
             self._is_restarting = self._is_restarting or is_restarting(self._scheduler)
-        self._end(f"the scheduler was not heard for {self._options.ttl_s:g} s")
+        self._end(f"no message from the scheduler for {self._options.ttl_s:g} s")
 
     def _runs_until(self) -> float:
         return self._may_run_until + (self._options.ttl_s if self._is_restarting else 0.0)
 
 
 def _wiring(totals: dict[str, float], declared: str) -> Topology | None:
-    """How this node's devices are wired, as declared or found; None when that is not known, or is
-    of fewer devices than Ray has here."""
+    """Return how this node's devices are wired, as declared or as found.
+
+    None when the wiring is unknown, or covers fewer devices than Ray has on this node.
+    """
     count = totals.get("GPU", 0)
     if not count:
         return None

@@ -22,32 +22,33 @@ from phalanx.protocol.frames import encode_body
 from phalanx.runtime.os.own_time import own_time
 
 RESTART_S = 5.0
-"""An agent that was started and has not joined after this time is started again."""
+"""Seconds after which an agent that was started and has not joined is started again."""
 ACKS_WAIT_S = 0.2
-"""So long, at most, words that something is written down wait for another message to go with: each
-call of Ray costs both sides far more than what it carries."""
+"""Seconds, at most, for which acknowledgements wait for another message to travel with: each Ray
+call costs both sides far more than its content.
+"""
 SILENT_S = 2.0
-"""An agent that has sent nothing for this time is looked for, and started anew if it has ended."""
+"""Seconds without a message after which an agent is looked for, and restarted if it has ended."""
 
 
 class ConnectedNodes(Protocol):
-    """The control plane, as far as it knows which nodes are there."""
+    """The head, as far as it knows which nodes are connected."""
 
     def is_connected(self, prefix: bytes) -> bool:
-        """Whether a node is there now."""
+        """Whether a node is connected now."""
         ...
 
     def on_lost(self, prefix: bytes) -> None:
-        """A node cannot be reached. It may come back."""
+        """Note that a node cannot be reached. It may return."""
         ...
 
     def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
-        """Other amounts are free on a node that was last heard of at `heard`."""
+        """Update the amounts available on a node that was last heard at `heard`."""
         ...
 
 
 class NodeAgents:
-    """The agents that have joined, what is to be sent to them, what Ray shows of their nodes."""
+    """The agents that have joined, the messages to them, and what Ray shows of their nodes."""
 
     def __init__(
         self,
@@ -58,7 +59,11 @@ class NodeAgents:
         start: Callable[[AgentSetup], None],
         call: Callable[[Callable[[], None]], None],
     ) -> None:
-        """`start`: starts an agent. `call`: has something done in this thread, from any other."""
+        """Start with no agent.
+
+        `start`: starts an agent. `call`: runs something in this thread; may be called from any
+        other.
+        """
         self._nodes = nodes
         self._connected = connected
         self._options = options
@@ -68,20 +73,20 @@ class NodeAgents:
         self._handles: dict[bytes, Any] = {}
         self._outbox: dict[bytes, list[Any]] = {}
         self._acks: dict[bytes, tuple[float, list[Acked]]] = {}
-        """What waits for other messages to the same agent, and until when."""
+        """Acknowledgements that wait for other messages to the same agent, and until when."""
         self._living: dict[str, RayNode] = {}
         self._free: dict[str, Amounts] = {}
         self._reports: dict[bytes, NodeReport] = {}
-        """What each agent reported last."""
+        """Each agent's last report."""
         self._heard: dict[bytes, float] = {}
-        """When each agent was heard last."""
+        """When each agent was last heard."""
         self._started: dict[str, float] = {}
-        """When an agent was last started on each of Ray's nodes that has none that has joined."""
+        """When an agent was last started on each Ray node without an agent that has joined."""
 
     # ---- messages ----------------------------------------------------------------------------
 
     def post(self, prefix: bytes, message: Any) -> None:
-        """Send an agent something, with all else that this round has for it."""
+        """Queue a message for an agent, to be sent with this round's other messages."""
         if isinstance(message, Acked):
             due = own_time() + ACKS_WAIT_S
             self._acks.setdefault(prefix, (due, []))[1].append(message)
@@ -89,7 +94,7 @@ class NodeAgents:
             self._outbox.setdefault(prefix, []).append(message)
 
     def flush(self, epoch: int) -> None:
-        """Send what was posted."""
+        """Send the queued messages."""
         outbox, self._outbox = self._outbox, {}
         now = own_time()
         for prefix in [p for p, (due, _) in self._acks.items() if p in outbox or now >= due]:
@@ -101,46 +106,52 @@ class NodeAgents:
                 sent.add_done_callback(partial(self._sent, prefix, agent))
 
     def _sent(self, prefix: bytes, agent: Any, sent: Any) -> None:
-        """What was sent has arrived, or is lost. In a thread of Ray's."""
+        """Note whether a batch arrived or was lost. Runs in a thread of Ray's."""
         if sent.exception() is not None:
             self._call(lambda: self._lost(prefix, agent))
 
     def _lost(self, prefix: bytes, agent: Any) -> None:
-        """An agent was not reached. One that lives joins again, and is then sent all anew."""
+        """Note that an agent was not reached.
+
+        If it is alive, it joins again and is then sent everything again.
+        """
         if self._handles.get(prefix) is agent:
             del self._handles[prefix]
             self._connected.on_lost(prefix)
 
     def may_send(self, prefix: bytes, handle: Any) -> bool:
-        """An agent has sent something; `handle` is there when it joins. False when Ray has given
-        its node up: then its lease is to run out."""
+        """Whether an agent's messages may be taken in; `handle` is given when the agent joins.
+
+        False when Ray has given its node up: the agent's lease must then run out.
+        """
         node = self.ray_node(prefix)
         if node and self._living and node not in self._living:
             return False
         if handle is not None:
             self._handles[prefix] = handle
-            self._acks.pop(prefix, None)  # perhaps of another process, whose tokens are not these
+            # perhaps of another process, to which these tokens do not belong
+            self._acks.pop(prefix, None)
         return True
 
     def heard(self, prefix: bytes) -> None:
-        """An agent that has joined has sent something."""
+        """Note that an agent that has joined has sent something."""
         self._heard[prefix] = own_time()
         self._started.pop(self.ray_node(prefix), None)
 
     def reported(self, prefix: bytes, report: NodeReport) -> NodeReport:
-        """An agent's report as the control plane is to hear it: what is free there, Ray knows."""
+        """Return an agent's report with the available amounts as Ray knows them, for the head."""
         self._reports[prefix] = msgspec.structs.replace(report, total=None)
         return merged(report, self._free.get(self.ray_node(prefix)))
 
     # ---- nodes -------------------------------------------------------------------------------
 
     def ray_node(self, prefix: bytes) -> str:
-        """The id by which Ray knows a node of ours; empty for one that has never joined."""
+        """Return Ray's id of one of these nodes; empty for one that has never joined."""
         record = self._nodes.of_prefix(prefix)
         return "" if record is None else record.labels.get(NODE_LABEL, record.node_id)
 
     def viewed(self, rows: list[dict[str, Any]], free: dict[str, Amounts]) -> None:
-        """What Ray shows of its nodes now."""
+        """Take in what Ray shows of its nodes now."""
         self._living = self._naming.living(rows)
         self._free = {node: self._naming.ours(amounts) for node, amounts in free.items()}
         joined = set()
@@ -151,18 +162,18 @@ class NodeAgents:
                 continue
             if node not in self._living:
                 self._handles.pop(record.prefix, None)
-                # It is given up once its agent must have ended all that it ran.
+                # The node is given up once its agent must have ended all that it ran.
                 self._connected.on_lost(record.prefix)
                 continue
             if now < self._heard.get(record.prefix, now) + SILENT_S:
-                joined.add(node)  # else its agent has perhaps ended
+                joined.add(node)  # otherwise its agent may have ended
             self._report_again(record)
         for node_id, there in self._living.items():
             if node_id not in joined:
                 self._start_where_due(there, now)
 
     def _report_again(self, record: NodeRecord) -> None:
-        """Pass on what Ray has free now, if that has changed."""
+        """Pass on the amounts available in Ray, if they have changed."""
         last = self._reports.get(record.prefix)
         if last is None:
             return
@@ -201,6 +212,8 @@ class NodeAgents:
 
 
 def _another(node_id: str) -> str:
-    """An id for a node that was given up, and comes back as another that holds nothing: only the
-    part that names its processes differs."""
+    """Return a new id for a node that was given up and returns as another one that holds nothing.
+
+    Only the part of the id that names the node's processes differs.
+    """
     return os.urandom(PREFIX_BYTES).hex() + node_id[2 * PREFIX_BYTES :]

@@ -1,6 +1,6 @@
 """The machines of a Ray node put together: bundles with exact devices, and the members of jobs.
 
-They are those of every node, but for tasks, actors and objects: Ray has those.
+They are the machines of every node without those of tasks, actors and objects, which belong to Ray.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from phalanx.scheduler.devices.instances import NodeResources
 
 
 class NodeMachines:
-    """The machines of one node, and which of them gets what."""
+    """The machines of one node; routes each message to its machine."""
 
     def __init__(
         self,
@@ -56,8 +56,12 @@ class NodeMachines:
         directory: str,
         report_every_s: float,
     ) -> None:
-        """`forks`: to the process that starts commands. `directory`: for what jobs leave on this
-        node's disk. What is free here is reported this often, and when some was given back."""
+        """Put the machines together.
+
+        `forks`: the connection to the process that starts commands. `directory`: the folder for the
+        files that jobs leave on this node's disk. `report_every_s`: seconds between reports of the
+        available amounts, which are also sent when something was given back.
+        """
         self.prefix = node_prefix(node_id)
         self._node_id = node_id
         self._forks = forks
@@ -69,8 +73,9 @@ class NodeMachines:
         self._directories = Directories(reading, clock, say)
         self.control = RemoteHeadLink()
         self._bundles = BundleTable(resources)
-        # Of what changes here the scheduler has decided all but what is given back, which is told
-        # at once: a report of its own would be a call of Ray more for every gang.
+        # The scheduler itself decides every change of this node except what is given back, which is
+        # reported at once. Reports of the other changes would cost one more Ray call for every
+        # gang.
         self._reports = Reports(clock, self, self.control, report_every_s, report_every_s)
         self.workers = GangWorkers(self._bundles)
         self.members = JobMembers(
@@ -101,7 +106,7 @@ class NodeMachines:
             is_port_free,
         )
         self.from_scheduler = MessageTable()
-        """What the scheduler may say; what is about tasks and actors is not handled."""
+        """Handlers of the scheduler's messages. Messages about tasks and actors have none."""
         self._groups.handle_in(self.from_scheduler)
         self.members.handle_in(self.from_scheduler)
         self.from_scheduler.on(Acked, self.control.acked)
@@ -113,19 +118,19 @@ class NodeMachines:
         self.control.report(EventsReported(message.number, []))
 
     def _send_state(self, message: GatherState) -> None:
-        """Ray has the tasks, objects and workers."""
+        """Do nothing: Ray keeps the tasks, objects and workers."""
         self.control.report(StateReported(message.number, StatePart([], 0, 0)))
 
-    # ---- what the agent hands in -------------------------------------------------------------
+    # ---- what the agent passes in ------------------------------------------------------------
 
     def joined(self, scheduler: Peer) -> None:
-        """The scheduler knows this node, for the first time or again."""
+        """Note that the scheduler knows this node, for the first time or again."""
         self.control.connected(scheduler)
         self._groups.head_joined()
         self._reports.head_joined()
 
     def from_fork_server(self, message: Any) -> None:
-        """A command has begun or ended."""
+        """Note that a command has started or ended."""
         self._fork_watch.heard()
         match message:
             case OutputRead():
@@ -136,7 +141,7 @@ class NodeMachines:
                 self.members.exited(message.process, *how_it_ended(message))
 
     def on_tick(self, now: float) -> None:
-        """Time has passed."""
+        """Act on the passing of time."""
         self._bundles.tick(now)
         self._directories.tick(now)
         self._groups.tick(now)
@@ -147,14 +152,14 @@ class NodeMachines:
         self._reports.tick(now)
 
     def on_round(self) -> None:
-        """All messages that had come are handled."""
+        """Finish a round: all messages that had arrived are handled."""
         self._groups.settle()
         self._reports.round()
 
     # ---- how the node describes itself -------------------------------------------------------
 
     def report(self) -> NodeReport:
-        """See reports.Status: what is free here by our own account."""
+        """Return the report of the amounts available here, by Phalanx's own account."""
         return NodeReport(
             available=self._resources.available(),
             devices=self._resources.devices_left(),
@@ -163,8 +168,11 @@ class NodeMachines:
         )
 
     def join(self, host: str, hostname: str, epoch: int) -> Join:
-        """What the node says when it joins. `host`: the address of its machine. `epoch`: the one
-        under which it was joined before, 0 for none."""
+        """Return the message with which the node joins.
+
+        `host`: the address of its machine. `epoch`: the epoch under which the node joined before, 0
+        for none.
+        """
         row = view_row(self._node_id, self.prefix, self._labels, self.report())
         row.host = host
         return Join(row, hostname, epoch, {}, self._bundles.inventory())

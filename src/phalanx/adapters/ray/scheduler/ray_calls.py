@@ -1,6 +1,6 @@
-"""The calls of Ray that are not of its public interface, all in one place.
+"""The calls of Ray outside its public interface, all in one place.
 
-They were tried with Ray 2.49 and 2.60: the internal key-value store, what is available on each
+They were tried with Ray 2.49 and 2.60: the internal key-value store, the available amounts of each
 node, the table of drivers' jobs, and whether an actor is restarting.
 """
 
@@ -18,40 +18,42 @@ class InternalKv:
         self._namespace = namespace
 
     def put_new(self, key: bytes, value: bytes) -> bool:
-        """Put a value where there is none. False, and nothing done, where there is one."""
+        """Store a value unless the key has one; return whether it was stored."""
         from ray.experimental.internal_kv import _internal_kv_put
 
         existed = _internal_kv_put(key, value, overwrite=False, namespace=self._namespace)
         return not existed
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Put a value, in place of one that may be there."""
+        """Store a value, replacing any earlier one."""
         from ray.experimental.internal_kv import _internal_kv_put
 
         _internal_kv_put(key, value, overwrite=True, namespace=self._namespace)
 
     def get(self, key: bytes) -> bytes | None:
-        """A value; None where there is none."""
+        """Return a value; None when the key has none."""
         from ray.experimental.internal_kv import _internal_kv_get
 
         found: bytes | None = _internal_kv_get(key, namespace=self._namespace)
         return found
 
     def keys(self, prefix: bytes) -> list[bytes]:
-        """All keys that begin so, in no order."""
+        """Return all keys with this prefix, in any order."""
         from ray.experimental.internal_kv import _internal_kv_list
 
         return list(_internal_kv_list(prefix, namespace=self._namespace))
 
     def delete_all(self, prefix: bytes) -> None:
-        """Delete every value whose key begins so."""
+        """Delete every value whose key has this prefix."""
         from ray.experimental.internal_kv import _internal_kv_del
 
         _internal_kv_del(prefix, del_by_prefix=True, namespace=self._namespace)
 
 
 def available_by_node() -> dict[str, dict[str, float]]:
-    """What Ray has free on each living node, by the node's id; at most about 0.1 s old."""
+    """Return the available amounts of each living node, by the node's id; at most about 0.1 s
+    old.
+    """
     from ray._private.state import available_resources_per_node
 
     found: dict[str, dict[str, float]] = available_resources_per_node()
@@ -59,25 +61,27 @@ def available_by_node() -> dict[str, dict[str, float]]:
 
 
 def nodes() -> list[dict[str, Any]]:
-    """Ray's nodes, the dead of late among them."""
+    """Return Ray's nodes, including those that died recently."""
     rows: list[dict[str, Any]] = ray.nodes()
     return rows
 
 
 def ended_jobs() -> set[str]:
-    """The ids in hex of drivers' jobs that are over."""
+    """Return the ids, in hex, of drivers' jobs that are over."""
     from ray._private.state import jobs
 
     return {row["JobID"] for row in jobs() if row.get("IsDead")}
 
 
 _RESTARTING = 3
-"""An actor's state in Ray's messages (`ActorTableData.ActorState`)."""
+"""The state of a restarting actor in Ray's messages (`ActorTableData.ActorState`)."""
 
 
 def is_restarting(actor: Any) -> bool:
-    """Whether Ray has told this process that the actor has ended, and starts again. False, too,
-    where this version of Ray does not say so."""
+    """Whether Ray has told this process that the actor ended and is restarting.
+
+    False, too, where this version of Ray does not report it.
+    """
     core = ray._private.worker.global_worker.core_worker
     state = getattr(core, "get_local_actor_state", None)
     return state is not None and state(actor._actor_id) == _RESTARTING

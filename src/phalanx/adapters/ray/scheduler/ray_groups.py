@@ -1,4 +1,4 @@
-"""Reservations as Ray's placement groups: made and removed beside the scheduler's thread."""
+"""Reservations as Ray's placement groups, created and removed outside the scheduler's thread."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ from phalanx.runtime.os.own_time import own_time
 NODE_LABEL = "ray.io/node-id"
 _THREADS = 32
 _SHOWN_AFTER_S = 0.12
-"""Ray's nodes report so late; a placement group that lived shorter was perhaps never shown."""
+"""Seconds until Ray's nodes report a placement group; one that lived shorter may never have been
+shown.
+"""
 _FREE_WITHIN_S = 2.0
-"""After so long a removed placement group is taken for free, whatever Ray shows: what is not free
-counts as taken by others."""
+"""Seconds after which a removed placement group counts as free, whatever Ray shows: any amount
+that is not free then counts as taken by others.
+"""
 
 Freed = Callable[[], None]
 
@@ -52,12 +55,14 @@ class RayGroups:
         self._born: dict[Key, float] = {}
         self._lock = threading.Lock()
         self._under_way: dict[Key, Freed | None] = {}
-        """Those that Ray was asked for; with whom to tell when they were withdrawn meanwhile."""
+        """Placement groups that Ray was asked for; the value is the callback of one that was
+        withdrawn before Ray's answer.
+        """
         self._going: list[_Going] = []
         self._strays: set[Key] = set()
 
     def adopt(self) -> dict[Key, str]:
-        """The states of all that an earlier scheduler made and that are not removed."""
+        """Return the states of all placement groups of earlier schedulers that are not removed."""
         found = {}
         for key, group, state in _living():
             self._made[key] = group
@@ -65,15 +70,18 @@ class RayGroups:
         return found
 
     def id_of(self, key: Key) -> str:
-        """The id in hex of the placement group; empty when there is none."""
+        """Return the placement group's id in hex; empty when there is none."""
         made = self._made.get(key)
         return "" if made is None else str(made.id.hex())
 
     def reserve(
         self, key: Key, bundles: list[tuple[str, Amounts]], done: Callable[[bool], None]
     ) -> None:
-        """Set these aside, (Ray's node, amounts) each; `done`, perhaps in a thread of its own, says
-        whether they are. If not, nothing is held."""
+        """Ask Ray to reserve these bundles, (Ray's node, amounts) each.
+
+        `done` is called with whether they are reserved, perhaps in another thread. If not, nothing
+        is held.
+        """
         if not bundles:
             done(True)
             return
@@ -97,7 +105,7 @@ class RayGroups:
             self._made[key] = made
             is_there = made.wait(self._reserve_s)
         except Exception:
-            traceback.print_exc()  # Ray's head is away, say: it counts as refused
+            traceback.print_exc()  # for example while Ray's head is away: counts as refused
         with self._lock:
             withdrawn = self._under_way.pop(key, None)
         if withdrawn is not None:
@@ -108,7 +116,10 @@ class RayGroups:
         done(is_there)
 
     def withdraw(self, key: Key, freed: Freed) -> None:
-        """Take it back; `freed`, in a thread of its own, when Ray shows it as free."""
+        """Remove a reservation.
+
+        `freed` is called, in another thread, when Ray shows its resources as available.
+        """
         with self._lock:
             if key in self._under_way:
                 self._under_way[key] = freed
@@ -135,15 +146,15 @@ class RayGroups:
             )
         )
 
-    # ---- for the thread that looks at nodes ----------------------------------------------------
+    # ---- for the thread that watches nodes ---------------------------------------------------
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it is not known of something removed that it is free."""
+        """Whether any removed placement group is not yet known to be free."""
         return bool(self._going)
 
     def seen(self, free: Mapping[str, Amounts], now: float) -> list[Freed]:
-        """Ray shows this as free on its nodes: whom to tell that what was removed is."""
+        """Take in what Ray shows as available; return the callbacks of groups that are free now."""
         shown = " ".join(name for amounts in free.values() for name in amounts if "_group_" in name)
         over = [
             one
@@ -155,9 +166,10 @@ class RayGroups:
         return [one.freed for one in over]
 
     def sweep(self, known: Iterable[Key]) -> None:
-        """Remove what Ray still has and nobody knows of: whatever could not be removed at first.
+        """Remove placement groups that Ray has and nobody knows, such as those whose removal
+        failed.
 
-        Seen twice, so that what has just been asked for stays.
+        A group must be seen twice, so that one that was just requested stays.
         """
         strays = {key: group for key, group, _ in _living()}
         for key in [*known, *self._made, *self._under_way]:
@@ -169,7 +181,7 @@ class RayGroups:
 
 
 def _living() -> Iterable[tuple[Key, PlacementGroup, str]]:
-    """Our placement groups that are not removed, with their states."""
+    """Return Phalanx's placement groups that are not removed, with their states."""
     rows: dict[str, dict[str, Any]] = placement_group_table()
     for row in rows.values():
         key = _key(row["name"])

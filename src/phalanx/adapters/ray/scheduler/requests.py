@@ -1,4 +1,4 @@
-"""The requests of programs to the scheduler: answered from Ray's side, or by the control plane."""
+"""The requests of programs to the scheduler: answered here from Ray's side, or by the head."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OnReply = Callable[[Reply], None]
 
 
 class SchedulerRequests:
-    """Those under way. They wait while nothing is known of the cluster yet."""
+    """The requests under way. They wait until the cluster's nodes are known."""
 
     def __init__(
         self,
@@ -40,8 +40,11 @@ class SchedulerRequests:
         stages: Stages,
         reserve_s: float,
     ) -> None:
-        """`ask`: has the control plane answer a request; `replied` follows, now or later. `gangs`:
-        gives the gangs of the cluster, which are made when somebody first asks for them."""
+        """Start with no request.
+
+        `ask`: passes a request to the head, whose `replied` follows, now or later. `gangs`: returns
+        the cluster's gangs, which are made on first use.
+        """
         self._ask = ask
         self._gangs = gangs
         self._batch_requests = batch_requests
@@ -62,11 +65,11 @@ class SchedulerRequests:
 
     @property
     def are_waiting(self) -> bool:
-        """Whether they wait for the cluster's nodes."""
+        """Whether requests wait for the cluster's nodes."""
         return self._waiting is not None
 
     def begin(self) -> None:
-        """The nodes are known: answer."""
+        """Answer the waiting requests: the nodes are known."""
         waiting, self._waiting = self._waiting or [], None
         for ask_again in waiting:
             ask_again()
@@ -90,19 +93,19 @@ class SchedulerRequests:
         self._ask(ForwardedAsk(token, origin, kind, raw))
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Act on the passing of time."""
         self._batch_requests.tick(now)
 
     def replied(self, reply: ForwardedReply) -> None:
-        """The control plane has replied."""
+        """Pass on a reply of the head."""
         replied = self._replies.pop(reply.token, None)
         if replied is not None:
             replied(Reply(0, reply.result, reply.error))
 
-    # ---- what is answered here ---------------------------------------------------------------
+    # ---- requests answered here --------------------------------------------------------------
 
     def _explain(self, asker: Asker[Explanation], request: Explain) -> Explanation:
-        """It says as well what only Ray knows: that it has refused what was planned."""
+        """Explain a gang, including what only Ray knows: that it refused the planned places."""
         explanations = self._gangs().explanations
         answer = explanations.explain(request.name)
         gang = explanations.find(request.name)
@@ -139,17 +142,17 @@ class SchedulerRequests:
 
 
 def refusal(count: int, reserve_s: float) -> Reason:
-    """Why a gang waits whose places Ray would not give."""
+    """Return the reason why a gang waits whose places Ray refused."""
     return Reason(
         reason="reservation-refused",
         count=count,
         detail={"waited_s": reserve_s},
         sentence=(
-            f"Ray did not reserve its places within {reserve_s:g} s, {count} times by now, "
+            f"Ray did not reserve the gang's places within {reserve_s:g} s ({count} times so far), "
             "although its nodes seemed to have room"
         ),
         change=(
-            "see which tasks, actors or placement groups outside of queues wait for the same "
-            "resources; on dedicated nodes there are none"
+            "look for tasks, actors or placement groups outside of queues that wait for the same "
+            "resources; dedicated nodes have none"
         ),
     )

@@ -1,11 +1,11 @@
-"""What gangs have of Ray's resources: one placement group for each attempt, or none.
+"""Reservations of Ray's resources for gangs: one placement group for each attempt, or none.
 
-This stands between the control plane and the node agents. When the first node is asked to set
-bundles of an attempt aside by Phalanx's own account, Ray is asked for all of it at once, so that
-both go on side by side. The control plane hears of the last node's answer only when Ray has granted
-it; if Ray does not, it hears a refusal, gives everything back and plans anew. A placement group
-goes when the last of its bundles has been given back, and the control plane hears of that last one
-when Ray shows its resources as free.
+This machine stands between the head and the node agents. When the first node is asked to prepare
+bundles of an attempt by Phalanx's own account, Ray is asked for all of them at once, so that both
+go on at the same time. The head receives the last node's answer only when Ray has granted the
+reservation. If Ray does not grant it, the head receives a refusal, gives everything back and plans
+again. A placement group is removed when the last of its bundles has been given back, and the head
+learns of that last one when Ray shows the resources as available.
 """
 
 from __future__ import annotations
@@ -19,51 +19,59 @@ import msgspec
 from phalanx.protocol.bundle_messages import BundlesGone, GiveBackBundles, PrepareBundles, Prepared
 
 Key = tuple[bytes, int]
-"""A group and the number of its attempt."""
+"""A group's id and the number of its attempt."""
 Amounts = dict[str, float]
 
 
 class ReservationEffects(Protocol):
-    """What is asked of Ray and of the control plane. None of it is answered before it returns."""
+    """The effects on Ray and on the head. None of them is answered before it returns."""
 
     def whole(self, key: Key) -> Whole | None:
-        """An attempt whose nodes are to set bundles aside; None when it is over, or that is."""
+        """Return an attempt whose nodes have yet to prepare bundles;
+
+        None when preparing or the attempt is over.
+        """
         ...
 
     def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
-        """Have Ray set these aside, (prefix of the node, amounts) each; `granted` follows, or
-        `refused`."""
+        """Ask Ray to reserve these bundles, (prefix of the node, amounts) each.
+
+        `granted` or `refused` follows.
+        """
         ...
 
     def withdraw(self, key: Key) -> None:
-        """Have Ray take it back, granted or not; `freed` follows when it is free again."""
+        """Remove a reservation, granted or not; `freed` follows when its resources are free."""
         ...
 
     def deliver(self, prefix: bytes, message: Any) -> None:
-        """The control plane may hear this message of a node now."""
+        """Give a node's message to the head now."""
         ...
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """Tell a node."""
+        """Send a message to a node."""
         ...
 
     def keep(self, key: Key, row: Row | None) -> None:
-        """Write down what a reservation is, before Ray is asked for it; None: it is gone."""
+        """Store a reservation before Ray is asked for it; None removes it."""
         ...
 
 
 class Whole(NamedTuple):
-    """All of an attempt. Nodes that are not connected now are asked later."""
+    """All bundles of an attempt. Nodes that are not connected now are asked later."""
 
     bundles: dict[bytes, dict[int, Amounts]]
-    """By node."""
+    """Amounts by node and by the bundle's index."""
     awaited: Container[bytes]
-    """Nodes whose answer the control plane has not heard."""
+    """Nodes whose answer the head has not received."""
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """A reservation as it is stored: the node and index of each bundle, and its place among Ray's
-    bundles; -1 for one that asks for nothing, of which Ray does not know."""
+    """A reservation as it is stored.
+
+    It has the node and index of each bundle, and the bundle's place among Ray's bundles: -1 for a
+    bundle without any amount, which Ray does not know.
+    """
 
     group: bytes
     attempt: int
@@ -71,36 +79,40 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class _Asked(msgspec.Struct, kw_only=True, eq=False):
-    """An attempt that is on its way."""
+    """An attempt whose reservation is under way."""
 
     bundles: dict[bytes, dict[int, Amounts]]
     row: Row
     prepared: set[bytes] = set()
     is_granted: bool = False
     last: tuple[bytes, Prepared] | None = None
-    """The answer that completed it, which the control plane has not heard yet."""
+    """The answer that completes the attempt and that the head has not received yet."""
 
 
 class Reservations:
-    """All reservations, and what of them is to be said when."""
+    """All reservations, and the messages about them that are held back."""
 
     def __init__(self, effects: ReservationEffects) -> None:
         self._effects = effects
         self._asked: dict[Key, _Asked] = {}
         self._held: dict[Key, dict[tuple[bytes, int], int]] = {}
-        """(prefix, index) of what is not given back yet, and its place among Ray's bundles."""
+        """The (prefix, index) of bundles that are not given back yet, and their places among
+        Ray's bundles.
+        """
         self._going: dict[tuple[bytes, bytes, int], GiveBackBundles] = {}
-        """What each (prefix, group, attempt) was asked to give back."""
+        """The bundles that each (prefix, group, attempt) was asked to give back."""
         self._leaving: dict[Key, list[tuple[bytes, BundlesGone]]] = {}
-        """What is to be said when a withdrawn reservation is free."""
+        """The messages to deliver when a withdrawn reservation is free."""
         self._refusals: dict[bytes, int] = {}
 
     def restore(self, held: Mapping[Key, Mapping[tuple[bytes, int], int]]) -> None:
-        """Know again what an earlier scheduler held."""
+        """Restore what an earlier scheduler held."""
         self._held = {key: dict(places) for key, places in held.items()}
 
     def places(self, group: bytes) -> dict[int, tuple[int, int]]:
-        """Of each bundle of a group that Ray holds: the attempt, and its place in Ray's group."""
+        """Return, for each bundle of a group that Ray holds, the attempt and the place in Ray's
+        group.
+        """
         return {
             index: (attempt, at)
             for (of, attempt), places in self._held.items()
@@ -109,27 +121,27 @@ class Reservations:
         }
 
     def refusals(self, group: bytes) -> int:
-        """How often in a row Ray has refused what a gang was to get."""
+        """Return how often in a row Ray has refused a gang's reservation."""
         return self._refusals.get(group, 0)
 
     def forget_all_but(self, groups: Container[bytes]) -> None:
-        """Other gangs are gone."""
+        """Drop the counts of refusals of all other gangs."""
         self._refusals = {g: count for g, count in self._refusals.items() if g in groups}
 
     @property
     def under_way(self) -> int:
-        """How many attempts have not got their places yet."""
+        """The number of attempts that have no places yet."""
         return len(self._asked)
 
     @property
     def keys(self) -> list[Key]:
-        """All that Ray was asked for and that has not gone."""
+        """All reservations that Ray was asked for and that are not yet removed."""
         return [*self._asked, *self._held, *self._leaving]
 
-    # ---- what passes -------------------------------------------------------------------------
+    # ---- messages in both directions ---------------------------------------------------------
 
     def outgoing(self, prefix: bytes, message: Any) -> None:
-        """The control plane tells a node this."""
+        """Note a message of the head to a node."""
         if isinstance(message, PrepareBundles):
             key = (message.group, message.attempt)
             if key not in self._held and key not in self._asked:
@@ -156,7 +168,7 @@ class Reservations:
         return asked
 
     def incoming(self, prefix: bytes, message: Any) -> Any:
-        """A node says this: what the control plane is to hear now, if anything."""
+        """Take in a node's message; return the message that the head receives now, or None."""
         if isinstance(message, Prepared):
             return self._prepared(prefix, message)
         if isinstance(message, BundlesGone):
@@ -167,12 +179,12 @@ class Reservations:
         key = (message.group, message.attempt)
         asked = self._asked.get(key)
         if asked is None and message.ok and key not in self._held:
-            # Ray refused, and the node in whose name that was said was not connected.
+            # Ray refused, and the node in whose name the refusal was sent was not connected.
             asked = self._begin(key)
         if asked is None or prefix not in asked.bundles:
             return message
         if asked.last is not None:
-            return None  # it is said again, as nobody has heard of the answer yet
+            return None  # the node repeats it, because the head has not received the answer yet
         if not message.ok:
             self._abandon(key)
             return message
@@ -186,7 +198,7 @@ class Reservations:
         return None
 
     def _hold(self, key: Key, asked: _Asked) -> None:
-        """Its nodes and Ray have set it aside."""
+        """Note that Ray and all nodes have prepared the bundles."""
         del self._asked[key]
         self._held[key] = {(node, index): at for node, index, at in asked.row.bundles}
         self._refusals.pop(key[0], None)
@@ -207,8 +219,10 @@ class Reservations:
     def _drop(
         self, group: bytes, gone: Iterable[tuple[bytes, int]], last: float = float("inf")
     ) -> list[Key]:
-        """These are not held any more by attempts up to `last`; the reservations of which nothing
-        is left are withdrawn."""
+        """Drop bundles that attempts up to `last` no longer hold.
+
+        Withdraws the reservations of which nothing is left, and returns their keys.
+        """
         emptied = []
         for key in [key for key in self._held if key[0] == group and key[1] <= last]:
             places = self._held[key]
@@ -222,51 +236,54 @@ class Reservations:
         return emptied
 
     def _abandon(self, key: Key) -> None:
-        """The attempt is over before it has its reservation."""
+        """Withdraw the reservation of an attempt that is over before Ray granted it."""
         del self._asked[key]
         self._leaving[key] = []
         self._effects.withdraw(key)
 
-    # ---- what Ray and the cluster say --------------------------------------------------------
+    # ---- answers of Ray, and news of nodes ---------------------------------------------------
 
     def granted(self, key: Key) -> None:
-        """Ray has set it aside."""
+        """Note that Ray has reserved the bundles."""
         asked = self._asked.get(key)
         if asked is None:
-            return  # it was withdrawn meanwhile
+            return  # the attempt was withdrawn before Ray's answer
         asked.is_granted = True
         if asked.last is not None:
             self._hold(key, asked)
             self._effects.deliver(*asked.last)
 
     def refused(self, key: Key) -> None:
-        """Ray has not, in time; nothing of it is held."""
+        """Note that Ray did not reserve the bundles in time; nothing of them is held."""
         asked = self._asked.pop(key, None)
         if asked is None:
             return
         self._effects.keep(key, None)
         self._refusals[key[0]] = self._refusals.get(key[0], 0) + 1
-        # It is said in the name of a node whose answer nobody has heard.
+        # The refusal is sent in the name of a node whose answer the head has not received.
         unheard = asked.bundles.keys() - asked.prepared
         prefix = asked.last[0] if asked.last is not None else min(unheard)
-        # The control plane asks everybody to give back but who refused: and this node did not.
+        # The head asks every node to give back except the one that refused, so this node is asked
+        # here.
         indexes = sorted(asked.bundles[prefix])
         self._effects.send(prefix, GiveBackBundles(key[0], key[1], indexes))
         self._effects.deliver(prefix, Prepared(key[0], key[1], False))
 
     def freed(self, key: Key) -> None:
-        """What was withdrawn is free."""
+        """Note that the resources of a withdrawn reservation are free."""
         self._effects.keep(key, None)
         for prefix, message in self._leaving.pop(key, ()):
             self._effects.deliver(prefix, message)
 
     def joined(self, prefix: bytes, there: set[tuple[bytes, int]]) -> None:
-        """A node joined, for the first time or again, and has these (group, index): what else was
-        on it is no more."""
+        """Note that a node joined, for the first time or again.
+
+        The node has these (group, index); all other bundles on it are gone.
+        """
         self._lose(prefix, there)
 
     def node_dead(self, prefix: bytes) -> None:
-        """What was on this node is no more."""
+        """Note that a node is dead, and with it all bundles there."""
         for place in [place for place in self._going if place[0] == prefix]:
             del self._going[place]
         for key in [key for key, asked in self._asked.items() if prefix in asked.bundles]:
@@ -284,7 +301,7 @@ class Reservations:
 
 
 def _places(bundles: Mapping[bytes, Mapping[int, Amounts]]) -> list[tuple[bytes, int, int]]:
-    """(node, index, place among Ray's bundles) of every bundle, by index."""
+    """Return (node, index, place among Ray's bundles) of every bundle, by index."""
     found = sorted((index, node) for node, there in bundles.items() for index in there)
     numbers = itertools.count()
     return [

@@ -1,4 +1,4 @@
-"""The thread of the scheduler actor: the control plane between programs, node agents and Ray."""
+"""The thread of the scheduler's actor: it runs the head between programs, node agents and Ray."""
 
 from __future__ import annotations
 
@@ -45,14 +45,18 @@ from phalanx.storage.opening import open_storage
 from phalanx.storage.storage import Storage
 
 READY_WITHIN_S = 30.0
-"""So long, at most, requests wait for the agents of a cluster that was not known before."""
+"""Seconds, at most, for which requests wait for the agents of a cluster that was not known
+before.
+"""
 SWEEP_EVERY_S = 30.0
 MAX_UNDER_WAY = 2_000
-"""With so many gangs on the way to their places no cycle runs: Ray reserves more slowly than cycles
-decide, and nodes do not keep what they have set aside for ever."""
+"""Gangs on the way to their places above which no cycle runs:
+
+Ray reserves more slowly than cycles decide, and nodes do not keep prepared bundles for ever.
+"""
 NEVER = float("inf")
 JOB_BYTES = 4
-"""The ids of processes end with those of Ray's jobs."""
+"""The last bytes of a process's id that are the id of its Ray job."""
 KV_NAMESPACE = b"phalanx-scheduler"
 RESERVATIONS = "ray_reservations"
 
@@ -60,7 +64,10 @@ OnTakenIn = Callable[[bool], None]
 
 
 class SchedulerThread:
-    """Everything here runs in the loop's thread, but for the methods that say so."""
+    """The scheduler's loop.
+
+    Everything here runs in its thread, except methods that say otherwise.
+    """
 
     def __init__(self, options: SchedulerOptions) -> None:
         self._options = options
@@ -77,31 +84,34 @@ class SchedulerThread:
         self._epoch = 0
         self._ready_at = self._sweep_at = NEVER
         self._defect: WireError | None = None
-        """Why there is no control plane: its options cannot be met."""
+        """The reason why there is no head: its options cannot be met."""
 
     # ---- from other threads ------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the store and go on from what it holds. From any thread."""
+        """Open the store and continue from its content. May be called from any thread."""
         self._loop.start_thread("phalanx-scheduler", self._begin)
 
     def call(self, action: Callable[[], None]) -> None:
-        """Have something done in the loop's thread. From any thread."""
+        """Run something in the loop's thread. May be called from any thread."""
         self._loop.call(action)
 
     def ask(self, origin: bytes, kind: int, body: bytes, replied: OnReply) -> None:
-        """Answer a request, now or later. From any thread."""
+        """Answer a request, now or later. May be called from any thread."""
         self._loop.call(lambda: self._ask(origin, kind, body, replied))
 
     def from_node(self, prefix: bytes, body: bytes, agent: Any, taken_in: OnTakenIn) -> None:
-        """Take in messages of a node agent; whether its node has joined. From any thread."""
+        """Take in messages of a node agent, and report whether its node has joined.
+
+        May be called from any thread.
+        """
         self._loop.call(lambda: self._from_node(prefix, body, agent, taken_in))
 
     def _look(self, rows: list[dict[str, Any]], free: dict[str, Amounts], ended: set[str]) -> None:
         self._loop.call(lambda: self._agents.viewed(rows, free))
         self._loop.call(lambda: self._jobs_ended(ended))
 
-    # ---- beginning ---------------------------------------------------------------------------
+    # ---- start -------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         try:
@@ -130,7 +140,7 @@ class SchedulerThread:
             reconnect_s=silence_s,
             restored_s=options.ttl_s,
         )
-        # What is restored is sent to nobody: no agent has joined yet.
+        # Restored state is sent to nobody: no agent has joined yet.
         stored = read_state(storage)
         self._journal = Journal(storage)
         state_store = StateStore(self._journal, storage_name(options.store))
@@ -159,7 +169,7 @@ class SchedulerThread:
             self._requests.begin()
 
     def _adopt(self, rows: list[Row]) -> None:
-        """Match what Ray has reserved with what gangs hold; the rest goes back."""
+        """Match Ray's reservations with what gangs hold; give the rest back."""
         there = self._groups.adopt()
         held: dict[Key, dict[tuple[bytes, int], int]] = {}
         for row in rows:
@@ -172,7 +182,8 @@ class SchedulerThread:
                     continue
                 if group.nodes[index] == record.node_id:
                     places[prefix, index] = at
-            if places and there.get(key) != "PENDING":  # Ray knows of none that asks for nothing
+            # Ray does not know reservations without any amount
+            if places and there.get(key) != "PENDING":
                 held[key] = places
                 there.pop(key, None)
             else:
@@ -182,8 +193,10 @@ class SchedulerThread:
             self._groups.withdraw(key, lambda: None)
 
     def _give_up(self, error: Exception) -> None:
-        """End the process, as nothing may be decided that is not written. Ray starts the scheduler
-        anew, unless another one is in charge."""
+        """End the process, because the scheduler must not decide anything that is not stored.
+
+        Ray restarts the scheduler, unless another one is in charge.
+        """
         print(f"phalanx: the scheduler ends: {error}", file=sys.stderr, flush=True)
         os._exit(1)
 
@@ -224,7 +237,7 @@ class SchedulerThread:
         self._fleet.sweep(self._reservations.keys)
 
     def _jobs_ended(self, ended: set[str]) -> None:
-        """End what these drivers' jobs own."""
+        """End what the drivers of these jobs own."""
         scheduler = self._control.gangs_if_used
         gangs = list(scheduler.registry.gangs.values()) if scheduler is not None else []
         owners = {gang.creator for gang in gangs if gang.creator}
@@ -249,7 +262,7 @@ class SchedulerThread:
             try:
                 self._control.on_message(prefix, message)
             except Exception:
-                traceback.print_exc()  # a defect of ours: the node is not to die of it
+                traceback.print_exc()  # an internal error must not end the node
         is_joined = self._control.is_connected(prefix)
         if is_joined:
             self._agents.heard(prefix)
@@ -257,15 +270,15 @@ class SchedulerThread:
         if is_joined and self._requests.are_waiting and self._agents.are_all_here:
             self._requests.begin()
 
-    # ---- between the control plane and everybody else ----------------------------------------
+    # ---- between the head and its nodes and programs -----------------------------------------
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """See ControlEffects and ReservationEffects."""
+        """Send a message to a node, and note its part in reservations."""
         self._reservations.outgoing(prefix, message)
         self._agents.post(prefix, message)
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """See ControlEffects."""
+        """Pass on a message of a node to the head, after reservations have taken their part."""
         if isinstance(message, NodeReport):
             message = self._agents.reported(prefix, message)
         passed = self._reservations.incoming(prefix, message)
@@ -276,25 +289,25 @@ class SchedulerThread:
             self._reservations.joined(prefix, held)
 
     def replied(self, reply: ForwardedReply) -> None:
-        """See ControlEffects."""
+        """Pass on a reply for a program or a visitor."""
         self._requests.replied(reply)
 
     def node_dead(self, prefix: bytes) -> None:
-        """See ControlEffects."""
+        """End the reservations on a node that the head has given up."""
         self._reservations.node_dead(prefix)
 
     # ---- effects of reservations -------------------------------------------------------------
 
     def deliver(self, prefix: bytes, message: Any) -> None:
-        """See ReservationEffects."""
+        """Give a node's message to the head now."""
         self._control.take_in(prefix, message)
 
     def whole(self, key: Key) -> Whole | None:
-        """See ReservationEffects."""
+        """Return an attempt whose nodes have yet to prepare bundles."""
         return self._control.whole(*key)
 
     def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
-        """See ReservationEffects."""
+        """Ask Ray for a placement group."""
         named = [
             (self._agents.ray_node(prefix), self._naming.rays(each)) for prefix, each in bundles
         ]
@@ -313,16 +326,16 @@ class SchedulerThread:
             self._reservations.refused(key)
 
     def withdraw(self, key: Key) -> None:
-        """See ReservationEffects."""
+        """Remove a placement group."""
         self._groups.withdraw(key, lambda: self._loop.call(lambda: self._reservations.freed(key)))
 
     def keep(self, key: Key, row: Row | None) -> None:
-        """See ReservationEffects."""
+        """Store a reservation, or remove it (None)."""
         self._control.state_store.keep(RESERVATIONS, key[0] + key[1].to_bytes(8, "big"), row)
 
 
 def open_store(store: tuple[str, ...]) -> Storage:
-    """The store of this name. Raises what `open_storage` raises."""
+    """Open the store of this name. Raises the errors of `open_storage`."""
     if store == ("kv",):
         return Storage([KvShard(InternalKv(KV_NAMESPACE), "Ray's key-value store")])
     return open_storage(store)

@@ -1,7 +1,8 @@
-"""Ray's nodes as the control store knows nodes: which resources are ours, and what of them is free.
+"""Ray's nodes as the head knows nodes: the resources that gangs can request, and their
+availability.
 
-Ray's own names for one node or one placement group are left out, and the resource that stands for
-devices is called GPU, whatever dedicated nodes call it.
+Ray's own resource names for one node or one placement group are left out. The resource for devices
+is called GPU, whatever dedicated nodes call it.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ class RayNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Naming:
-    """Between Ray's names of resources and ours."""
+    """Translates between Ray's names of resources and Phalanx's."""
 
     def __init__(self, gpu_resource: str) -> None:
         self._gpu = gpu_resource
 
     def ours(self, amounts: Mapping[str, float]) -> dict[str, float]:
-        """What of these a gang could ask for, under our names."""
+        """Return the amounts that a gang could request, under Phalanx's names."""
         return {
             GPU if name == self._gpu else name: amount
             for name, amount in amounts.items()
@@ -43,11 +44,11 @@ class Naming:
         }
 
     def rays(self, amounts: Mapping[str, float]) -> dict[str, float]:
-        """Amounts of a bundle under Ray's names; nothing that is zero."""
+        """Return the nonzero amounts of a bundle under Ray's names."""
         return {(self._gpu if n == GPU else n): amount for n, amount in amounts.items() if amount}
 
     def living(self, rows: list[dict[str, Any]]) -> dict[str, RayNode]:
-        """The living among Ray's rows of nodes, by id."""
+        """Return the living among Ray's rows of nodes, by id."""
         return {
             row["NodeID"]: RayNode(
                 node_id=row["NodeID"],
@@ -62,7 +63,9 @@ class Naming:
 
 
 def merged(report: NodeReport, free: Mapping[str, float] | None) -> NodeReport:
-    """An agent's report with what Ray has free there, so that foreign work shows as taken."""
+    """Merge an agent's report with the amounts available in Ray, so that foreign work shows as
+    taken.
+    """
     if free is None:
         return report
     total = report.total or report.available

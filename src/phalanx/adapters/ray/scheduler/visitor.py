@@ -27,16 +27,18 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 
 STARTS = (ApplyManifests, CreateQueue)
-"""Requests that start a scheduler where there is none."""
+"""Requests that start a scheduler where none runs."""
 START_S = 60.0
-"""How much longer an answer may take while one is started."""
+"""Seconds that an answer may take longer while a scheduler is started."""
 
 
 def ask_cluster(address: str, request: Request[R], timeout_s: float) -> R:
-    """The answer to one request. `address`: `ray:auto`, `ray:HOST:PORT` or `ray://HOST:PORT`.
+    """Return the answer to one request.
 
-    Connects this process to Ray with the first request. Raises ConnectionError when there is no
-    such cluster or no scheduler on it, GetTimeoutError, and the error that is answered.
+    `address`: `ray:auto`, `ray:HOST:PORT` or `ray://HOST:PORT`.
+
+    Connects this process to Ray with the first request. Raises ConnectionError when no such cluster
+    exists or no scheduler runs on it, GetTimeoutError, and the error that the scheduler answers.
     """
     _connect(address)
     starts = isinstance(request, STARTS)
@@ -45,8 +47,11 @@ def ask_cluster(address: str, request: Request[R], timeout_s: float) -> R:
 
 
 def start_scheduler(address: str, options: SchedulerOptions) -> bool:
-    """Start the scheduler of a Ray cluster with these options; False when one runs already, whose
-    options stay as they are. Raises ConnectionError, and what keeps it from starting."""
+    """Start the scheduler of a Ray cluster with these options.
+
+    Returns False when one runs already; it keeps its own options. Raises ConnectionError, and the
+    error that keeps the scheduler from starting.
+    """
     _connect(address)
     try:
         SchedulerClient.connect(start=False)
@@ -57,17 +62,17 @@ def start_scheduler(address: str, options: SchedulerOptions) -> bool:
 
 
 def stop_scheduler(address: str) -> int:
-    """End the scheduler of a Ray cluster, its node agents and all that they run, and give back what
-    gangs hold; how many actors that were. Raises ConnectionError."""
+    """End the scheduler of a Ray cluster, its node agents and everything that they run.
+
+    Gives back what gangs hold, and returns the number of ended actors. Raises ConnectionError.
+    """
     _connect(address)
     found = [
         row["name"]
         for row in ray.util.list_named_actors(all_namespaces=True)
         if row["namespace"] == NAMESPACE and row["name"].startswith((SCHEDULER, NODE_AGENT))
     ]
-    for name in sorted(
-        found, reverse=True
-    ):  # the scheduler first: it would start node agents again
+    for name in sorted(found, reverse=True):  # the scheduler first: it would restart node agents
         ray.kill(ray.get_actor(name, namespace=NAMESPACE))
     for group, row in placement_group_table().items():
         if row["name"].startswith(GROUP) and row["state"] != "REMOVED":
@@ -82,4 +87,4 @@ def _connect(address: str) -> None:
     try:
         ray.init(where or "auto", log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
-        raise ConnectionError(f"The Ray cluster at {address} is not reached: {error}") from None
+        raise ConnectionError(f"The Ray cluster at {address} cannot be reached: {error}") from None
