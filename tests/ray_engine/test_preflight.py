@@ -38,7 +38,7 @@ def connecting(error, address="10.0.0.1:6379"):
 
 def test_other_versions_on_the_cluster_are_told_apart():
     theirs = RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.49.0\n")
-    with pytest.raises(ConnectionError, match=r"Ray: 2\.49\.0 Ray wants the same Ray and Python"):
+    with pytest.raises(ConnectionError, match=r"Ray: 2\.49\.0 Ray needs the same versions of Ray and Python"):
         connecting(theirs)
 
 
@@ -63,4 +63,4 @@ def test_who_waits_is_told_what_for(monkeypatch):
     with said("10.0.0.1:6379", heard.append):
         while not heard:
             pass
-    assert "does not answer yet; whoever joins needs the cluster's token" in heard[0]
+    assert "does not answer yet; a program that joins needs the cluster's token" in heard[0]

@@ -182,7 +182,7 @@ def test_a_server_ends_with_its_port_free_and_another_takes_over(started):
     ("arguments", "text"),
     [
         (("start", "--head", "--no-such-option"), "has no --no-such-option"),
-        (("list", "runtime-envs"), "there are actors, cluster-events, jobs, nodes"),
+        (("list", "runtime-envs"), "Give one of actors, cluster-events, jobs, nodes"),
         (("list", "nodes", "--filter", "x"), "COLUMN=VALUE"),
         (("job", "submit", "--metadata-json", "[]", "--", "x"), "takes a JSON object"),
         (("stop", "--nothing"), "has no --nothing"),
@@ -197,7 +197,7 @@ def test_what_is_wrong_is_said(started, arguments, text):
 def test_what_has_no_effect_is_said_once(started):
     ended = started.python(RAY, "status", "--temp-dir", "/tmp/x", "--log-style=record", "-v")
     assert ended.returncode == 0
-    assert ended.stderr == "warning: no effect here: --temp-dir, --log-style, -v\n"
+    assert ended.stderr == "warning: these options have no effect here: --temp-dir, --log-style, -v\n"
 
 
 def test_the_command_is_installed_and_writes_over_no_other(machine, tmp_path):
@@ -230,7 +230,7 @@ def test_logs_are_listed_and_printed(started):
     eventually(lambda: ray(started, *of_actor).endswith("loud and clear\n"))
     for wrong, what in (
         (("logs", "no*"), "No log of node"),
-        (("logs", "actor"), "--pid and --id"),
+        (("logs", "actor"), "Give --pid or --id"),
         (("logs", "worker", "--pid", "1"), "Worker with pid 1 not found"),
         (("logs", "task", "--id", "no"), "Could not find task: no"),
     ):

@@ -63,5 +63,5 @@ def test_what_nothing_can_run_is_an_event_in_rays_words(runtime):
 
 @pytest.mark.parametrize("limit", [0, -1, 10**9])
 def test_a_limit_that_is_none_is_refused(runtime, limit):
-    with pytest.raises(ValueError, match="limit is 1 to"):
+    with pytest.raises(ValueError, match="limit must be 1 to"):
         list_cluster_events(limit=limit)

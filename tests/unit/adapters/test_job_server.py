@@ -433,14 +433,14 @@ def package(*contents):
 @pytest.mark.parametrize(
     ("limits", "contents", "said"),
     [
-        ({}, [bytes(40 << 20)] * 2, "the limit is 67108864: at most 100 times its own size"),
+        ({}, [bytes(40 << 20)] * 2, "The limit is 67108864: 100 times the package's size"),
         ({"SMALL_BYTES": 100}, [bytes(1 << 20)], "would unpack to 1048576; the limit is"),
         (
             {"UNPACKED_BYTES": 1000},
             [os.urandom(600)] * 2,
             "would unpack to 1200; the limit is 1000",
         ),
-        ({"MOST_FILES": 2}, [b"x"] * 3, "has 3 files and directories; a package may have 2"),
+        ({"MOST_FILES": 2}, [b"x"] * 3, "has 3 files and directories; the limit is 2"),
     ],
     ids=["the default", "ratio", "sum", "files"],
 )
@@ -493,7 +493,7 @@ def test_which_server_an_address_means(server, monkeypatch):
     assert server_url(None) == server_url("auto") == server_url("127.0.0.1:1") == here
     assert server_url("http://head:8265/") == "http://head:8265"
     assert server_url("head:8265") == "http://head:8265"
-    with pytest.raises(ValueError, match="no job server's address"):
+    with pytest.raises(ValueError, match="is not the address of a job server"):
         server_url("ray://head:10001")
     monkeypatch.setenv("RAY_ADDRESS", "http://named:1")
     assert server_url("auto") == "http://named:1"

@@ -94,7 +94,7 @@ def test_those_that_were_tried_are_taken_in_silence(only, release):
 
 def test_one_without_its_libraries_is_refused(only):
     make_distribution(only, f"{NEWEST}.0", {"ray/__init__.py": ""})
-    with pytest.raises(LibrariesUnavailableError, match="without its libraries"):
+    with pytest.raises(LibrariesUnavailableError, match="lacks its libraries"):
         find_installed()
 
 

@@ -49,7 +49,7 @@ def test_what_ray_has_given_to_others_is_not_free() -> None:
     [
         ("ttl_s", 0.0, "ttl_s must be a time above 0 s, not 0.0"),
         ("reserve_s", float("inf"), "reserve_s must be a time above 0 s"),
-        ("gpu_resource", "CPU", "gpu_resource names devices, and 'CPU' does not"),
+        ("gpu_resource", "CPU", "gpu_resource must name a device resource, not 'CPU'"),
     ],
 )
 def test_options_that_cannot_be(field: str, value: object, says: str) -> None:

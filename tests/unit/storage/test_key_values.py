@@ -75,5 +75,5 @@ def test_an_absent_store_is_said_to_be_unreachable() -> None:
         raise RuntimeError("no head")
 
     vars(values)["put_new"] = fail
-    with pytest.raises(StorageUnreachableError, match="Ray's key-value store gives no answer"):
+    with pytest.raises(StorageUnreachableError, match="Ray's key-value store does not answer"):
         storage.apply({("jobs", b"a"): b"1"})

@@ -1,9 +1,10 @@
 """Phalanx under Ray's module names, so that an unchanged Ray program runs.
 
 Call `install()` before the program imports ray, or run `python -m phalanx.compat.ray script.py`.
-With `libraries=True` (`--libraries`) Tune, Train and Data come from an installed ray (`libraries`).
-What Phalanx honours is there. Of the rest, names that programs import at their top import too, and
-refuse when they are called; any other raises ImportError or AttributeError that says so.
+With `libraries=True` (`--libraries`), Tune, Train and Data come from an installed ray
+(`libraries`). The names that Phalanx honours are present. Some other names, which programs import
+at their top, can be imported too, but refuse to be called. Any other name raises an ImportError or
+AttributeError that says so.
 """
 
 from __future__ import annotations
@@ -24,24 +25,26 @@ from phalanx.adapters.ray.names import REFUSED, SAME_MODULE, SOME_NAMES
 from phalanx.runtime.engine import dialect
 
 LIBRARIES_MARKER = "PHALANX_COMPAT_RAY_LIBRARIES"
-"""Set to 1 in the environment: `install` takes Ray's libraries too where it is not told."""
+"""An environment variable: 1 lets `install` take Ray's libraries where its argument is None."""
 
 PROGRAM = "PHALANX_COMPAT_RAY_PROGRAM"
-"""The file that runs under Ray's names: for the processes that it spawns."""
+"""An environment variable with the file that runs under Ray's names, for processes that it
+spawns.
+"""
 
 RAY_VERSION = "2.60.0"
-"""The version of Ray whose interface is followed; programs read it as `ray.__version__`."""
+"""The version of Ray whose interface Phalanx follows; programs read it as `ray.__version__`."""
 RAY_COMMIT = "phalanx"
-"""In place of a commit of Ray's: `ray.__commit__`, and what the job API says."""
+"""The value of `ray.__commit__` and of the job API's commit, in place of a commit of Ray."""
 
 
 def install(*, libraries: bool | None = None) -> None:
     """Give Phalanx the module names of Ray, here and in the workers started from here.
 
-    With `libraries` the packages of Tune, Train, Data and AIR come from the installed ray, on
-    Phalanx's core; None takes what the environment variable PHALANX_COMPAT_RAY_LIBRARIES says.
-    Raises RuntimeError when ray itself is imported already: its names cannot change owner; and
-    LibrariesUnavailableError when the libraries are wanted and cannot be had.
+    With `libraries`, the packages of Tune, Train, Data and AIR come from the installed ray, on
+    Phalanx's core; None follows the environment variable PHALANX_COMPAT_RAY_LIBRARIES. Raises
+    RuntimeError when ray itself is already imported, because its names cannot change owner, and
+    LibrariesUnavailableError when the libraries are requested and not available.
     """
     loaded = sys.modules.get("ray")
     if loaded is not None and not isinstance(loaded, _Gathered):
@@ -64,17 +67,19 @@ def install(*, libraries: bool | None = None) -> None:
 
 
 def installation() -> Callable[[], None]:
-    """What a worker of this program runs at its start: the same names, with the same libraries."""
+    """Return what a worker of this program runs at its start: it installs the same names and
+    libraries.
+    """
     return partial(install, libraries=_libraries() is not None)
 
 
 def preloaded() -> tuple[str, ...]:
-    """What the workers of a runtime that this program starts find imported."""
+    """Return the modules that the workers of a runtime started by this program find imported."""
     return () if _libraries() is None else ("phalanx.adapters.ray.worker_preload",)
 
 
 def uninstall() -> None:
-    """Take the names back; modules that are imported already keep what they have."""
+    """Remove the names; modules that are already imported keep the names that they hold."""
     os.environ.pop(dialect.VARIABLE, None)
     os.environ.pop(LIBRARIES_MARKER, None)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
@@ -92,7 +97,9 @@ def _libraries() -> InstalledRay | None:
 
 
 class _Gathered(types.ModuleType):
-    """A module under Ray's name whose public names come from modules of ours, when asked for."""
+    """A module under Ray's name that takes its public names from Phalanx's modules on first
+    access.
+    """
 
     def __getattr__(self, name: str) -> Any:
         inner = f"{self.__name__}.{name}"
@@ -108,14 +115,15 @@ class _Gathered(types.ModuleType):
         return found
 
     def __setattr__(self, name: str, value: object) -> None:
-        # `ray.util.placement_group` is a module and a function of it: the function has the name.
+        # `ray.util.placement_group` is both a module and a function in it: the function has the
+        # name.
         if isinstance(value, types.ModuleType) and name in self.__dict__.get("__all__", ()):
             inner = getattr(value, name, value)
             value = value if isinstance(inner, types.ModuleType) else inner
         super().__setattr__(name, value)
 
     def __reduce__(self) -> Any:
-        # Functions of the program take `ray` along as a global; a worker has the names too.
+        # Functions of the program carry `ray` along as a global, and a worker has these names too.
         return (importlib.import_module, (self.__name__,))
 
     def __dir__(self) -> list[str]:
@@ -151,7 +159,7 @@ def _listed(module_name: str, names: Sequence[str]) -> Sequence[str]:
 
 
 def _is_gathered(name: str) -> bool:
-    """Whether this is one of Ray's modules that we put together."""
+    """Whether this is one of Ray's modules that Phalanx puts together from its own names."""
     return name in SOME_NAMES or name in REFUSED
 
 
@@ -161,7 +169,7 @@ def _is_of_libraries(name: str) -> bool:
 
 
 def _refusing(name: str) -> type:
-    """A class, so that programs can derive from it and test for it, that refuses to be called."""
+    """Return a class that programs can derive from and test for, but that refuses to be called."""
 
     def refuse(cls: type, *args: object, **kwargs: object) -> None:
         raise NotImplementedError(_refusal(name))
@@ -180,7 +188,9 @@ def _refusal(name: str) -> str:
 
 
 class _Finder(MetaPathFinder):
-    """Finds every module named ray or ray.something: ours, one of the libraries', or a refusal."""
+    """An import finder for `ray` and `ray.*`: Phalanx's modules, the libraries' modules, or a
+    refusal.
+    """
 
     libraries: InstalledRay | None = None
 
@@ -198,7 +208,7 @@ class _Finder(MetaPathFinder):
             return spec
         if _is_gathered(fullname):
             return ModuleSpec(fullname, _Gathering(), is_package=True)
-        # Without a name, so that `from ray import x` shows this text and not one of its own.
+        # The error has no name, so that `from ray import x` shows this text and not Python's own.
         raise ModuleNotFoundError(_refusal(fullname))
 
 
@@ -207,7 +217,8 @@ class _Gathering(Loader):
         return _Gathered(spec.name, f"Phalanx under the name {spec.name}.")
 
     def exec_module(self, module: types.ModuleType) -> None:
-        module.__class__ = _Gathered  # importlib's LazyLoader has put a plain module's in its place
+        # importlib's LazyLoader has replaced the module's class by that of a plain module
+        module.__class__ = _Gathered
         module.__dict__["__all__"] = _public_names(module.__name__)
         if module.__name__ == "ray":
             libraries = _libraries()
@@ -218,7 +229,9 @@ class _Gathering(Loader):
 
 
 class _SameModule(Loader):
-    """Gives the module itself, and puts back the spec that the import system writes over."""
+    """A loader that returns the existing module, and restores the spec that the import system
+    overwrites.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -236,16 +249,16 @@ class _SameModule(Loader):
 
 
 def run_script(path: str, arguments: Sequence[str], *, libraries: bool | None = None) -> None:
-    """Run the Python file as `__main__`, with Ray's names, as `python path arguments...` would."""
+    """Run a Python file as `__main__` under Ray's names, as `python path arguments...` would."""
     install(libraries=libraries)
-    # A module of its own that stays: what the script defines is pickled by value, and threads and
-    # exit handlers of the script still find their globals at the very end.
+    # The module is a separate one that stays: definitions of the script are pickled by value, and
+    # its threads and exit handlers still find their globals at the very end.
     main = types.ModuleType("__main__")
     main.__file__ = path
     os.environ[PROGRAM] = str(Path(path).resolve())
     main.__spec__ = ModuleSpec(
         "phalanx.adapters.ray.spawned_main", None
-    )  # what spawned processes import
+    )  # the file that spawned processes import
     sys.modules["__main__"] = main
     sys.argv = [path, *arguments]
     sys.path.insert(0, str(Path(path).resolve().parent))

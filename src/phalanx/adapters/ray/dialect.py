@@ -12,14 +12,17 @@ from urllib.parse import urlsplit
 
 ADDRESS = "RAY_ADDRESS"
 PREFIX = "RAY_"
-"""Ray's settings in the environment begin so."""
+"""The prefix of Ray's settings in the environment."""
 _CLIENT = "ray://"
-"""Addresses of Ray's client servers begin so."""
+"""The prefix of addresses of Ray's client servers."""
 _OVERRIDES = {"resources": "RAY_OVERRIDE_RESOURCES", "labels": "RAY_OVERRIDE_LABELS"}
 
 
 class RaysDialect:
-    """See `phalanx.runtime.engine.dialect.Dialect`. Heavy modules are imported when needed."""
+    """The rules of Ray under which its programs run, as a `phalanx.runtime.engine.dialect.Dialect`.
+
+    Heavy modules are imported on first use.
+    """
 
     name = "ray"
     hidden_methods = frozenset({"gang"})
@@ -28,27 +31,30 @@ class RaysDialect:
     backend_of_joblib = "ray"
 
     def installation(self) -> Callable[[], None]:
-        """Give a worker the same names, with the same libraries."""
+        """Return what gives a worker the same names, with the same libraries."""
         from phalanx.adapters.ray.alias import installation
 
         return installation()
 
     def preloaded(self) -> tuple[str, ...]:
-        """Ray's libraries, where the program uses them."""
+        """Return the modules of Ray's libraries to preload, if the program uses them."""
         from phalanx.adapters.ray.alias import preloaded
 
         return preloaded()
 
     def global_worker(self) -> Any:
-        """`ray._private.worker.global_worker`."""
+        """Return the object that programs know as `ray._private.worker.global_worker`."""
         return import_module("phalanx.adapters.ray.modules.worker").global_worker
 
     def address(self) -> str | None:
-        """RAY_ADDRESS."""
+        """Return RAY_ADDRESS."""
         return os.environ.get(ADDRESS)
 
     def overrides(self, what: str) -> dict[str, Any]:
-        """RAY_OVERRIDE_RESOURCES or RAY_OVERRIDE_LABELS: a mapping in JSON. Raises ValueError."""
+        """Return RAY_OVERRIDE_RESOURCES or RAY_OVERRIDE_LABELS, a mapping in JSON.
+
+        Raises ValueError.
+        """
         variable = _OVERRIDES[what]
         text = os.environ.get(variable)
         try:
@@ -60,21 +66,23 @@ class RaysDialect:
         return given
 
     def settings(self) -> Mapping[str, str]:
-        """The environment: `RAY_NAME` stands for a setting."""
+        """Return the environment, in which `RAY_NAME` stands for the setting NAME."""
         return os.environ
 
     def settings_of(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Those that begin with RAY_."""
+        """Return the variables that start with RAY_."""
         return {name: value for name, value in variables.items() if name.startswith(PREFIX)}
 
     def max_retries(self) -> int | None:
-        """RAY_TASK_MAX_RETRIES, where it is a number."""
+        """Return RAY_TASK_MAX_RETRIES if it is a number."""
         text = os.environ.get("RAY_TASK_MAX_RETRIES", "")
         return int(text) if text.lstrip("-").isdigit() else None
 
     def without_client(self, address: str | None) -> str | None:
-        """A client server on this machine stands for the cluster that runs here: a driver beside a
-        node needs no server. Raises ConnectionError for a server elsewhere."""
+        """Return the address of the cluster on this machine in place of a client server's here.
+
+        A driver next to a node needs no server. Raises ConnectionError for a server elsewhere.
+        """
         named = self.address() if address in (None, "", "auto") else address
         if named is None or not named.startswith(_CLIENT):
             return address
@@ -82,8 +90,9 @@ class RaysDialect:
         if host == "localhost" or host in (socket.gethostname(), "::1") or host.startswith("127."):
             return "auto"
         raise ConnectionError(
-            f"{named} is a client server on another machine, and Phalanx has none: a driver needs "
-            "a node of its cluster beside it. Run `phalanx start --address HEAD:PORT` here, then "
+            f"{named} is a client server on another machine, and Phalanx has no client servers: a "
+            "driver needs a node of its cluster on its own machine. Run `phalanx start --address "
+            "HEAD:PORT` here, then "
             "the program without an address."
         )
 

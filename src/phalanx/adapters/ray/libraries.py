@@ -1,8 +1,8 @@
 """Ray's libraries (Tune, Train, Data) from an installed `ray`, to run on Phalanx under its names.
 
-Only files of Python are taken, and only of the packages and modules listed here: those that reach
-Ray's core by its public interface, or by names that Phalanx stands in for. Ray's compiled core is
-never loaded, and none of its processes starts.
+Only Python files are taken, and only of the packages and modules listed here: those that use Ray's
+core through its public interface, or through names for which Phalanx has a substitute. Ray's
+compiled core is never loaded, and none of its processes starts.
 """
 
 from __future__ import annotations
@@ -44,27 +44,32 @@ BESIDE = (
     "ray.util.tpu",
     "ray.widgets",
 )
-"""Modules of Ray's that its libraries import and that need nothing of its compiled core."""
+"""Modules of Ray that its libraries import and that need nothing of Ray's compiled core."""
 
 
 class LibrariesUnavailableError(ImportError):
-    """Ray's libraries were asked for, and no `ray` that has them is installed."""
+    """Ray's libraries were requested, but no `ray` that has them is installed."""
 
 
 @dataclass(frozen=True)
 class InstalledRay:
-    """An installed distribution `ray`, of which nothing was imported."""
+    """An installed distribution `ray`, nothing of which was imported."""
 
     version: str
     root: Path
     """The directory of the package `ray`."""
 
     def serves(self, name: str) -> bool:
-        """Whether the module of this name is taken from the distribution, if it has it."""
+        """Whether the module of this name is taken from the distribution, if the distribution
+        has it.
+        """
         return is_of_library(name) or _is_in(name, BESIDE)
 
     def spec(self, name: str) -> ModuleSpec | None:
-        """How the module of this name is loaded; None when it is not served or not there."""
+        """Return how the module of this name is loaded.
+
+        None when it is not served or does not exist.
+        """
         if not self.serves(name):
             return None
         path = self.root.joinpath(*name.split(".")[1:])
@@ -90,18 +95,19 @@ def _is_in(name: str, packages: tuple[str, ...]) -> bool:
 
 
 def find_installed() -> InstalledRay:
-    """The `ray` on this interpreter's path.
+    """Return the `ray` on this interpreter's path.
 
-    Warns of a release newer than those that were tried. Raises LibrariesUnavailableError when there
-    is none, when it lacks the libraries, or when it is older than the oldest that was tried.
+    Warns about a release newer than those that were tried. Raises LibrariesUnavailableError when
+    none is installed, when it lacks the libraries, or when it is older than the oldest that was
+    tried.
     """
     oldest, newest = (".".join(map(str, release)) for release in CHECKED)
     try:
         distribution = importlib.metadata.distribution("ray")
     except importlib.metadata.PackageNotFoundError:
         raise LibrariesUnavailableError(
-            "Ray's libraries are taken from an installed ray, and none is installed here: "
-            f"pip install 'ray[tune,data,train]=={newest}.*'"
+            "Ray's libraries come from an installed ray, but none is installed here: pip install "
+            "'ray[tune,data,train]=={newest}.*'"
         ) from None
     version = distribution.version
     release = _release(version)
@@ -112,11 +118,12 @@ def find_installed() -> InstalledRay:
     root = Path(str(distribution.locate_file("ray")))
     if not (root / "tune" / "__init__.py").is_file():
         raise LibrariesUnavailableError(
-            f"ray {version} is installed without its libraries in {root}: reinstall it"
+            f"ray {version} in {root} lacks its libraries: reinstall it"
         )
     if release > CHECKED[1]:
         warnings.warn(
-            f"the libraries of ray {version} were not tried on Phalanx: {oldest} to {newest} were",
+            f"the libraries of ray {version} were not tried on Phalanx; versions {oldest} to "
+            f"{newest} were",
             stacklevel=3,
         )
     return InstalledRay(version, root)

@@ -1,4 +1,4 @@
-"""Which of Ray's modules and names there are, and which of ours stand behind them."""
+"""The modules and names of Ray that Phalanx offers, and the modules of Phalanx behind them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SAME_MODULE = {
     "ray.util.queue": "phalanx.util.queue",
     "ray.util.scheduling_strategies": "phalanx.util.scheduling_strategies",
 }
-"""Ray's modules that are a module of ours: the same object under both names."""
+"""Ray's modules that are a module of Phalanx: the same object under both names."""
 
 _LISTINGS = (
     *("get_actor", "get_job", "get_node", "get_objects", "get_placement_group", "get_task"),
@@ -220,7 +220,9 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         ),
     },
 }
-"""Ray's modules that gather names of ours: from which module, and which ("*": all public ones)."""
+"""Ray's modules that gather Phalanx's names: from which module, and which ("*": all public
+ones).
+"""
 
 _ON_SEVERAL_GPUS = (
     *("allgather_multigpu", "allreduce_multigpu", "broadcast_multigpu", "recv_multigpu"),
@@ -253,4 +255,4 @@ REFUSED: Mapping[str, Sequence[str]] = {
     "ray.util.client": ("RayAPIStub",),
     "ray.util.client.common": ("ClientObjectRef",),
 }
-"""What programs import, though few call it: there, and refused when called."""
+"""Names that programs import, though few call them: they exist, and refuse to be called."""

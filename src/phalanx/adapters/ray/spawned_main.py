@@ -1,6 +1,7 @@
-"""The program again, in a process that it has spawned: what multiprocessing imports as its main.
+"""The program again, in a process that it has spawned: the main module that multiprocessing
+imports.
 
-The process is given Ray's names before the program asks for them.
+The process gets Ray's names before the program asks for them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Imported by the parent of all workers: they start with Ray's names, and its libraries imported.
+"""A module that the workers' parent imports, so that workers start with Ray's names and libraries.
 
-Importing Tune and what it needs takes a worker longer than most trials' first steps.
+A worker would need longer to import Tune and its dependencies than most trials' first steps take.
 """
 
 from __future__ import annotations

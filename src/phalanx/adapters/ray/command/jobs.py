@@ -28,35 +28,63 @@ _LOOK_EVERY_S = 0.5
 Address = Annotated[
     str | None,
     typer.Option(
-        help="Of the job server, as http://127.0.0.1:8265 (RAY_ADDRESS, or the one here)."
+        help="URL of the job server, such as http://127.0.0.1:8265 (default: RAY_ADDRESS, else "
+        "this machine's)."
     ),
 ]
-Headers = Annotated[str | None, typer.Option(help="JSON: sent with each request.")]
-Verify = Annotated[str, typer.Option(help="true, false, or a file of certificates.")]
+Headers = Annotated[
+    str | None, typer.Option(help="HTTP headers to send with each request, as JSON.")
+]
+Verify = Annotated[
+    str,
+    typer.Option(help="Check the server's certificate: true, false, or a file of CA certificates."),
+]
 JobId = Annotated[str, typer.Argument(help="The job's submission id.")]
-NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the job's end.")]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="Return at once instead of waiting for the job's end.")
+]
 
 
 @app.command()
 def submit(
-    entrypoint: Annotated[list[str], typer.Argument(help="The command, after --.")],
+    entrypoint: Annotated[list[str], typer.Argument(help="The command to run, after --.")],
     address: Address = None,
-    submission_id: Annotated[str | None, typer.Option(help="Else one is made.")] = None,
-    job_id: Annotated[str | None, typer.Option(help="Ray's old name of it.")] = None,
-    runtime_env: Annotated[Path | None, typer.Option(help="A YAML file with one.")] = None,
-    runtime_env_json: Annotated[str | None, typer.Option(help="One as JSON.")] = None,
-    working_dir: Annotated[str | None, typer.Option(help="A directory that is uploaded.")] = None,
-    metadata_json: Annotated[str | None, typer.Option(help="Noted with the job.")] = None,
-    entrypoint_num_cpus: Annotated[float | None, typer.Option(help="Held by the command.")] = None,
-    entrypoint_num_gpus: Annotated[float | None, typer.Option(help="Held by the command.")] = None,
-    entrypoint_memory: Annotated[int | None, typer.Option(help="Bytes, held by it.")] = None,
-    entrypoint_resources: Annotated[str | None, typer.Option(help="As JSON.")] = None,
-    entrypoint_label_selector: Annotated[str | None, typer.Option(help="As JSON.")] = None,
+    submission_id: Annotated[
+        str | None, typer.Option(help="The job's id (default: a generated one).")
+    ] = None,
+    job_id: Annotated[str | None, typer.Option(help="Ray's old name of --submission-id.")] = None,
+    runtime_env: Annotated[
+        Path | None, typer.Option(help="A YAML file with the runtime environment.")
+    ] = None,
+    runtime_env_json: Annotated[
+        str | None, typer.Option(help="The runtime environment as JSON.")
+    ] = None,
+    working_dir: Annotated[
+        str | None, typer.Option(help="A directory to upload and to run the command in.")
+    ] = None,
+    metadata_json: Annotated[
+        str | None, typer.Option(help="Metadata to store with the job, as JSON.")
+    ] = None,
+    entrypoint_num_cpus: Annotated[
+        float | None, typer.Option(help="CPUs that the command holds.")
+    ] = None,
+    entrypoint_num_gpus: Annotated[
+        float | None, typer.Option(help="GPUs that the command holds.")
+    ] = None,
+    entrypoint_memory: Annotated[
+        int | None, typer.Option(help="Bytes of memory that the command holds.")
+    ] = None,
+    entrypoint_resources: Annotated[
+        str | None, typer.Option(help="Further resources that the command holds, as JSON.")
+    ] = None,
+    entrypoint_label_selector: Annotated[
+        str | None, typer.Option(help="Labels of the nodes that may run the command, as JSON.")
+    ] = None,
     no_wait: NoWait = False,
     headers: Headers = None,
     verify: Verify = "true",
 ) -> None:
-    """Run a command as a job, and show what it prints. Exit 1 when it failed."""
+    """Run a command as a job, and show its output. Exits with 1 when the job failed."""
     environment = _environment(runtime_env, runtime_env_json, working_dir)
     options: dict[str, Any] = {
         "metadata": json_object("metadata-json", metadata_json, '{"key": "value"}'),
@@ -95,7 +123,7 @@ def submit(
 def status(
     job_id: JobId, address: Address = None, headers: Headers = None, verify: Verify = "true"
 ) -> None:
-    """Show how far a job is."""
+    """Show a job's status."""
     with _client(address, headers, verify) as client:
         _show_status(client, job_id)
 
@@ -105,12 +133,12 @@ def logs(
     job_id: JobId,
     address: Address = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the job is over.")
+        bool, typer.Option("--follow", "-f", help="Keep printing until the job is over.")
     ] = False,
     headers: Headers = None,
     verify: Verify = "true",
 ) -> None:
-    """Print what a job has printed."""
+    """Print a job's output."""
     with _client(address, headers, verify) as client:
         if follow:
             _end_as(_followed(client, job_id))
@@ -149,7 +177,7 @@ def stop(
 def delete(
     job_id: JobId, address: Address = None, headers: Headers = None, verify: Verify = "true"
 ) -> None:
-    """Forget a job that is over. Exit 1 when it is not."""
+    """Delete the record of a job that is over. Exits with 1 when the job is still running."""
     with _client(address, headers, verify) as client:
         client.delete_job(job_id)
         say(f"Job '{job_id}' deleted successfully")
@@ -157,7 +185,9 @@ def delete(
 
 @contextmanager
 def _client(address: str | None, headers: str | None, verify: str) -> Iterator[JobSubmissionClient]:
-    """The server, whose address is printed; what goes wrong with it ends the command."""
+    """Yield a client of the server, whose address is printed; an error of the server ends the
+    command.
+    """
     from phalanx.adapters.ray.jobs.client import JobSubmissionClient
     from phalanx.errors import PhalanxError
 

@@ -23,37 +23,53 @@ def logs(
         list[str] | None,
         typer.Argument(
             metavar="[cluster] [GLOB] | actor | worker | task",
-            help="The names of logs; or whose log, with --id or --pid.",
+            help="A pattern of log names; or the kind of process whose log is named by --id or "
+            "--pid.",
         ),
     ] = None,
-    id: Annotated[str | None, typer.Option("--id", help="Of the actor or task.")] = None,
-    pid: Annotated[int | None, typer.Option(help="Of the worker, or the actor's.")] = None,
-    node_id: Annotated[str | None, typer.Option("--node-id", "-id", help="Its node.")] = None,
-    node_ip: Annotated[
-        str | None, typer.Option("--node-ip", "-ip", help="Its node's address.")
+    id: Annotated[str | None, typer.Option("--id", help="Id of the actor, task or job.")] = None,
+    pid: Annotated[int | None, typer.Option(help="Process id of the worker or actor.")] = None,
+    node_id: Annotated[
+        str | None, typer.Option("--node-id", "-id", help="Id of the node with the log.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on.")] = False,
-    tail: Annotated[int, typer.Option(help="So many last lines; -1: all.")] = _TAIL,
-    interval: Annotated[float | None, typer.Option(help="Of --follow, in seconds.")] = None,
-    err: Annotated[bool, typer.Option("--err", help="What it printed as errors.")] = False,
-    attempt_number: Annotated[int, typer.Option("--attempt-number", "-a", help="Of the task.")] = 0,
-    encoding: Annotated[str, typer.Option(help="Of the log.")] = "utf-8",
-    encoding_errors: Annotated[str, typer.Option(help="As Python's.")] = "strict",
+    node_ip: Annotated[
+        str | None, typer.Option("--node-ip", "-ip", help="Address of the node with the log.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines.")
+    ] = False,
+    tail: Annotated[int, typer.Option(help="Number of last lines to print; -1: all.")] = _TAIL,
+    interval: Annotated[
+        float | None, typer.Option(help="Seconds between two reads with --follow.")
+    ] = None,
+    err: Annotated[
+        bool, typer.Option("--err", help="Print standard error instead of standard output.")
+    ] = False,
+    attempt_number: Annotated[
+        int, typer.Option("--attempt-number", "-a", help="Number of the task's attempt.")
+    ] = 0,
+    encoding: Annotated[str, typer.Option(help="Encoding of the log's text.")] = "utf-8",
+    encoding_errors: Annotated[
+        str,
+        typer.Option(
+            help="Python's handling of text that cannot be decoded: strict, ignore, replace, ..."
+        ),
+    ] = "strict",
     address: state.Address = None,
     timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:
-    """List a node's logs, or print one. The node is the head's unless it is named."""
+    """List a node's logs, or print one. Without --node-id or --node-ip, the node is the head's."""
     what, names = "cluster", list(words or ())
     if names and names[0] in _WHAT:
         what = names.pop(0)
     if len(names) > (what == "cluster"):
-        fail(f"ray logs {what} takes no {names[-1]!r}.", USAGE)
+        fail(f"ray logs {what} does not take {names[-1]!r}.", USAGE)
     if what in ("job", "task") and id is None:
         fail(f"ray logs {what} needs --id.", USAGE)
     if what == "worker" and pid is None:
         fail("ray logs worker needs --pid.", USAGE)
     if what == "actor" and id is None and pid is None:
-        fail("At least one of --pid and --id has to be set.", USAGE)
+        fail("Give --pid or --id.", USAGE)
     of: dict[str, dict[str, Any]] = {
         "actor": {"actor_id": id, "pid": pid},
         "cluster": {},
@@ -91,7 +107,7 @@ def logs(
             sys.stdout.flush()
     except (StateQueryError, ConnectionError, TimeoutError) as error:
         fail(str(error))
-    except (ValueError, LookupError) as error:  # among them what cannot be decoded
+    except (ValueError, LookupError) as error:  # also a UnicodeDecodeError
         fail(str(error), USAGE)
 
 
@@ -99,7 +115,7 @@ def _head(address: str | None, timeout: float) -> str:
     nodes = list_nodes(address, timeout=timeout)
     heads = [row for row in nodes if row.is_head_node] or nodes
     if not heads:
-        raise StateQueryError("The cluster has no node: --node-id names one that it had.")
+        raise StateQueryError("The cluster has no node now. Name a former node by --node-id.")
     return str(heads[0].node_id)
 
 

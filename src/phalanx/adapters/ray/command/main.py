@@ -1,4 +1,7 @@
-"""The command `ray`: Ray's names for our own commands; `phalanx compat ray install` puts it up."""
+"""The command `ray`: Ray's names for Phalanx's commands.
+
+`phalanx compat ray install` installs it.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ app.add_typer(ray_jobs.app, name="job")
 app.command("logs")(ray_logs.logs)
 
 HEAD_PORT = 6379
-"""Ray's own."""
+"""Ray's own default."""
 _IGNORED = {
     *("--autoscaling-config", "--dashboard-agent-grpc-port", "--dashboard-agent-listen-port"),
     *("--dashboard-grpc-port", "--log-color", "--log-style", "--max-worker-port", "--memory"),
@@ -52,7 +55,7 @@ _IGNORED = {
     *("--system-config", "--temp-dir", "--tracing-startup-hook", "--worker-port-list"),
     *("--grace-period",),
 }
-"""Options of Ray's with a value that changes nothing here; a warning says so."""
+"""Options of Ray that take a value and have no effect here; a warning says so."""
 _IGNORED_FLAGS = {
     *("--disable-usage-stats", "--enable-object-reconstruction", "--no-monitor", "--verbose", "-v"),
     *("--no-redirect-output", "--ray-debugger-external"),
@@ -60,11 +63,11 @@ _IGNORED_FLAGS = {
 _OTHERS = {"allow_extra_args": True, "ignore_unknown_options": True}
 _GONE_EVERY_S = 1.0
 
-Address = Annotated[str | None, typer.Option(help="HOST:PORT of the head.")]
+Address = Annotated[str | None, typer.Option(help="HOST:PORT of the cluster's head.")]
 
 
 def _check_others(given: list[str]) -> None:
-    """Warn of options that change nothing, once; end the command for those that nobody knows."""
+    """Warn once about options without effect; end the command for unknown ones."""
     ignored, words = [], iter(given)
     for word in words:
         name, has_value, _ = word.partition("=")
@@ -75,13 +78,15 @@ def _check_others(given: list[str]) -> None:
             if not has_value:
                 next(words, None)
         else:
-            fail(f"Phalanx's `ray` has no {word}.", USAGE)
+            fail(f"Phalanx's `ray` has no option {word}.", USAGE)
     if ignored:
-        say(f"warning: no effect here: {', '.join(ignored)}", err=True)
+        say(f"warning: these options have no effect here: {', '.join(ignored)}", err=True)
 
 
 @app.callback(invoke_without_command=True)
-def ray(version: Annotated[bool, typer.Option("--version", help="Print it.")] = False) -> None:
+def ray(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
     """Ray's commands, run by Phalanx."""
     if version:
         from phalanx import __version__
@@ -94,27 +99,37 @@ def ray(version: Annotated[bool, typer.Option("--version", help="Print it.")] = 
 @app.command(context_settings=_OTHERS)
 def start(
     context: typer.Context,
-    head: Annotated[bool, typer.Option("--head", help="Start a cluster.")] = False,
-    address: Annotated[str | None, typer.Option(help="Join the head at HOST:PORT.")] = None,
-    port: Annotated[int, typer.Option(help="Of the head.")] = HEAD_PORT,
-    node_ip_address: Annotated[str, typer.Option(help="This machine's address.")] = "127.0.0.1",
-    num_cpus: Annotated[int | None, typer.Option(help="Default: what is here.")] = None,
-    num_gpus: Annotated[int | None, typer.Option(help="Default: what is here.")] = None,
-    resources: Annotated[str | None, typer.Option(help="Further amounts, as JSON.")] = None,
-    labels: Annotated[str | None, typer.Option(help="KEY=VALUE,... of this node.")] = None,
-    node_name: Annotated[str, typer.Option(help="What people call this node.")] = "",
-    object_store_memory: Annotated[int | None, typer.Option(help="Bytes.")] = None,
+    head: Annotated[bool, typer.Option("--head", help="Start the head of a new cluster.")] = False,
+    address: Annotated[str | None, typer.Option(help="HOST:PORT of the head to join.")] = None,
+    port: Annotated[int, typer.Option(help="Port of the head.")] = HEAD_PORT,
+    node_ip_address: Annotated[str, typer.Option(help="Address of this machine.")] = "127.0.0.1",
+    num_cpus: Annotated[
+        int | None, typer.Option(help="Number of CPUs (default: as detected).")
+    ] = None,
+    num_gpus: Annotated[
+        int | None, typer.Option(help="Number of GPUs (default: as detected).")
+    ] = None,
+    resources: Annotated[
+        str | None, typer.Option(help="Further resources and their amounts, as JSON.")
+    ] = None,
+    labels: Annotated[str | None, typer.Option(help="Labels of this node: KEY=VALUE,...")] = None,
+    node_name: Annotated[str, typer.Option(help="Name of this node, for display.")] = "",
+    object_store_memory: Annotated[
+        int | None, typer.Option(help="Bytes of the object store (default: chosen by Phalanx).")
+    ] = None,
     include_dashboard: Annotated[
-        str, typer.Option(help="Whether the head has a job server: true or false.")
+        str, typer.Option(help="Start a job server with the head: true or false.")
     ] = "true",
     dashboard_host: Annotated[
-        str, typer.Option(help="Where the job server listens; it speaks no TLS.")
+        str, typer.Option(help="Address at which the job server listens, without TLS.")
     ] = "127.0.0.1",
-    dashboard_port: Annotated[int, typer.Option(help="Of the job server.")] = 8265,
+    dashboard_port: Annotated[int, typer.Option(help="Port of the job server.")] = 8265,
     system_config: Annotated[
-        str | None, typer.Option(help="The cluster's settings, as JSON.")
+        str | None, typer.Option(help="Settings of the cluster, as JSON.")
     ] = None,
-    block: Annotated[bool, typer.Option("--block", help="Wait for the end.")] = False,
+    block: Annotated[
+        bool, typer.Option("--block", help="Wait until the cluster's processes here have ended.")
+    ] = False,
 ) -> None:
     """Start a cluster with a job server (--head), or a node that joins one (--address)."""
     _check_others(context.args)
@@ -123,7 +138,7 @@ def start(
         address=address,
         host=node_ip_address,
         port=port if head else None,
-        store=["memory"] if head else None,  # as with Ray, a new head knows nothing
+        store=["memory"] if head else None,  # as in Ray, a new head starts without state
         num_cpus=num_cpus,
         num_gpus=num_gpus,
         resources=resources,
@@ -168,7 +183,9 @@ def _wait_for_the_end() -> None:
 @app.command(context_settings=_OTHERS)
 def stop(
     context: typer.Context,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Kill at once.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Kill the processes at once.")
+    ] = False,
 ) -> None:
     """End this user's heads, nodes and job servers on this machine."""
     from phalanx.adapters.ray.jobs.process import stop_servers
@@ -180,7 +197,7 @@ def stop(
 
 @app.command(context_settings=_OTHERS)
 def status(context: typer.Context, address: Address = None) -> None:
-    """Show the cluster in Ray's layout: its nodes, what is used, and what waits."""
+    """Show the cluster in Ray's layout: its nodes, the resources in use, and the waiting work."""
     _check_others(context.args)
     wanting = [
         row["required_resources"] or {}
@@ -193,7 +210,7 @@ def status(context: typer.Context, address: Address = None) -> None:
 
 
 _WAITING = {"tasks": PENDING_NODE, "actors": PENDING_CREATION}
-"""What waits for a node, of each kind."""
+"""The state in which work of each kind waits for a node."""
 _MOST_DEMANDS = 10_000
 
 
@@ -202,20 +219,23 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="actors, cluster-events, jobs, nodes, objects, placement-groups, tasks, workers."
+            help="The kind to list: actors, cluster-events, jobs, nodes, objects, "
+            "placement-groups, tasks, workers."
         ),
     ],
     address: state.Address = None,
     filters: state.Filters = None,
-    limit: Annotated[int, typer.Option(help="So many at most.")] = DEFAULT_LIMIT,
-    format: Annotated[str, typer.Option(help="default, table, json or yaml.")] = "default",
-    detail: Annotated[bool, typer.Option("--detail", help="All fields.")] = False,
+    limit: Annotated[int, typer.Option(help="Maximum number of rows.")] = DEFAULT_LIMIT,
+    format: Annotated[
+        str, typer.Option(help="Output format: default, table, json or yaml.")
+    ] = "default",
+    detail: Annotated[bool, typer.Option("--detail", help="Show all fields.")] = False,
     timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:
-    """List what a cluster has and does."""
+    """List the cluster's nodes, work, objects or events."""
     kind = what.replace("_", "-")
     if kind not in _KINDS:
-        fail(f"ray list {what}: there are {', '.join(_KINDS)}.", USAGE)
+        fail(f"ray list does not know {what!r}. Give one of {', '.join(_KINDS)}.", USAGE)
     if kind == "jobs":
         rows = _submissions(address, state.parse_filters(filters), limit)
         columns: list[str] = list(_JOB_COLUMNS)
@@ -234,7 +254,7 @@ def list_(
     elif form in ("json", "yaml"):
         state.echo_data(rows, form, marked=True)
     else:
-        fail(f"--format takes default, table, json or yaml, not {format!r}.", USAGE)
+        fail(f"--format must be default, table, json or yaml, not {format!r}.", USAGE)
 
 
 _KINDS = {
@@ -247,9 +267,12 @@ _KINDS = {
     "tasks": "tasks",
     "workers": "workers",
 }
-"""Ray's kinds, and the listing of ours behind each but those that are put together here."""
+"""The kinds of `ray list`, and Phalanx's listing behind each; an empty name marks the kinds that
+are put together here.
+"""
 _NO_SITES = (
-    "where objects were made is not recorded: set RAY_record_ref_creation_sites=1 for the program."
+    "the places where objects are created are not recorded: set RAY_record_ref_creation_sites=1 "
+    "for the program."
 )
 _EVENT_COLUMNS = ("severity", "time", "source_type", "message", "event_id")
 _JOB_COLUMNS = ("submission_id", "entrypoint", "type", "status", "message", "start_time")
@@ -284,18 +307,20 @@ def _events(
 
 @app.command()
 def get(
-    what: Annotated[str, typer.Argument(help="actors, nodes, tasks ... as `ray list` has them.")],
-    id: Annotated[str, typer.Argument(help="As `ray list` shows it.")],
+    what: Annotated[
+        str, typer.Argument(help="The kind, as in `ray list`: actors, nodes, tasks, ...")
+    ],
+    id: Annotated[str, typer.Argument(help="The id, as `ray list` shows it.")],
     address: state.Address = None,
     timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:
-    """Show all about one thing."""
+    """Show all fields of one actor, node, task, or the like."""
     ours = _KINDS.get(what.replace("_", "-"))
     if not ours:
         fail(f"ray get {what}: there are {', '.join(k for k in _KINDS if _KINDS[k])}.", USAGE)
     query = StateQuery(ours, [(id_column(ours), "=", id)], 1_000, True, timeout_s=timeout)
     rows = state.query_state(address, query).part.rows
-    if not rows:  # as Ray's: no error
+    if not rows:  # as in Ray, this is no error
         say(f"Resource with id={id} not found in the cluster.")
         return
     state.echo_data(rows, "yaml", marked=True)
@@ -303,7 +328,7 @@ def get(
 
 @app.command("summary")
 def summary_(
-    what: Annotated[str, typer.Argument(help="tasks, actors or objects.")],
+    what: Annotated[str, typer.Argument(help="The kind to count: tasks, actors or objects.")],
     address: state.Address = None,
     timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:
@@ -313,7 +338,7 @@ def summary_(
 
 @app.command()
 def memory(address: state.Address = None, timeout: state.Timeout = state.TIMEOUT_S) -> None:
-    """Show who holds which objects."""
+    """Show which processes hold which objects."""
     state.memory(timeout=timeout, address=address)
 
 
@@ -333,19 +358,19 @@ def _listed(columns: list[str], rows: list[dict[str, Any]]) -> str:
 
 
 def install(
-    directory: Annotated[Path, typer.Argument(help="One that is on your PATH.")],
+    directory: Annotated[Path, typer.Argument(help="A directory on your PATH.")],
     force: Annotated[
-        bool, typer.Option("--force", help="Also over a `ray` that is not ours.")
+        bool, typer.Option("--force", help="Also replace a `ray` command that is not Phalanx's.")
     ] = False,
 ) -> None:
-    """Put a command `ray` there that is Phalanx."""
+    """Install a command `ray` that runs Phalanx."""
     file = directory / "ray"
     mark = "from phalanx.adapters.ray.command.main import main"
     before = "from phalanx.cli.ray_command import main"  # as version 0.1 wrote it
     with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
         text = file.read_text()
         if mark not in text and before not in text and not force:
-            fail(f"{file} is there already, and is another `ray`: --force writes over it.", USAGE)
+            fail(f"{file} is another `ray` command. Give --force to replace it.", USAGE)
     root = Path(phalanx.__file__).resolve().parent.parent
     lines = ("import sys", f"sys.path.append({str(root)!r})", mark, "main()")
     try:
@@ -354,10 +379,10 @@ def install(
         file.chmod(0o755)
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}")
-    say(f"{file} is Phalanx; `ray --version` says so.")
+    say(f"{file} now runs Phalanx; check with `ray --version`.")
 
 
-compat = typer.Typer(name="ray", help="Install Ray's command.", no_args_is_help=True)
+compat = typer.Typer(name="ray", help="Install the command `ray`.", no_args_is_help=True)
 compat.command()(install)
 compat.callback()(lambda: None)
 

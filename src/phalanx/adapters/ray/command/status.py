@@ -1,4 +1,4 @@
-"""`ray status`: a cluster in the layout of Ray's, which people's scripts look for words in."""
+"""`ray status`: a cluster in the layout of Ray's, in which scripts look for certain words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WAITS = ("PENDING", "RESCHEDULING")
 def ray_status_text(
     status: StatusInfo, wanting: Iterable[Mapping[str, float]], now: datetime
 ) -> str:
-    """One screen. `wanting`: what each task and actor asks for that waits for a node."""
+    """Return the text. `wanting`: the requests of the tasks and actors that wait for a node."""
     living = [row for row in status.nodes if row.state != DEAD]
     failed = [row for row in status.nodes if row.state == DEAD]
     lines = [
@@ -61,7 +61,7 @@ def _usage(rows: Sequence[NodeInfo]) -> list[str]:
 
 
 def _size(count: float) -> str:
-    """Without a space, as Ray writes it: `0B`, `1.5GiB`."""
+    """Write a size without a space, as Ray does: `0B`, `1.5GiB`."""
     return size(count).replace(" ", "")
 
 

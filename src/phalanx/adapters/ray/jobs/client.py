@@ -1,4 +1,4 @@
-"""`ray.job_submission.JobSubmissionClient`: speaks the job API of our server, and of Ray's."""
+"""`ray.job_submission.JobSubmissionClient`: a client of Phalanx's job server, and of Ray's."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ class _Response:
 
 
 class JobSubmissionClient:
-    """Submits jobs to a cluster over HTTP, and asks for what became of them.
+    """Submits jobs to a cluster over HTTP, and asks about them.
 
-    `address` is the URL of a job server, as http://127.0.0.1:8265; None and "auto" take the one
-    that this user started last on this machine, and HOST:PORT of a cluster's head the one that
-    serves it. RAY_API_SERVER_ADDRESS and RAY_ADDRESS come before it, as in Ray. A server of this
-    user on this machine is shown its token; for others RAY_AUTH_MODE=token takes the one of
-    RAY_AUTH_TOKEN, or of the file RAY_AUTH_TOKEN_PATH (~/.ray/auth_token). Raises
-    ConnectionError when nobody serves there, and TypeError for arguments of another type.
+    `address` is the URL of a job server, such as http://127.0.0.1:8265. None and "auto" take the
+    server that this user started last on this machine; HOST:PORT of a cluster's head takes the
+    server of that cluster. As in Ray, RAY_API_SERVER_ADDRESS and RAY_ADDRESS come before `address`.
+    A server of this user on this machine receives its own token. Other servers receive one if
+    RAY_AUTH_MODE=token: that of RAY_AUTH_TOKEN, or of the file RAY_AUTH_TOKEN_PATH
+    (~/.ray/auth_token). Raises ConnectionError when no server answers there, and TypeError for
+    arguments of another type.
     """
 
     def __init__(
@@ -75,11 +76,11 @@ class JobSubmissionClient:
         self._ask("GET", "/api/version")
 
     def get_address(self) -> str:
-        """The server's URL."""
+        """Return the server's URL."""
         return self._address
 
     def get_version(self) -> str:
-        """Of the job API."""
+        """Return the version of the job API."""
         return str(self._ask("GET", "/api/version")["version"])
 
     def submit_job(
@@ -96,11 +97,11 @@ class JobSubmissionClient:
         entrypoint_resources: dict[str, float] | None = None,
         entrypoint_label_selector: dict[str, str] | None = None,
     ) -> str:
-        """Run a shell command as a job; its submission id.
+        """Run a shell command as a job; return its submission id.
 
         Directories that the runtime environment names are uploaded. Raises RuntimeError for an id
-        that is taken and for whatever else the server refuses, ValueError for a directory that is
-        not there.
+        that is taken and for whatever else the server refuses, and ValueError for a directory that
+        does not exist.
         """
         environment = self._uploaded(dict(runtime_env or {}))
         request = {
@@ -118,26 +119,26 @@ class JobSubmissionClient:
         return str(self._ask("POST", "/api/jobs/", given)["submission_id"])
 
     def get_job_info(self, job_id: str) -> JobDetails:
-        """All about a job. Raises RuntimeError for one that there is not."""
+        """Return all facts about a job. Raises RuntimeError for an unknown job."""
         return read_details(self._ask("GET", _path(job_id)))
 
     def get_job_status(self, job_id: str) -> JobStatus:
-        """How far a job is. Raises RuntimeError for one that there is not."""
+        """Return a job's status. Raises RuntimeError for an unknown job."""
         return self.get_job_info(job_id).status
 
     def list_jobs(self) -> list[JobDetails]:
-        """All jobs that the cluster remembers, the oldest first."""
+        """Return all jobs that the cluster remembers, the oldest first."""
         return [read_details(one) for one in self._ask("GET", "/api/jobs/")]
 
     def get_job_logs(self, job_id: str) -> str:
-        """All that a job has printed. Raises RuntimeError for one that there is not."""
+        """Return a job's output so far. Raises RuntimeError for an unknown job."""
         return str(self._ask("GET", f"{_path(job_id)}/logs")["logs"])
 
     async def tail_job_logs(self, job_id: str) -> AsyncIterator[str]:
-        """What a job prints, as it comes, until it is over.
+        """Yield a job's output as it is printed, until the job is over.
 
-        Asks again and again, and so needs no library for WebSockets. Raises RuntimeError for a job
-        that there is not.
+        The client polls the server, so it needs no library for WebSockets. Raises RuntimeError for
+        an unknown job.
         """
         shown = 0
         is_over = False
@@ -152,17 +153,22 @@ class JobSubmissionClient:
                 await asyncio.sleep(_LOOK_EVERY_S)
 
     def stop_job(self, job_id: str) -> bool:
-        """End a job; False when it was over. Raises RuntimeError for one that there is not."""
+        """End a job; return False when it was already over.
+
+        Raises RuntimeError for an unknown job.
+        """
         return bool(self._ask("POST", f"{_path(job_id)}/stop")["stopped"])
 
     def delete_job(self, job_id: str) -> bool:
-        """Forget a job that is over. Raises RuntimeError for one that is not, or is not there."""
+        """Delete a job that is over. Raises RuntimeError for one that is not over, or unknown."""
         return bool(self._ask("DELETE", _path(job_id))["deleted"])
 
     # ---- uploads -----------------------------------------------------------------------------
 
     def _uploaded(self, environment: dict[str, Any]) -> dict[str, Any]:
-        """The runtime environment with packages in place of this machine's directories."""
+        """Return the runtime environment with uploaded packages in place of this machine's
+        directories.
+        """
         excludes = environment.pop("excludes", None) or []
         if directory := environment.get("working_dir"):
             environment["working_dir"] = self._upload(str(directory), excludes)
@@ -190,7 +196,10 @@ class JobSubmissionClient:
     def _ask(
         self, method: str, endpoint: str, body: Mapping[str, Any] | IO[bytes] | None = None
     ) -> Any:
-        """The JSON that the server answers. Raises RuntimeError with its text for any other."""
+        """Send a request; return the server's JSON answer.
+
+        Raises RuntimeError with any other answer's text.
+        """
         if isinstance(body, Mapping):
             response = self._do_request(method, endpoint, json_data=body)
         else:
@@ -239,7 +248,10 @@ class JobSubmissionClient:
 
 
 def server_url(address: str | None) -> str:
-    """The URL of the job server that an address means. Raises ValueError for one of Ray Client."""
+    """Return the URL of the job server that an address means.
+
+    Raises ValueError for one of Ray Client.
+    """
     named = os.environ.get("RAY_API_SERVER_ADDRESS") or os.environ.get("RAY_ADDRESS") or address
     if named in (None, "", "auto"):
         running = servers(files.directory())
@@ -249,13 +261,18 @@ def server_url(address: str | None) -> str:
         of_cluster = [one.url for one in servers(files.directory()) if one.cluster == named]
         return of_cluster[-1] if of_cluster else f"http://{named}"
     if urlsplit(named).scheme not in ("http", "https"):
-        raise ValueError(f"{named!r} is no job server's address: http://HOST:8265 is one.")
+        raise ValueError(
+            f"{named!r} is not the address of a job server, which looks like http://HOST:8265."
+        )
     return named.rstrip("/")
 
 
 def _token_headers(url: str) -> dict[str, str]:
-    """What shows the server that this user may ask. A token goes to no server that is not known to
-    be meant: another user's process may listen at a port where ours once did."""
+    """Return the headers that show the server that this user may use it.
+
+    A token is sent only to a server that is known to be the intended one: another user's process
+    may now listen at a port that a job server of this user once had.
+    """
     token = ""
     if os.environ.get("RAY_AUTH_MODE") == "token":
         path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
@@ -267,7 +284,10 @@ def _token_headers(url: str) -> dict[str, str]:
 
 
 def _tls(verify: str | bool) -> ssl.SSLContext:
-    """Raises FileNotFoundError for a path where there are no certificates."""
+    """Return the settings for `verify`.
+
+    Raises FileNotFoundError for a path without certificates.
+    """
     if isinstance(verify, str):
         if not os.path.exists(verify):
             raise FileNotFoundError(f"Path to CA certificates: '{verify}', does not exist.")

@@ -1,4 +1,4 @@
-"""What Ray's job API says about a job: `JobStatus`, `JobInfo`, `JobDetails` and their kin."""
+"""Ray's description of a job: `JobStatus`, `JobInfo`, `JobDetails` and the like."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class JobStatus(StrEnum):
-    """How far a job is."""
+    """A job's status."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -21,12 +21,12 @@ class JobStatus(StrEnum):
         return self.value
 
     def is_terminal(self) -> bool:
-        """Whether it changes no more."""
+        """Whether the status is final."""
         return self in (JobStatus.STOPPED, JobStatus.SUCCEEDED, JobStatus.FAILED)
 
 
 class JobType(str, Enum):  # noqa: UP042  # as Ray's: str() of it has the class's name, too
-    """Who started a job: the job API, or a driver that somebody runs."""
+    """The origin of a job: the job API, or a driver that a user runs."""
 
     SUBMISSION = "SUBMISSION"
     DRIVER = "DRIVER"
@@ -51,13 +51,13 @@ class JobInfo:
     """The status in a sentence."""
     error_type: str | None = None
     start_time: int | None = None
-    """When it was submitted."""
+    """The time of submission."""
     end_time: int | None = None
     metadata: dict[str, str] | None = None
     runtime_env: dict[str, Any] | None = None
     driver_agent_http_address: str | None = None
     driver_node_id: str | None = None
-    """Where its command runs."""
+    """The node on which the job's command runs."""
     driver_exit_code: int | None = None
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class JobDetails(JobInfo):
 
     type: JobType
     job_id: str | None = None
-    """Of its driver; Phalanx names none."""
+    """The id of the driver's job; always None, as Phalanx does not name one."""
     submission_id: str | None = None
     driver_info: DriverInfo | None = None
 
@@ -79,7 +79,7 @@ class JobDetails(JobInfo):
         self.type = JobType(self.type)
 
     def dict(self) -> dict[str, Any]:
-        """All fields, for JSON."""
+        """Return all fields, for JSON."""
         return asdict(self)
 
 
@@ -87,7 +87,7 @@ _FIELDS = frozenset(field.name for field in fields(JobDetails))
 
 
 def read_details(given: Mapping[str, Any]) -> JobDetails:
-    """A job from a server's JSON. Fields that a newer server adds are left out."""
+    """Return a job from a server's JSON. Fields that a newer server adds are left out."""
     known = {name: value for name, value in given.items() if name in _FIELDS}
     if driver := known.get("driver_info"):
         known["driver_info"] = DriverInfo(**driver)

@@ -1,4 +1,6 @@
-"""What job servers of this user keep on this machine: a token, packages, and who serves."""
+"""The files of this user's job servers on this machine: a token, packages, and the servers'
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -15,42 +17,47 @@ from phalanx.runtime.daemons import cluster_token
 
 PIECE_BYTES = 1 << 20
 UNPACKED_BYTES = 2 << 30
-"""The most that the files of one package may have together."""
+"""Bytes, at most, of the unpacked files of one package."""
 UNPACKED_RATIO = 100
-"""A package unpacks to at most so many times its own size; text and tables do to ten or twenty."""
+"""The most that a package may grow when unpacked, as a multiple of its own size; text and tables
+grow ten- or twentyfold.
+"""
 SMALL_BYTES = 64 << 20
-"""Every package may unpack to this much, however small it is itself."""
+"""Bytes to which every package may unpack, however small the package is."""
 MOST_FILES = 100_000
-"""Files and directories of one package."""
+"""Files and directories, at most, in one package."""
 
 
 def directory() -> Path:
-    """Where all of it is; made with mode 0700."""
+    """Return the directory of all these files; create it with mode 0700."""
     path = Path.home() / ".phalanx" / "ray-jobs"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 
 
 def token_file() -> str:
-    """The file of the token that a request must bear, which is none of the cluster's; made where
-    there is none."""
+    """Return the path of the file with the token of job requests; create the file where none
+    exists.
+
+    This token is not the cluster's token.
+    """
     path = str(directory() / "token")
     cluster_token.ensure(path)
     return path
 
 
 def token() -> str:
-    """The token itself. Raises AuthenticationError for a file that others may have read."""
+    """Return the token. Raises AuthenticationError for a file that other users may read."""
     path = token_file()
-    cluster_token.read(path)  # which checks the file
+    cluster_token.read(path)  # `read_token` also checks the file
     return Path(path).read_text().strip()
 
 
 class Body(Protocol):
-    """What the rest of a request is read from."""
+    """The stream from which the rest of a request is read."""
 
     def read(self, size: int, /) -> bytes:
-        """At most so many bytes; fewer at the end alone."""
+        """Read at most this many bytes; fewer only at the end."""
         ...
 
 
@@ -62,13 +69,16 @@ class Packages:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def path(self, uri: str) -> str | None:
-        """Where the package is unpacked; None for one that was not uploaded."""
+        """Return the directory of the unpacked package; None for one that was not uploaded."""
         path = self._root / _name(uri)
         return str(path) if path.is_dir() else None
 
     def put(self, uri: str, stream: Body, size: int) -> None:
-        """Read a zip file of `size` bytes and unpack it. Raises ValueError for what is none, and
-        for one that unpacks to more than it may."""
+        """Read a zip file of `size` bytes and unpack it.
+
+        Raises ValueError for a file that is no zip file, and for one that unpacks to more than
+        allowed.
+        """
         with tempfile.TemporaryDirectory(dir=self._root, prefix=".new-") as draft:
             file, unpacked = Path(draft, "package.zip"), Path(draft, "unpacked")
             with file.open("wb") as out:
@@ -76,16 +86,17 @@ class Packages:
                     size -= len(piece)
                     out.write(piece)
             if size:
-                raise ValueError(f"{size} bytes of {uri} did not arrive")
+                raise ValueError(f"the upload of {uri} ended {size} bytes early")
             try:
                 _unpack(file, unpacked, uri)
             except zipfile.BadZipFile as error:
-                raise ValueError(f"{uri} is no zip file: {error}") from None
-            with contextlib.suppress(OSError):  # another request has put it there meanwhile
+                raise ValueError(f"{uri} is not a zip file: {error}") from None
+            # another request has uploaded the same package in the meantime
+            with contextlib.suppress(OSError):
                 unpacked.rename(self._root / _name(uri))
 
     def keep(self, uris: Collection[str]) -> None:
-        """Delete all packages but these."""
+        """Delete all packages except these."""
         names = {_name(uri) for uri in uris}
         for path in self._root.iterdir():
             if path.name not in names:
@@ -97,21 +108,23 @@ def _name(uri: str) -> str:
 
 
 def _check_bounds(archive: zipfile.ZipFile, size: int, uri: str) -> None:
-    """Raises ValueError, before anything is written. No member gives more bytes than its entry
-    says: reading ends there."""
+    """Check the sizes in the archive's directory before anything is written. Raises ValueError.
+
+    No member yields more bytes than its entry states: reading ends there.
+    """
     members = archive.infolist()
     if len(members) > MOST_FILES:
         raise ValueError(
-            f"{uri} has {len(members)} files and directories; a package may have {MOST_FILES}. "
-            "Leave some out (excludes), or put them where all nodes read them."
+            f"{uri} has {len(members)} files and directories; the limit is {MOST_FILES}. Leave "
+            "some out (excludes), or put them in a directory that all nodes can read."
         )
     unpacked = sum(member.file_size for member in members)
     limit = min(UNPACKED_BYTES, max(SMALL_BYTES, UNPACKED_RATIO * size))
     if unpacked > limit:
         raise ValueError(
-            f"{uri} has {size} bytes and would unpack to {unpacked}; the limit is {limit}: at most "
-            f"{UNPACKED_RATIO} times its own size where that is more than {SMALL_BYTES}, and never "
-            f"more than {UNPACKED_BYTES}. Put large files where all nodes read them."
+            f"{uri} has {size} bytes and would unpack to {unpacked} bytes. The limit is {limit}: "
+            f"{UNPACKED_RATIO} times the package's size, at least {SMALL_BYTES} and at most "
+            f"{UNPACKED_BYTES}. Put large files in a directory that all nodes can read."
         )
 
 
@@ -120,6 +133,6 @@ def _unpack(file: Path, target: Path, uri: str) -> None:
     with zipfile.ZipFile(file) as archive:
         _check_bounds(archive, file.stat().st_size, uri)
         for member in archive.infolist():
-            path = archive.extract(member, target)  # which stays below `target`
+            path = archive.extract(member, target)  # `extract` never leaves `target`
             if not member.is_dir() and member.external_attr >> 16 & 0o100:
-                os.chmod(path, 0o700)  # a script that can be run
+                os.chmod(path, 0o700)  # keep scripts executable

@@ -1,4 +1,4 @@
-"""A directory as a package: a zip file whose name says what is in it."""
+"""Packs a directory as a package: a zip file whose name identifies its content."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ from typing import IO
 LEFT_OUT = (".git", ".venv", "venv", "__pycache__")
 """Directories that never belong to a package, as in Ray."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The time of all files: the same files make the same package."""
+"""The time stamp of all files, so that equal files make equal packages."""
 
 
 def pack(
     root: Path, excludes: Sequence[str] = (), *, with_its_name: bool = False
 ) -> tuple[str, IO[bytes]]:
-    """(its URI, the file) of a directory, of a module that is one file, or of a zip file or wheel,
-    which is a package as it is.
+    """Return (URI, file) of a package of a directory, of a module that is one file, or of an
+    archive.
 
-    `excludes` are patterns of paths below it. With its name, the directory itself is in the
-    package, as a module has to be. Raises ValueError for a path that is not there.
+    A zip file or wheel is a package already. `excludes` are patterns of paths below the directory.
+    With its name, the directory itself is in the package, as a module must be. Raises ValueError
+    for a path that does not exist.
     """
     if not root.exists():
-        raise ValueError(f"{root} is no valid path: working_dir and py_modules name directories")
+        raise ValueError(
+            f"{root} is not a valid path: working_dir and py_modules must name directories"
+        )
     if root.is_file() and root.suffix in (".zip", ".whl"):
         data = root.read_bytes()
         whole = hashlib.sha256(data).hexdigest()
@@ -66,7 +69,7 @@ def _files(root: Path, excludes: list[str]) -> Iterator[Path]:
 
 
 def _is_excluded(path: Path, excludes: Iterable[str]) -> bool:
-    """Whether a pattern means this path, or its name; a leading / means the package's top."""
+    """Whether a pattern matches this path or its name; a leading / means the package's top."""
     for pattern in excludes:
         plain = pattern.strip("/")
         if fnmatch(path.as_posix(), plain) or ("/" not in plain and fnmatch(path.name, plain)):

@@ -1,4 +1,4 @@
-"""The process of a job server: what it serves, where, and until when."""
+"""The process of a job server, which ends with its cluster on this machine."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from phalanx.runtime.daemons.finding import HeadHere
 from phalanx.runtime.os import serving
 
 PORT = 8265
-"""Ray's own."""
+"""Ray's own default."""
 _LOOK_EVERY_S = 1.0
 _GONE_AFTER = 5
-"""So many looks in a row without a head or node of the cluster here, and the server ends."""
+"""Consecutive looks without a head or node of the cluster here after which the server ends."""
 
 
 def place(cluster: str) -> Place:
-    """This machine, and what commands of this cluster find here."""
+    """Return this machine's name, and the environment of commands of this cluster here."""
     package = Path(phalanx.__file__).parent
     path = [str(package / "adapters" / "ray" / "path"), str(package.parent)]
     programs = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
@@ -47,9 +47,10 @@ def place(cluster: str) -> Place:
 
 
 def start_server(cluster: str, host: str = "127.0.0.1", port: int = PORT) -> serving.Serving:
-    """Start a job server for the cluster of this head, which ends when the cluster does.
+    """Start a job server for this head's cluster.
 
-    Raises SystemFailureError, with the reason, when it cannot start.
+    The server ends when the cluster does. Raises SystemFailureError, with the reason, when it
+    cannot start.
     """
     arguments = [cluster, host, str(port)]
     return serving.start(files.directory(), "phalanx.adapters.ray.jobs.process", arguments)
@@ -62,7 +63,10 @@ def stop_servers() -> None:
 
 
 def main(cluster: str, host: str, port: str) -> None:
-    """Serve until the cluster has gone from this machine; the first line says where, or why not."""
+    """Serve until the cluster has gone from this machine.
+
+    The first line of output tells where the server listens, or why it cannot start.
+    """
     head = HeadHere(cluster)
     root = files.directory() / "packages" / cluster.replace(":", "-")
     packages = files.Packages(root)
@@ -86,7 +90,7 @@ def main(cluster: str, host: str, port: str) -> None:
 
 
 def _in_use(head: HeadHere) -> list[str]:
-    """The packages of jobs that are not over."""
+    """Return the packages of jobs that are not over."""
     found = []
     for row in head.ask(ListJobs()):
         job = details_of(row)

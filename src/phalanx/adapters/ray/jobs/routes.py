@@ -32,12 +32,12 @@ from phalanx.protocol.requests.request import Request
 
 R = TypeVar("R")
 API_VERSION = "4"
-"""Of the job API, as Ray counts it."""
+"""The version of the job API, by Ray's count."""
 BODY_BYTES = 1 << 20
-"""Of a request that is no package."""
+"""Bytes, at most, of a request's body, except a package's."""
 PACKAGE_BYTES = 512 << 20
 _LAST_CHARS = 20_000
-"""Of the log of a job that failed: so much of its end stands in its message."""
+"""Characters from the end of a failed job's log that its message includes."""
 _ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
 
 
@@ -49,13 +49,13 @@ class AskHead(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole answer: JSON, or a text that says what is wrong."""
+    """A complete answer: JSON, or a text that explains an error."""
 
     status: int
     body: Any = None
 
     def encoded(self) -> tuple[str, bytes]:
-        """(content type, bytes)."""
+        """Return (content type, bytes)."""
         if isinstance(self.body, str):
             return "text/plain; charset=utf-8", self.body.encode()
         if self.body is None:
@@ -64,7 +64,7 @@ class Answer:
 
 
 class JobRoutes:
-    """What each route does. `body` is the stream that the rest of a request comes in."""
+    """The work of each route. `body` is the stream with the rest of the request."""
 
     def __init__(self, ask: AskHead, place: Place, packages: Packages) -> None:
         self._ask = ask
@@ -83,7 +83,7 @@ class JobRoutes:
         ]
 
     def answer(self, method: str, path: str, body: Body, size: int) -> Answer:
-        """The answer to a request whose body has `size` bytes."""
+        """Return the answer to a request whose body has `size` bytes."""
         matching = [(m, p.fullmatch(path), f) for m, p, f in self._routes]
         found = [(m, match, f) for m, match, f in matching if match]
         if not found:
@@ -123,7 +123,9 @@ class JobRoutes:
     def _put_package(self, protocol: str, name: str, *, body: Body, size: int) -> Answer:
         uri = f"{protocol}://{name}"
         if not PACKAGE.fullmatch(uri):
-            raise ValueError(f"{uri} is no package: Only .zip files supported, as gcs://NAME.zip")
+            raise ValueError(
+                f"{uri} is not a package. Only .zip files supported, as gcs://NAME.zip"
+            )
         if size > PACKAGE_BYTES:
             return Answer(413, f"Package {uri} has {size} bytes; the limit is {PACKAGE_BYTES}")
         if self._packages.path(uri) is None:
@@ -196,7 +198,7 @@ class JobRoutes:
             return Answer(200, {"stopped": False})
         try:
             self._ask(CommandJob(_uid(row), "cancel"))
-        except JobCommandError:  # it has ended meanwhile, or ends
+        except JobCommandError:  # the job has ended since, or is ending
             return Answer(200, {"stopped": False})
         return Answer(200, {"stopped": True})
 
@@ -205,7 +207,8 @@ class JobRoutes:
         return Answer(200, {"logs": self._log(row)})
 
     def tail(self, job: str) -> Iterator[str | None]:
-        """What the job prints, as it comes, until it is over; None while nothing new is there.
+        """Yield a job's output as it is printed, until the job is over; None while nothing new
+        exists.
 
         Raises JobNotFoundError.
         """
@@ -228,15 +231,15 @@ class JobRoutes:
             yield None
 
     def _job(self, submission_id: str) -> tuple[JobDescription, JobDetails]:
-        """The job that was submitted under this id. Raises JobNotFoundError."""
+        """Return the job that was submitted under this id. Raises JobNotFoundError."""
         row = self._ask(GetJob(f"default/{job_name(submission_id)}"))
         details = details_of(row)
         if details is None or details.submission_id != submission_id:
-            raise JobNotFoundError(f"there is no submitted job {submission_id!r}")
+            raise JobNotFoundError(f"no job was submitted as {submission_id!r}")
         return row, details
 
     def _log(self, row: JobDescription) -> str:
-        """All that the job's last start has printed."""
+        """Return the output of the job's last start."""
         (member,) = row.members
         if not member.logs:
             return ""

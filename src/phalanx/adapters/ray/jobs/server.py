@@ -1,4 +1,4 @@
-"""The HTTP server of Ray's job API: connections, who may ask, and the bytes of an answer."""
+"""The HTTP server of Ray's job API: connections, the check of tokens, and the bytes of answers."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from phalanx.adapters.ray.jobs.routes import Answer, JobRoutes
 from phalanx.errors import JobNotFoundError
 
 SILENCE_S = 60.0
-"""A connection that says nothing for so long is closed."""
+"""Seconds after which a silent connection is closed."""
 _LOOK_EVERY_S = 0.2
 _TAIL = re.compile("/api/jobs/([^/]+)/logs/tail")
 _WEBSOCKET = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""What a key is hashed with: RFC 6455, section 1.3."""
+"""The text that is hashed together with a WebSocket's key: RFC 6455, section 1.3."""
 _TEXT, _CLOSE = 0x81, 0x88
 _NORMAL = (1000).to_bytes(2, "big")
 
 
 class JobServer(ThreadingHTTPServer):
-    """Serves the routes to who bears the token.
+    """Serves the routes to clients with the token.
 
-    A request that names another host than this server's is refused, and so is one that a page of
-    any origin sends: a browser can be made to send requests, and the names of hosts can lie.
+    The server refuses requests for another host's name, and requests sent by a web page of any
+    origin: a web page can make a browser send requests, and a host's name can be made to resolve to
+    this machine.
     """
 
     daemon_threads = True
@@ -42,8 +43,11 @@ class JobServer(ThreadingHTTPServer):
         self._hosts = {host, "localhost", platform.node()}
 
     def is_meant(self, host: str | None) -> bool:
-        """Whether a request for this host is one for this server: for one of its names, or for any
-        number, of which nobody can make another's name stand for it."""
+        """Whether a request for this host is meant for this server.
+
+        The host must be one of the server's names, or any IP address: nobody can make an address
+        resolve to another machine, as a name can.
+        """
         try:
             ipaddress.ip_address(host or "")
         except ValueError:
@@ -51,7 +55,7 @@ class JobServer(ThreadingHTTPServer):
         return True
 
     def server_bind(self) -> None:
-        """Bind without the look-up of this host's name, which may take long."""
+        """Bind without looking up this host's name, which may be slow."""
         TCPServer.server_bind(self)
         self.server_port = int(self.server_address[1])
 
@@ -75,7 +79,7 @@ class _Connection(BaseHTTPRequestHandler):
         self._serve()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are not logged."""
+        """Log nothing: requests are not logged."""
 
     def _serve(self) -> None:
         refused = self._refusal()
@@ -83,7 +87,7 @@ class _Connection(BaseHTTPRequestHandler):
         if refused is None and ("Transfer-Encoding" in self.headers or not size.isdigit()):
             refused = Answer(411, "A body needs a Content-Length.")
         if refused is not None:
-            self.close_connection = True  # its body is not read
+            self.close_connection = True  # the body is not read
             self._send(refused)
             return
         path = urlsplit(self.path).path
@@ -92,16 +96,16 @@ class _Connection(BaseHTTPRequestHandler):
             self._send_log(unquote(tail[1]))
             return
         answer = self.server.routes.answer(self.command, path, self.rfile, int(size))
-        # What a route did not read of its body would be taken for the next request.
+        # The unread part of a body would be taken for the next request.
         self.close_connection = self.close_connection or (int(size) > 0 and answer.status >= 400)
         self._send(answer)
 
     def _refusal(self) -> Answer | None:
         host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
         if not self.server.is_meant(host):
-            return Answer(403, f"This server is not {host}.")
+            return Answer(403, f"This server does not answer for host {host}.")
         if "Origin" in self.headers:
-            return Answer(403, "Requests of web pages are refused.")
+            return Answer(403, "Requests sent by web pages are refused.")
         scheme, _, given = self.headers.get("Authorization", "").partition(" ")
         if scheme != "Bearer":
             return Answer(401, "Unauthorized: Missing authentication token")
@@ -121,7 +125,7 @@ class _Connection(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _send_log(self, job: str) -> None:
-        """The job's log over a WebSocket, as it grows."""
+        """Send the job's log over a WebSocket as it grows."""
         self.close_connection = True
         log = self.server.routes.tail(job)
         try:
@@ -149,11 +153,11 @@ class _Connection(BaseHTTPRequestHandler):
                     self.wfile.write(frame(_TEXT, text.encode()))
             self.wfile.write(frame(_CLOSE, _NORMAL))
         except (ConnectionError, TimeoutError, JobNotFoundError):
-            return  # nobody reads it any more, or the job was deleted
+            return  # the client no longer reads, or the job was deleted
 
 
 def frame(kind: int, data: bytes) -> bytes:
-    """A whole frame of a server's (RFC 6455, section 5.2)."""
+    """Return a whole frame of a server (RFC 6455, section 5.2)."""
     size = len(data)
     if size < 126:
         return bytes((kind, size)) + data

@@ -1,4 +1,4 @@
-"""Ray's request for a job into a job of ours, and a row of ours into Ray's words."""
+"""Translates Ray's request for a job into a job of Phalanx, and a job's row into Ray's words."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import JobDescription, JobInfo, MemberInfo
 
 SUBMISSION = "ray.io/job-submission"
-"""The annotation of a job that was submitted so: the request as JSON."""
+"""The annotation of a job that was submitted by the job API: the request as JSON."""
 PACKAGE = re.compile(r"gcs://([A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\.zip)")
 _LONGEST_ID = 54
-"""A longer id would leave no room for the names of members, as ID-worker-0."""
+"""Characters of the longest id that leaves room for the names of members, such as ID-worker-0."""
 _STOP_WAIT_S = 3.0
-"""Between SIGTERM and SIGKILL, unless the variable RAY_JOB_STOP_WAIT_TIME_S of the job says it."""
+"""Seconds between SIGTERM and SIGKILL, unless the job's variable RAY_JOB_STOP_WAIT_TIME_S sets
+them.
+"""
 _HONOURED = ("config", "env_vars", "excludes", "py_modules", "working_dir")
 _STATUS = {
     st.PENDING: JobStatus.PENDING,
@@ -37,7 +39,7 @@ _STATUS = {
     st.DEPENDENCY_FAILED: JobStatus.FAILED,
     st.ABORTED: JobStatus.STOPPED,
 }
-"""Of our states; all others are ways of running."""
+"""Ray's status for Phalanx's states; all other states are forms of running."""
 _MESSAGES = {
     JobStatus.PENDING: "Job has not started yet.",
     JobStatus.RUNNING: "Job is currently running.",
@@ -49,7 +51,10 @@ _MESSAGES = {
 
 @dataclass(kw_only=True)
 class JobSubmitRequest:
-    """What a client asks for. Raises TypeError for a field of another type than Ray takes."""
+    """A client's request for a job.
+
+    Raises TypeError for a field of a type that Ray does not take.
+    """
 
     entrypoint: str
     submission_id: str | None = None
@@ -92,14 +97,14 @@ def _check_dict(name: str, value: object, what: str, *types: type) -> None:
 
 
 def read_request(body: bytes) -> JobSubmitRequest:
-    """The request of a client. Raises ValueError and TypeError, with Ray's words."""
+    """Read a client's request. Raises ValueError and TypeError, with Ray's words."""
     given = json.loads(body)
     _check("the body", given, "a JSON object", dict)
     return JobSubmitRequest(**{name: value for name, value in given.items() if value is not None})
 
 
 def job_name(submission_id: str) -> str:
-    """The name of the job that has this id: the id itself where it can be a job's name."""
+    """Return the name of the job with this id: the id itself where it is valid as a job's name."""
     if len(submission_id) <= _LONGEST_ID and qualified_fault(submission_id) is None:
         return submission_id
     stem = re.sub(r"[^A-Za-z0-9]+", "-", submission_id)[:40].strip("-") or "job"
@@ -107,9 +112,9 @@ def job_name(submission_id: str) -> str:
 
 
 def packages_of(request: JobSubmitRequest) -> list[str]:
-    """The uploaded packages that a job runs with: of its working directory first.
+    """Return the uploaded packages that a job runs with, that of its working directory first.
 
-    Raises ValueError for what of the runtime environment cannot be honoured.
+    Raises ValueError for a part of the runtime environment that cannot be honoured.
     """
     environment = request.runtime_env or {}
     unknown = sorted(set(environment).difference(_HONOURED))
@@ -126,30 +131,30 @@ def packages_of(request: JobSubmitRequest) -> list[str]:
     for uri in [*found, *modules]:
         if not PACKAGE.fullmatch(str(uri)):
             raise ValueError(
-                f"Failed to set up runtime environment: {uri!r} is no package that was uploaded "
-                "(gcs://NAME.zip). Only .zip files supported for remote URIs, and none but those "
-                "that a client uploads."
+                f"Failed to set up runtime environment: {uri!r} is not an uploaded package "
+                "(gcs://NAME.zip). Only .zip files supported for remote URIs, and only those that "
+                "a client uploads."
             )
     return [*found, *modules]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the server is, and what commands find there."""
+    """The server's machine, and the environment of commands there."""
 
     hostname: str
-    """Nodes on this machine have it as their label kubernetes.io/hostname."""
+    """The machine's name; nodes on it carry it as their label kubernetes.io/hostname."""
     directory: str
-    """Where a job without a working directory runs."""
+    """The directory in which a job without a working directory runs."""
     variables: Mapping[str, str]
     """PATH and PYTHONPATH, with Ray's names, and the address of the cluster."""
 
 
 def job_spec(request: JobSubmitRequest, place: Place, unpacked: Mapping[str, str]) -> JobSpec:
-    """The job: one command without CPUs of its own unless it asks for some, never tried again.
+    """Return the job: one command, never retried, without CPUs of its own unless it requests some.
 
-    As Ray's does, it runs beside the server, unless it asks for something and needs no package.
-    `unpacked` has the directory of each package. Raises ValueError and TypeError.
+    As in Ray, the job runs on the server's machine unless it requests resources and needs no
+    package. `unpacked` has the directory of each package. Raises ValueError and TypeError.
     """
     assert request.submission_id is not None
     environment = dict(request.runtime_env or {})
@@ -205,7 +210,7 @@ def _variables(
 
 
 def _filled(value: str, variables: Mapping[str, str]) -> str:
-    """With `${NAME}` replaced by the node's variable of that name."""
+    """Replace `${NAME}` by the node's variable of that name."""
     return re.sub(r"\$\{(\w+)\}", lambda found: variables.get(found[1], ""), value)
 
 
@@ -213,18 +218,19 @@ def _labels(selector: Mapping[str, str]) -> dict[str, str]:
     for label, value in selector.items():
         if not value or value[0] == "!" or "(" in value:
             raise ValueError(
-                f"entrypoint_label_selector: {label}={value!r}: Phalanx honours a plain value here."
+                f"entrypoint_label_selector: {label}={value!r}: Phalanx supports only a plain "
+                "value here."
             )
     return dict(selector)
 
 
 def status_of(job: JobInfo) -> JobStatus:
-    """Ray's status for the state of a job."""
+    """Return Ray's status for the state of a job."""
     return _STATUS.get(job.state, JobStatus.RUNNING)
 
 
 def details_of(job: JobInfo | JobDescription) -> JobDetails | None:
-    """A job in Ray's words; None for one that was not submitted through the job API."""
+    """Return a job in Ray's words; None for one that was not submitted by the job API."""
     text = job.annotations.get(SUBMISSION)
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""Modules of Ray's that programs import though they are no part of its public interface.
+"""Modules of Ray that programs import though they are not part of its public interface.
 
-Each is what Phalanx can honour of one of them; see `phalanx.adapters.ray.names`.
+Each offers the part of such a module that Phalanx can honour; see `phalanx.adapters.ray.names`.
 """

@@ -1,4 +1,4 @@
-"""`ray.util.accelerators`: what `accelerator_type` is called for the devices that programs name."""
+"""`ray.util.accelerators`: the values of `accelerator_type` for the devices that programs name."""
 
 from __future__ import annotations
 

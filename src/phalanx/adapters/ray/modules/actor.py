@@ -19,7 +19,7 @@ from phalanx.adapters.ray.modules.launching import described, strategy_in
 from phalanx.worker import launch_hooks
 
 _actor_launch_hook: Callable[..., None] | None = None
-"""Called with a description of the class, its resources and its strategy."""
+"""A function that is called with a description of the class, its resources and its strategy."""
 
 
 def _launched(cls: Any, resources: Mapping[str, float], group: str) -> None:

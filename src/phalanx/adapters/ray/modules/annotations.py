@@ -9,11 +9,11 @@ T = TypeVar("T")
 
 
 class RayDeprecationWarning(DeprecationWarning):
-    """Something will go."""
+    """The warning that an interface will be removed."""
 
 
 def _mark(*args: Any, **_: Any) -> Any:
-    """With or without arguments, what is decorated comes back as it was."""
+    """Return what is decorated unchanged, with or without arguments of the decorator."""
     if len(args) == 1 and callable(args[0]):
         return args[0]
 

@@ -11,7 +11,7 @@ from phalanx.api import auto_init
 __all__ = ["auto_init_hook", "enable_auto_connect", "wrap_auto_init"]
 
 enable_auto_connect: bool
-"""Ours, which programs read and set under this name."""
+"""Phalanx's own switch, which programs read and set under this name."""
 
 
 class _Switch(ModuleType):

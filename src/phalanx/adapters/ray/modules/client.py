@@ -1,13 +1,13 @@
-"""`ray.util.client`: programs ask whether they go through a client server. None does."""
+"""`ray.util.client`, where programs ask whether they use a client server. None does here."""
 
 from __future__ import annotations
 
 
 class _Connection:
-    """This process's way to a client server."""
+    """This process's connection to a client server."""
 
     def is_connected(self) -> bool:
-        """Whether there is one."""
+        """Whether a connection exists: never."""
         return False
 
 

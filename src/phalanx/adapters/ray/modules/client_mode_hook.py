@@ -1,4 +1,4 @@
-"""`ray._private.client_mode_hook`: there is no client mode, every driver is beside a node."""
+"""`ray._private.client_mode_hook`: no client mode exists, as every driver is next to a node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ is_client_mode_enabled = False
 
 
 def client_mode_hook(function: T) -> T:
-    """The function itself: nothing stands between it and the cluster."""
+    """Return the function itself: no client server stands between it and the cluster."""
     return function
 
 
@@ -20,35 +20,37 @@ client_mode_wrap = client_mode_hook
 
 
 def client_mode_should_convert(*_: object, **__: object) -> bool:
-    """Whether a call would go to a client server."""
+    """Whether a call would go to a client server: never."""
     return False
 
 
 def auto_init_hook(function: Callable[..., T]) -> Callable[..., T]:
-    """The function itself: what needs a runtime starts one."""
+    """Return the function itself: calls that need a runtime start one."""
     return function
 
 
 def wrap_auto_init(function: Callable[..., T]) -> Callable[..., T]:
-    """See auto_init_hook."""
+    """Return the function itself, like `auto_init_hook`."""
     return function
 
 
 @contextlib.contextmanager
 def enable_client_mode() -> Iterator[None]:
-    """Nothing to turn on."""
+    """Do nothing: there is no client mode to turn on."""
     yield
 
 
 @contextlib.contextmanager
 def disable_client_hook() -> Iterator[None]:
-    """Nothing to turn off."""
+    """Do nothing: there is no hook to turn off."""
     yield
 
 
 def _explicitly_enable_client_mode() -> None:
-    raise NotImplementedError("Phalanx has no client mode: run the driver beside a node.")
+    raise NotImplementedError(
+        "Phalanx has no client mode: run the driver on a machine with a node."
+    )
 
 
 def _explicitly_disable_client_mode() -> None:
-    """Nothing to turn off."""
+    """Do nothing: there is no client mode to turn off."""

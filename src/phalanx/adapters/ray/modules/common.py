@@ -22,7 +22,9 @@ INT32_MAX = (1 << 31) - 1
 
 
 def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
-    """The running loop, else the thread's, else a new one that becomes the thread's."""
+    """Return the running event loop, else the thread's, else a new one that becomes the
+    thread's.
+    """
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -36,52 +38,52 @@ def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def hex_to_binary(text: str) -> bytes:
-    """Bytes of hex digits."""
+    """Return the bytes of hex digits."""
     return bytes.fromhex(text)
 
 
 def binary_to_hex(data: bytes) -> str:
-    """Hex digits of bytes."""
+    """Return the hex digits of bytes."""
     return data.hex()
 
 
 def decode(text: str | bytes | None, allow_none: bool = False, encode_type: str = "utf-8") -> str:
-    """Text of bytes or text. Raises ValueError for anything else."""
+    """Return the text of bytes or text. Raises ValueError for anything else."""
     if isinstance(text, bytes):
         return text.decode(encode_type)
     if isinstance(text, str):
         return text
     if text is None and allow_none:
         return ""
-    raise ValueError(f"neither bytes nor str: {type(text)}")
+    raise ValueError(f"expected bytes or str, not {type(text)}")
 
 
 def get_system_memory() -> int:
-    """Bytes that this process may use."""
+    """Return the bytes of memory that this process may use."""
     return memory_bytes()
 
 
 def get_used_memory() -> int:
-    """Bytes that are used of them."""
+    """Return the bytes of that memory that are in use."""
     return fullest_memory().used_bytes
 
 
 def get_num_cpus() -> int:
-    """CPUs that this process may use."""
+    """Return the number of CPUs that this process may use."""
     return cpu_count()
 
 
 def get_ray_doc_version() -> str:
-    """The part of the documentation's address that names a version."""
+    """Return the part of the documentation's address that names a version."""
     return "latest"
 
 
 def reset_ray_address(*_: object) -> None:
-    """No file names the last cluster's address."""
+    """Do nothing: no file holds the last cluster's address."""
 
 
 def run_background_task(coroutine: Any) -> asyncio.Task[Any]:
-    """Start a coroutine whose task nobody has to keep."""
+    """Start a coroutine in a task that the caller need not keep."""
     task = asyncio.get_running_loop().create_task(coroutine)
     _background.add(task)
     task.add_done_callback(_background.discard)
@@ -92,7 +94,7 @@ _background: set[asyncio.Task[Any]] = set()
 
 
 def import_attr(path: str) -> Any:
-    """`package.module.name` or `package.module:name`."""
+    """Import `package.module.name` or `package.module:name`."""
     import importlib
 
     module, _, name = path.replace(":", ".").rpartition(".")
@@ -103,22 +105,22 @@ load_class = import_attr
 
 
 def get_function_args(function: Callable[..., Any]) -> list[str]:
-    """The names of the function's parameters."""
+    """Return the names of the function's parameters."""
     return list(inspect.signature(function).parameters)
 
 
 def get_default_system_temp_dir() -> str:
-    """The directory beneath which temporary files go."""
+    """Return the directory for temporary files."""
     return os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
 
 
 def try_to_create_directory(path: str) -> None:
-    """Make the directory and those above it, where they are not there."""
+    """Create the directory and its parents where they do not exist."""
     Path(path).expanduser().mkdir(parents=True, exist_ok=True)
 
 
 def get_call_location(back: int = 1) -> str:
-    """FILE:LINE of a caller."""
+    """Return FILE:LINE of a caller."""
     import sys
 
     frame = sys._getframe(back + 1)

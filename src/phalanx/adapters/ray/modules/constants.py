@@ -1,5 +1,6 @@
-"""`ray._private.ray_constants` and `ray._common.constants`: the names and numbers that programs
-read."""
+"""`ray._private.ray_constants` and `ray._common.constants`: names and numbers that programs
+read.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ RAY_NODE_TPU_TOPOLOGY_KEY = "ray.io/tpu-topology"
 RAY_NODE_TPU_WORKER_ID_KEY = "ray.io/tpu-worker-id"
 GRPC_STATUS_CODE_RESOURCE_EXHAUSTED = 8
 NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
-"""What differs between lines that say the same: numbers, decimal or hexadecimal."""
+"""Matches the numbers, decimal or hexadecimal, by which otherwise equal lines differ."""
 HEAD_NODE_RESOURCE_NAME = "node:__internal_head__"
 NODE_ID_PREFIX = "node:"
 RESOURCE_CONSTRAINT_PREFIX = "accelerator_type:"
@@ -39,19 +40,19 @@ PROCESS_TYPE_WORKER = "worker"
 
 
 def env_bool(key: str, default: bool) -> bool:
-    """An environment variable that is 1 or true, or neither."""
+    """Read an environment variable that is 1 or true, or neither."""
     text = os.environ.get(key)
     return default if text is None else text.lower() in ("true", "1")
 
 
 def env_integer(key: str, default: int) -> int:
-    """An environment variable as a whole number; the default where it is none."""
+    """Read an environment variable as a whole number; return the default where it is not one."""
     text = os.environ.get(key)
     return int(text) if text is not None and text.lstrip("-").isdigit() else default
 
 
 def env_float(key: str, default: float) -> float:
-    """An environment variable as a number; the default where it is none."""
+    """Read an environment variable as a number; return the default where it is not one."""
     try:
         return float(os.environ[key])
     except (KeyError, ValueError):
@@ -59,5 +60,5 @@ def env_float(key: str, default: float) -> float:
 
 
 def env_set_by_user(key: str) -> bool:
-    """Whether the variable is there."""
+    """Whether the variable is set."""
     return key in os.environ

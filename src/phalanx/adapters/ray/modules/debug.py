@@ -1,4 +1,4 @@
-"""`ray.util.debug`: what is to be said once. `ray.util.rpdb`: there is no debugger."""
+"""`ray.util.debug`, which logs messages once, and `ray.util.rpdb`, which has no debugger here."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _is_off = False
 
 
 def _is_ray_debugger_post_mortem_enabled() -> bool:
-    """Whether a debugger is to stop where a task fails."""
+    """Whether a debugger stops where a task fails: never."""
     return False
 
 
 def log_once(key: str) -> bool:
-    """Whether this is the first time that the key is asked for, or its period is over."""
+    """Whether this is the first request for the key, or its period is over."""
     now = time.monotonic()
     if _is_off or (key in _said and (_every_s is None or now < _said[key] + _every_s)):
         return False
@@ -25,19 +25,19 @@ def log_once(key: str) -> bool:
 
 
 def disable_log_once_globally() -> None:
-    """No key is new."""
+    """Let `log_once` return False for every key."""
     global _is_off
     _is_off = True
 
 
 def enable_periodic_logging() -> None:
-    """Each key is new again after a minute."""
+    """Let `log_once` accept each key again after a minute."""
     global _every_s
     _every_s = _PERIOD_S
 
 
 def reset_log_once(key: str | None = None) -> None:
-    """The key is new again; all are, without one."""
+    """Let `log_once` accept the key again, or every key if none is given."""
     if key is None:
         _said.clear()
     else:

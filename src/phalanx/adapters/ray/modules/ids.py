@@ -1,4 +1,4 @@
-"""Ids of Ray's that name nothing here; programs make and compare them."""
+"""Kinds of Ray's ids that identify nothing here; programs create and compare them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from phalanx.model.ids import UniqueID
 
 
 class FunctionID(UniqueID):
-    """28 bytes."""
+    """A function's id of 28 bytes."""
 
     __slots__ = ()
 
 
 class ActorClassID(UniqueID):
-    """28 bytes."""
+    """An actor class's id of 28 bytes."""
 
     __slots__ = ()
 
 
 class ClusterID(UniqueID):
-    """28 bytes."""
+    """A cluster's id of 28 bytes."""
 
     __slots__ = ()

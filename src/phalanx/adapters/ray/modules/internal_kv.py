@@ -15,9 +15,11 @@ def _bytes(text: Key | None) -> bytes:
 
 
 def _key(key: Key) -> bytes:
-    """Raises SystemFailureError for a beginning that Ray has for itself."""
+    """Return the key as bytes. Raises SystemFailureError for a prefix that Ray reserves."""
     if (found := _bytes(key)).startswith(_RESERVED):
-        raise SystemFailureError(f"A key may not begin with {_RESERVED.decode()}: {found!r}.")
+        raise SystemFailureError(
+            f"The key {found!r} begins with {_RESERVED.decode()}, which is reserved."
+        )
     return found
 
 
@@ -26,11 +28,11 @@ def _internal_kv_initialized() -> bool:
 
 
 def _initialize_internal_kv(gcs_client: object = None) -> None:
-    """The table is there with the cluster."""
+    """Do nothing: the table exists as long as the cluster."""
 
 
 def _internal_kv_reset() -> None:
-    """No connection is kept."""
+    """Do nothing: no connection is kept."""
 
 
 def _internal_kv_get(key: Key, *, namespace: Key | None = None) -> bytes | None:
@@ -44,14 +46,17 @@ def _internal_kv_exists(key: Key, *, namespace: Key | None = None) -> bool:
 def _internal_kv_put(
     key: Key, value: Key, overwrite: bool = True, *, namespace: Key | None = None
 ) -> bool:
-    """Whether the key was there before. Raises MessageTooLargeError above 32 MiB, and when all
-    values of the cluster would be more than 128 MiB."""
+    """Store a value; return whether the key existed before.
+
+    Raises MessageTooLargeError for a value above 32 MiB, and when all values of the cluster
+    together would exceed 128 MiB.
+    """
     request = PutValue(_bytes(namespace), _key(key), _bytes(value), overwrite)
     return engine_or_start().ask(request)
 
 
 def _internal_kv_del(key: Key, *, del_by_prefix: bool = False, namespace: Key | None = None) -> int:
-    """How many were removed."""
+    """Delete keys; return how many were removed."""
     return engine_or_start().ask(DeleteValues(_bytes(namespace), _key(key), del_by_prefix))
 
 

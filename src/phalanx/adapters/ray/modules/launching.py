@@ -1,4 +1,4 @@
-"""What Ray's hooks are told of a task or an actor that is to be started."""
+"""Descriptions of tasks and actors about to start, as Ray's hooks expect them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 
 def described(what: Any) -> SimpleNamespace:
-    """A function or a class, as Ray's descriptors have it."""
+    """Return a description of a function or a class, in the form of Ray's descriptors."""
     is_class = inspect.isclass(what)
     return SimpleNamespace(
         module_name=what.__module__,
@@ -22,5 +22,5 @@ def described(what: Any) -> SimpleNamespace:
 
 
 def strategy_in(group: str) -> PlacementGroupSchedulingStrategy:
-    """The strategy of what goes into this placement group."""
+    """Return the strategy of work that goes into this placement group."""
     return PlacementGroupSchedulingStrategy(PlacementGroup(PlacementGroupID.from_hex(group)))

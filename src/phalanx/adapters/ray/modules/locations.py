@@ -1,4 +1,4 @@
-"""`ray.experimental.locations`: where objects lie, and how large they are."""
+"""`ray.experimental.locations`: the nodes on which objects lie, and the objects' sizes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Locations = dict[ObjectRef[Any], dict[str, Any]]
 
 
 def get_local_object_locations(obj_refs: Sequence[ObjectRef[Any]]) -> Locations:
-    """What this process knows of each object, asking nobody: `object_size` in bytes (None while it
-    is not known to be there), and `node_ids`, empty for one that travels in messages.
+    """Return what this process knows of each object, without asking any other process.
 
-    Raises RuntimeError when Phalanx is not running here.
+    `object_size` is in bytes (None while the object is not known to exist); `node_ids` is empty for
+    an object that travels in messages. Raises RuntimeError when Phalanx is not running here.
     """
     if not is_initialized():
         raise RuntimeError("Phalanx is not running: call init() first.")
@@ -30,12 +30,14 @@ def get_local_object_locations(obj_refs: Sequence[ObjectRef[Any]]) -> Locations:
 
 
 def get_object_locations(obj_refs: Sequence[ObjectRef[Any]], timeout_ms: int = -1) -> Locations:
-    """The same: an owner knows all, and others what the owner told them."""
+    """Return the same: an owner knows everything, and other processes know what the owner told
+    them.
+    """
     return get_local_object_locations(obj_refs)
 
 
 def _file(ref: ObjectRef[Any]) -> str:
-    """The name of its file in shared memory; empty for what has none."""
+    """Return the name of the object's file in shared memory; empty for an object without one."""
     payload = ref._value
     if isinstance(payload, Value) and payload.kind == SHARED:
         return payload.data.decode()

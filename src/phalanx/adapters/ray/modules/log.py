@@ -1,4 +1,4 @@
-"""`ray.logger`: where Ray's libraries say what they do."""
+"""`ray.logger`: the logger of Ray's libraries."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ logger = logging.getLogger("ray")
 
 
 class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]  # of whatever stderr is
-    """Writes to what standard error is at that time: libraries put other streams in its place."""
+    """A handler that writes to the current standard error: libraries replace that stream."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See logging.Handler."""
+        """Write a record."""
         self.stream = sys.stderr
         super().emit(record)
 
 
 def configure() -> None:
-    """Have the libraries' messages shown, from INFO on; a second call changes nothing."""
+    """Show the libraries' messages from INFO on; a second call changes nothing."""
     if any(isinstance(handler, _Stderr) for handler in logger.handlers):
         return
     handler = _Stderr()

@@ -1,4 +1,4 @@
-"""What `ray._private.internal_api` tells of the memory of all nodes, for the libraries that ask."""
+"""The memory of all nodes as `ray._private.internal_api` reports it, for the libraries that ask."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from phalanx.util.state.rows import answer
 
 
 class StoreStats(NamedTuple):
-    """Sums over all nodes. Bytes, objects, and seconds; what nobody counts here is 0."""
+    """Sums over all nodes, in bytes, objects and seconds; 0 where nothing is counted here."""
 
     object_store_bytes_used: int
     object_store_bytes_avail: int
-    """All that there is, used or not, as Ray has it."""
+    """The whole capacity, used or not, as in Ray."""
     num_local_objects: int
     spilled_bytes_total: int
     spilled_objects_total: int
@@ -31,13 +31,15 @@ class StoreStats(NamedTuple):
 
 
 class MemoryInfo(NamedTuple):
-    """The answer to `get_memory_info_reply`."""
+    """The answer of `get_memory_info_reply`."""
 
     store_stats: StoreStats
 
 
 def get_state_from_address(address: str | None = None) -> GlobalState:
-    """The state of this program's cluster: a program is in one, whatever the address says."""
+    """Return the state of this program's cluster: a program is in one cluster, whatever the
+    address.
+    """
     return GlobalState()
 
 
@@ -47,7 +49,7 @@ def get_memory_info_reply(
     node_manager_port: int | None = None,
     timeout_seconds: float = TIMEOUT_S,
 ) -> MemoryInfo:
-    """What the stores of all nodes hold, and have copied to disk since they began."""
+    """Return what the stores of all nodes hold, and have spilled to disk since they started."""
     query = StateQuery("stores", [], MAX_LIMIT, timeout_s=timeout_seconds)
     rows = answer(query, None, False).part.rows
     return MemoryInfo(

@@ -1,6 +1,7 @@
 """`ray.util.metrics`: `phalanx.util.metrics`, exported under Ray's names (`ray_NAME`).
 
-What Ray would take and we cannot export is a warning here, so that no program ends over it.
+A value that Ray would take and Phalanx cannot export causes a warning here, so that no program ends
+over it.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ PREFIX = "ray_"
 
 
 class Counter(metrics.Counter):
-    """See `phalanx.util.metrics`."""
+    """A Counter of `phalanx.util.metrics` that warns instead of raising."""
 
     prefix: ClassVar[str] = PREFIX
     is_strict: ClassVar[bool] = False
 
 
 class Gauge(metrics.Gauge):
-    """See `phalanx.util.metrics`."""
+    """A Gauge of `phalanx.util.metrics` that warns instead of raising."""
 
     prefix: ClassVar[str] = PREFIX
     is_strict: ClassVar[bool] = False
 
 
 class Histogram(metrics.Histogram):
-    """See `phalanx.util.metrics`."""
+    """A Histogram of `phalanx.util.metrics` that warns instead of raising."""
 
     prefix: ClassVar[str] = PREFIX
     is_strict: ClassVar[bool] = False

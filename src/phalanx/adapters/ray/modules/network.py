@@ -9,16 +9,18 @@ from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import is_initialized
 
 _OUTSIDE = ("192.0.2.1", 53)
-"""An address for documentation (RFC 5737): a datagram socket only looks up the way there."""
+"""An address for documentation (RFC 5737): a datagram socket to it only looks up the route."""
 
 
 _known: dict[str, str] = {}
-"""The address of the node that this process is on, by its id: it stays, and programs such as Modin
-ask for it several times in each task."""
+"""The address of this process's node by the node's id.
+
+It does not change, and programs such as Modin ask for it several times in each task.
+"""
 
 
 def get_node_ip_address(address: str = "") -> str:
-    """The address under which other nodes reach this one."""
+    """Return the address under which other nodes reach this one."""
     if is_initialized():
         here = get_runtime_context().get_node_id()
         if here not in _known:
@@ -35,17 +37,17 @@ def get_node_ip_address(address: str = "") -> str:
 
 
 def resolve_ip_for_localhost(host: str) -> str:
-    """This node's address in place of localhost."""
+    """Return this node's address in place of localhost."""
     return get_node_ip_address() if host in ("localhost", "127.0.0.1", "::1") else host
 
 
 def build_address(host: str, port: int | str) -> str:
-    """HOST:PORT, with brackets around an IPv6 address."""
+    """Return HOST:PORT, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(address: str) -> tuple[str, str] | None:
-    """(host, port) of HOST:PORT; None for a host alone."""
+    """Return (host, port) of HOST:PORT; None for a host alone."""
     host, colon, port = address.rpartition(":")
     if not colon or (":" in host and not host.startswith("[")):
         return None
@@ -53,14 +55,14 @@ def parse_address(address: str) -> tuple[str, str] | None:
 
 
 def find_free_port(family: int = socket.AF_INET) -> int:
-    """A port that nothing listens at now."""
+    """Return a port at which nothing listens now."""
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
 
 
 def is_ipv6(host: str) -> bool:
-    """Whether the host's address is one of IPv6."""
+    """Whether the host's address is an IPv6 address."""
     try:
         return socket.getaddrinfo(host, None)[0][0] == socket.AF_INET6
     except OSError:
@@ -68,15 +70,15 @@ def is_ipv6(host: str) -> bool:
 
 
 def is_localhost(host: str) -> bool:
-    """Whether it means this machine alone."""
+    """Whether the host means this machine only."""
     return host in ("localhost", "127.0.0.1", "::1")
 
 
 def get_localhost_ip() -> str:
-    """The loopback address."""
+    """Return the loopback address."""
     return "127.0.0.1"
 
 
 def get_all_interfaces_ip() -> str:
-    """The address to listen at on all interfaces."""
-    return "0.0.0.0"  # said, not used
+    """Return the address at which to listen on all interfaces."""
+    return "0.0.0.0"  # only returned, not listened at here

@@ -1,4 +1,4 @@
-"""`ray.cloudpickle`: what it has beside the functions of cloudpickle."""
+"""`ray.cloudpickle`: its functions in addition to those of cloudpickle."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 
 def dumps_debug(value: Any, *args: Any, **kwargs: Any) -> bytes:
-    """`dumps`, whose TypeError or PicklingError names the piece that cannot be pickled."""
+    """Pickle a value; the TypeError or PicklingError names the piece that cannot be pickled."""
     return _explained(value, lambda: bytes(cloudpickle.dumps(value, *args, **kwargs)))
 
 
 def dump_debug(value: Any, file: BinaryIO, *args: Any, **kwargs: Any) -> None:
-    """`dump`, whose TypeError or PicklingError names the piece that cannot be pickled."""
+    """Pickle a value into a file; the TypeError or PicklingError names the unpicklable piece."""
     _explained(value, lambda: cloudpickle.dump(value, file, *args, **kwargs))
 
 

@@ -10,7 +10,7 @@ from phalanx.api.functions import RemoteFunction
 from phalanx.worker import launch_hooks
 
 _task_launch_hook: Callable[..., None] | None = None
-"""Called with a description of the function, its resources and its strategy."""
+"""A function that is called with a description of the function, its resources and its strategy."""
 
 
 def _launched(function: Any, resources: Mapping[str, float], group: str) -> None:

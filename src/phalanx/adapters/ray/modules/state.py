@@ -1,4 +1,4 @@
-"""`ray._private.state`: the cluster's nodes and what they have."""
+"""`ray._private.state`: the cluster's nodes and their resources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phalanx.util.state import list_actors
 
 
 def node_ids() -> list[str]:
-    """The ids of the living nodes, as the resources that stand for them."""
+    """Return the ids of the living nodes, in the form of the resources that stand for them."""
     return [
         name
         for row in nodes()
@@ -31,18 +31,18 @@ def node_ids() -> list[str]:
 
 
 def current_node_id() -> str:
-    """The resource that stands for the node beside this process."""
+    """Return the resource that stands for this process's node."""
     here = get_runtime_context().get_node_id()
     return next(f"node:{row['NodeManagerAddress']}" for row in nodes() if row["NodeID"] == here)
 
 
 def total_resources_per_node() -> dict[str, dict[str, float]]:
-    """What each living node has, by its id."""
+    """Return each living node's total resources, by its id."""
     return {row["NodeID"]: row["Resources"] for row in nodes() if row["Alive"]}
 
 
 def available_resources_per_node() -> dict[str, dict[str, float]]:
-    """What each living node has free, by its id."""
+    """Return each living node's available resources, by its id."""
     return {row.node_id: dict(row.available) for row in cluster_status().nodes if row.state != DEAD}
 
 
@@ -51,7 +51,7 @@ def actors(
     job_id: JobID | None = None,
     actor_state_name: str | None = None,
 ) -> dict[str, Any]:
-    """All actors by their ids, of one job or in one state; or the one with this id, as a row."""
+    """Return actors by their ids, of one job or in one state; or one actor's row, given its id."""
     filters = [("actor_id", "=", actor_id)] if actor_id is not None else []
     found = {row.actor_id: _actor_row(row) for row in list_actors(filters=filters, detail=True)}
     if actor_id is not None:
@@ -80,43 +80,43 @@ def _actor_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class GlobalState:
-    """The same, as methods of one object."""
+    """The same functions, as methods of one object."""
 
     def actor_table(
         self, actor_id: str | None, job_id: JobID | None = None, actor_state_name: str | None = None
     ) -> dict[str, Any]:
-        """See `actors`."""
+        """Return actors by their ids, or one actor's row; as `actors` does."""
         return actors(actor_id, job_id, actor_state_name)
 
     def node_table(self) -> list[dict[str, Any]]:
-        """All nodes."""
+        """Return all nodes."""
         return nodes()
 
     def get_cluster_resources(self) -> dict[str, float]:
-        """What all living nodes have."""
+        """Return the total resources of all living nodes."""
         return cluster_resources()
 
     def cluster_resources(self) -> dict[str, float]:
-        """What all living nodes have."""
+        """Return the total resources of all living nodes."""
         return cluster_resources()
 
     def available_resources(self) -> dict[str, float]:
-        """What is free."""
+        """Return the available resources."""
         return available_resources()
 
     def get_node_labels(self) -> dict[str, dict[str, str]]:
-        """Each living node's labels, by its id."""
+        """Return each living node's labels, by its id."""
         return {row["NodeID"]: row["Labels"] for row in nodes() if row["Alive"]}
 
     def get_draining_nodes(self) -> dict[str, int]:
-        """The nodes that take no more work, with when they end (0: nobody said)."""
+        """Return the draining nodes and the times at which they end (0: no time was given)."""
         return {node.node_id: 0 for node in cluster_status().nodes if node.state == "DRAINING"}
 
     def get_cluster_config(self) -> None:
-        """What an autoscaler may add: there is none."""
+        """Return None: no autoscaler exists that could add nodes."""
 
     def get_max_resources_from_cluster_config(self) -> dict[str, float]:
-        """What the cluster could grow to: empty, since nobody knows."""
+        """Return an empty dict: the largest possible size of the cluster is unknown."""
         return {}
 
     def _check_connected(self) -> None:

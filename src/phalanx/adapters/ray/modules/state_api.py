@@ -1,4 +1,4 @@
-"""`ray.util.state`: the listings of `phalanx.util.state`, where Ray has other rows in its form."""
+"""`ray.util.state`: the listings of `phalanx.util.state`, in Ray's form where Ray's rows differ."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RayStateApiException = StateQueryError
 
 
 class ServerUnavailable(StateQueryError):
-    """What Ray raises where its dashboard's server does not answer: programs catch it."""
+    """Ray's error when its dashboard's server does not answer: programs catch it."""
 
 
 DEFAULT_RPC_TIMEOUT = TIMEOUT_S
@@ -68,7 +68,7 @@ def list_nodes(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[StateRow]:
-    """All nodes, the dead of late too: a node that drains is ALIVE to Ray."""
+    """List all nodes, including those that died recently. A draining node is ALIVE, as in Ray."""
     check_query(StateQuery("nodes", list(filters or ()), limit, detail, timeout_s=timeout))
     rows = _list_nodes(address, None, MAX_LIMIT, timeout, True, raise_on_missing_output)
     for row in rows:
@@ -80,7 +80,7 @@ def list_nodes(
 def get_node(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """The node with this id; None when there is none."""
+    """Return the node with this id; None when it does not exist."""
     return next(iter(list_nodes(address, [("node_id", "=", id)], 1, timeout, True)), None)
 
 
@@ -93,9 +93,10 @@ def list_jobs(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[StateRow]:
-    """Drivers (type DRIVER), and jobs that were submitted (type SUBMISSION)."""
+    """List drivers (type DRIVER) and submitted jobs (type SUBMISSION)."""
     rows = [_driver_row(row) for row in list_drivers(address, None, MAX_LIMIT, timeout, True)]
-    with contextlib.suppress(RuntimeError, OSError):  # a program's own session has no job server
+    # a cluster that a program started for itself has no job server
+    with contextlib.suppress(RuntimeError, OSError):
         rows += [StateRow(job.dict()) for job in JobSubmissionClient(address).list_jobs()]
     return [row for row in rows if lets_through(filters or (), row)][:limit]
 
@@ -103,7 +104,7 @@ def list_jobs(
 def get_job(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """The job with this submission id; None when there is none."""
+    """Return the job with this submission id; None when it does not exist."""
     found = list_jobs(address, [("submission_id", "=", id)], 1, timeout)
     return next(iter(found), None)
 
@@ -124,11 +125,13 @@ def list_cluster_events(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[StateRow]:
-    """What happened in the cluster lately, the oldest first; in `custom_fields`, with `detail`, as
-    `phalanx.util.state.list_events` has it. That a head began, and the first node that then came,
-    are no events on Ray."""
+    """List recent events of the cluster, the oldest first.
+
+    With `detail`, `custom_fields` has the fields of `phalanx.util.state.list_events`. As in Ray,
+    the start of a head and of its first node are no events.
+    """
     if not 0 < limit <= MAX_LIMIT:
-        raise ValueError(f"limit is 1 to {MAX_LIMIT:,}, not {limit}")
+        raise ValueError(f"limit must be 1 to {MAX_LIMIT:,}, not {limit}")
     events = _without_beginnings(list_events(address, limit=MAX_EVENTS))
     rows = [_event_row(event, detail) for event in events]
     return [row for row in rows if lets_through(filters or (), row)][-limit:]
@@ -189,7 +192,7 @@ def _driver_row(row: StateRow) -> StateRow:
 
 
 def free(object_refs: ObjectRef[Any] | list[ObjectRef[Any]], local_only: bool = False) -> None:
-    """These objects are not needed: as for any, their memory is freed with the last reference."""
+    """Do nothing but check: an object's memory is freed with its last reference."""
     for ref in object_refs if isinstance(object_refs, list) else [object_refs]:
         if not isinstance(ref, ObjectRef):
             raise TypeError(f"free() expects a list of ObjectRef, got {type(ref)}.")

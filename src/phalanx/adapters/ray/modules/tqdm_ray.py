@@ -14,7 +14,7 @@ _WIDTH = 20
 
 
 class tqdm(Generic[T]):  # the name that programs import
-    """Counts items, and prints how far it is about once a second and at the end."""
+    """Counts items, and prints the progress about once a second and at the end."""
 
     def __init__(
         self,
@@ -39,16 +39,16 @@ class tqdm(Generic[T]):  # the name that programs import
         self._shown_at = 0.0
 
     def set_description(self, desc: str) -> None:
-        """Say what is counted."""
+        """Set the label of the bar."""
         self._desc = desc
 
     def update(self, n: int = 1) -> None:
-        """So many more are done."""
+        """Count `n` more items as done."""
         self.n += n
         self.refresh(time.monotonic() - self._shown_at >= self._period_s or self.n == self.total)
 
     def refresh(self, is_due: bool = True) -> None:
-        """Print how far it is, if that has changed."""
+        """Print the progress, if it has changed."""
         if not is_due or self._shown == self.n:
             return
         self._shown, self._shown_at = self.n, time.monotonic()
@@ -76,5 +76,5 @@ class tqdm(Generic[T]):  # the name that programs import
 
 
 def safe_print(*args: Any, **kwargs: Any) -> None:
-    """Print beside bars: each is a line of its own here."""
+    """Print next to bars: each bar is a line of its own here."""
     print(*args, **kwargs)

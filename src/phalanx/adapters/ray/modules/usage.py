@@ -1,10 +1,10 @@
-"""`ray._common.usage.usage_lib`: libraries say what is used of them. Nothing is kept or sent."""
+"""`ray._common.usage.usage_lib`, which libraries tell of their use. Nothing is kept or sent."""
 
 from __future__ import annotations
 
 
 class _Names(type):
-    """Any public name of the class is that name."""
+    """A class whose every public attribute is the attribute's own name."""
 
     def __getattr__(cls, name: str) -> str:
         if name.startswith("_"):
@@ -13,17 +13,17 @@ class _Names(type):
 
 
 class TagKey(metaclass=_Names):
-    """What a library may say of itself: any name."""
+    """The tags of facts that a library may report about itself: any name."""
 
 
 def record_library_usage(library_usage: str) -> None:
-    """A library is used."""
+    """Do nothing: the use of a library is not recorded."""
 
 
 def record_extra_usage_tag(key: str, value: str, gcs_client: object = None) -> None:
-    """A property of how a library is used."""
+    """Do nothing: facts about the use of a library are not recorded."""
 
 
 def usage_stats_enabled() -> bool:
-    """Whether what is used is sent anywhere."""
+    """Whether usage is reported anywhere: never."""
     return False

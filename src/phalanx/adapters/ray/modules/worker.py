@@ -1,4 +1,4 @@
-"""`ray._private.worker`: what programs read of the process that they run in."""
+"""`ray._private.worker`: what programs read about their own process."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class _IdText(str):
 
 
 class GlobalNode:
-    """The node beside this process."""
+    """The node of this process."""
 
     @property
     def unique_id(self) -> str:
-        """Its id in hex."""
+        """The node's id in hex."""
         return get_runtime_context().get_node_id()
 
     node_id = unique_id
@@ -55,17 +55,17 @@ class GlobalNode:
 
     @property
     def address_info(self) -> dict[str, Any]:
-        """What `init` gave."""
+        """The facts that `init` returned."""
         return running_engine().facts()
 
     @property
     def node_ip_address(self) -> str:
-        """Where other nodes reach it."""
+        """The address under which other nodes reach this one."""
         return get_node_ip_address()
 
     @property
     def gcs_address(self) -> str:
-        """The control store's address."""
+        """The head's address."""
         return get_runtime_context().gcs_address
 
     @property
@@ -74,16 +74,16 @@ class GlobalNode:
         return get_runtime_context().get_session_name()
 
     def get_session_dir_path(self) -> str:
-        """The session's directory."""
+        """Return the session's directory."""
         return get_runtime_context().get_temp_dir()
 
     def get_temp_dir_path(self) -> str:
-        """The session's directory."""
+        """Return the session's directory."""
         return get_runtime_context().get_temp_dir()
 
 
 class JobConfig:
-    """What this driver's job was given by who submitted it."""
+    """The configuration that this driver's job was submitted with."""
 
     def __init__(self) -> None:
         of_job = json.loads(os.environ.get(JOB_CONFIG) or "{}")
@@ -92,10 +92,13 @@ class JobConfig:
 
 
 class CoreWorker:
-    """What programs ask of the process's references."""
+    """Answers programs' questions about the process's references."""
 
     def get_all_reference_counts(self) -> dict[bytes, dict[str, int]]:
-        """By id in hex: an object has one reference in a process, however many names hold it."""
+        """Return reference counts by id in hex.
+
+        An object has one reference in a process, however many names hold it.
+        """
         return {
             ref.hex().encode(): {"local": 1, "submitted": 0, "owned_by_us": 1}
             for ref in living_references()
@@ -104,26 +107,29 @@ class CoreWorker:
     def add_object_out_of_scope_callback(
         self, ref: ObjectRef[Any], callback: Callable[[bytes], None]
     ) -> bool:
-        """Have the callback called with the object's id when the last reference of this process
-        goes; a task that was given the object keeps one until it has ended. Whether it will."""
+        """Call `callback` with the object's id when this process drops its last reference.
+
+        A task that received the object keeps a reference until it has ended. Returns whether the
+        callback will be called.
+        """
         weakref.finalize(ref, callback, ref.binary()).atexit = False
         return True
 
     def get_local_memory_store_bytes_used(self) -> int:
-        """Bytes of the values that this process holds itself."""
+        """Return the bytes of the values that this process itself holds."""
         facts = get_local_object_locations(living_references()).values()
         return sum(one["object_size"] or 0 for one in facts if not one["node_ids"])
 
     def get_disable_job_level_lineage_reconstruction(self) -> bool:
-        """Whether objects that are lost are not made again: they are."""
+        """Whether lost objects are not reconstructed: always False."""
         return False
 
     def get_job_config(self) -> JobConfig:
-        """The configuration of the job that this driver was submitted as."""
+        """Return the configuration of the job that this driver was submitted as."""
         return JobConfig()
 
     def object_exists(self, ref: ObjectRef[Any]) -> bool:
-        """Whether the object is there."""
+        """Whether the object exists."""
         return bool(wait([ref], timeout=0, fetch_local=False)[0])
 
 
@@ -132,10 +138,10 @@ class _Serialized(NamedTuple):
 
 
 class SerializationContext:
-    """Where a library says for a while how a class is pickled, and asks how large values are."""
+    """Sets how a class is pickled for a while, and measures values; libraries use it."""
 
     def serialize(self, value: Any) -> _Serialized:
-        """How many bytes a value takes."""
+        """Return a measure of how many bytes a value takes."""
         buffers: list[PickleBuffer] = []
         data = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
         return _Serialized(len(data) + sum(buffer.raw().nbytes for buffer in buffers))
@@ -148,14 +154,14 @@ class SerializationContext:
 
 
 class GlobalWorker:
-    """This process, as `global_worker` tells of it."""
+    """This process, as `global_worker` describes it."""
 
     node = GlobalNode()
     core_worker = CoreWorker()
     _serialization = SerializationContext()
 
     def get_serialization_context(self) -> SerializationContext:
-        """How classes are pickled."""
+        """Return the context that sets how classes are pickled."""
         return self._serialization
 
     @property
@@ -182,13 +188,16 @@ class GlobalWorker:
 
     @property
     def current_task_id(self) -> TaskID | None:
-        """The running task's id; None in a driver, and without a runtime: none is started."""
+        """The running task's id.
+
+        None in a driver and without a runtime. Does not start a runtime.
+        """
         text = get_runtime_context().get_task_id() if is_initialized() else None
         return None if text is None else TaskID.from_hex(text)
 
     @property
     def actor_id(self) -> ActorID | None:
-        """The actor's id; None outside actors, and without a runtime: none is started."""
+        """The actor's id; None outside actors and without a runtime. Does not start a runtime."""
         text = get_runtime_context().get_actor_id() if is_initialized() else None
         return None if text is None else ActorID.from_hex(text)
 
@@ -199,7 +208,7 @@ class GlobalWorker:
 
     @property
     def namespace(self) -> str:
-        """Where named actors of this job are."""
+        """The namespace of this job's named actors."""
         return running_engine().namespace
 
     @property
@@ -209,11 +218,11 @@ class GlobalWorker:
 
     @property
     def node_ip_address(self) -> str:
-        """Where other nodes reach this one."""
+        """The address under which other nodes reach this one."""
         return get_node_ip_address()
 
     def check_connected(self) -> None:
-        """Raise when no runtime is up."""
+        """Raise an error when no runtime is up."""
         running_engine()
 
 
@@ -222,5 +231,7 @@ _global_node = GlobalWorker.node
 
 
 def get_local_ongoing_lineage_reconstruction_tasks() -> list[Any]:
-    """Tasks that run again for lost objects: they are not told apart from others."""
+    """Return an empty list: tasks that run again for lost objects are not told apart from
+    others.
+    """
     return []

@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 
 if __name__ == "ray":
-    del sys.modules["ray"]  # this module: Phalanx asks whether a real Ray was imported
+    # remove this module, because Phalanx checks whether a real Ray was imported
+    del sys.modules["ray"]
     import_module("phalanx.adapters.ray.alias").install()
     import_module("ray")

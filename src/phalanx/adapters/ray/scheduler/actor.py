@@ -54,9 +54,8 @@ class SchedulerActor:
 
 
 async def _answer_of(begin: Callable[[Callable[[T], None]], None], returns: type[T]) -> T:
-    """Await the value with which another thread calls back;
-
-    `begin` hands the callback to that thread.
+    """Await the value with which another thread calls back; `begin` hands the callback to that
+    thread.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()

@@ -25,10 +25,8 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     store: tuple[str, ...] = ("kv",)
-    """Where the tables are stored:
-
-    `kv` is Ray's own key-value store, which lives as long as Ray's head; otherwise addresses as
-    `phalanx.storage` takes them.
+    """Where the tables are stored: `kv` is Ray's own key-value store, which lives as long as
+    Ray's head; otherwise addresses as `phalanx.storage` takes them.
     """
     gpu_resource: str = "GPU"
     """Ray's name for the devices of gangs: `GPU`, or a resource of dedicated nodes."""

@@ -27,7 +27,7 @@ class ReservationEffects(Protocol):
     """The effects on Ray and on the head. None of them is answered before it returns."""
 
     def whole(self, key: Key) -> Whole | None:
-        """Return an attempt whose nodes have yet to prepare bundles;
+        """Return an attempt whose nodes have yet to prepare bundles.
 
         None when preparing or the attempt is over.
         """

@@ -50,9 +50,8 @@ before.
 """
 SWEEP_EVERY_S = 30.0
 MAX_UNDER_WAY = 2_000
-"""Gangs on the way to their places above which no cycle runs:
-
-Ray reserves more slowly than cycles decide, and nodes do not keep prepared bundles for ever.
+"""Gangs on the way to their places above which no cycle runs: Ray reserves more slowly than
+cycles decide, and nodes do not keep prepared bundles for ever.
 """
 NEVER = float("inf")
 JOB_BYTES = 4

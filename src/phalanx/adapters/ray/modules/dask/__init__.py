@@ -48,9 +48,11 @@ def ray_dask_get(
     _ray_enable_progress_bar: object = None,
     **kwargs: Any,
 ) -> Any:
-    """`phalanx.adapters.dask.get`. There is no `pool` of threads to use, and a progress bar
-    is what `ProgressBarCallback` shows. Raises ValueError for resources outside of
-    `ray_remote_args`."""
+    """Compute a Dask graph by `phalanx.adapters.dask.get`.
+
+    There is no `pool` of threads to use, and `ProgressBarCallback` shows the progress bar. Raises
+    ValueError for resources outside of `ray_remote_args`.
+    """
     of_keys: dict[str, Any] = getattr(dsk, "__dask_annotations__", dict)()
     if any("resources" in given for given in (kwargs, dask.get_annotations(), of_keys)):
         raise ValueError(_RESOURCES)
@@ -60,13 +62,16 @@ def ray_dask_get(
 
 
 def ray_dask_get_sync(dsk: Any, keys: Any, **kwargs: Any) -> Any:
-    """The same, one task after the other."""
+    """Compute a Dask graph with one task after the other."""
     return ray_dask_get(dsk, keys, **{**kwargs, "num_workers": 1})
 
 
 def _in_store(persist: Callable[..., Any]) -> Callable[..., Any]:
-    """Dask's `persist`, which leaves what it computes in the object store where this scheduler
-    does it. Dask does not tell a scheduler what it is asked for."""
+    """Wrap Dask's `persist` so that results stay in the object store if this scheduler computes
+    them.
+
+    Dask does not tell a scheduler which of its functions asks.
+    """
 
     @functools.wraps(persist)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -82,10 +87,10 @@ DaskMethodsMixin.persist = _in_store(DaskMethodsMixin.persist)
 
 
 def enable_dask_on_ray(shuffle: str = "tasks", use_shuffle_optimization: bool = True) -> Any:
-    """Make it Dask's default; as a context manager, within it."""
+    """Make this scheduler Dask's default; as a context manager, only within it."""
     return enable(scheduler=ray_dask_get, **{"dataframe.shuffle.method": shuffle})
 
 
 def disable_dask_on_ray() -> Any:
-    """Have Dask choose its scheduler by itself again."""
+    """Let Dask choose its default scheduler again."""
     return dask.config.set(scheduler=None)

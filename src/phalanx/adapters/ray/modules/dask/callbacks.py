@@ -22,7 +22,7 @@ __all__ = [
 
 
 class RayCallback(NamedTuple):
-    """The functions of one `RayDaskCallback`; None where it has none of that kind."""
+    """The functions of one `RayDaskCallback`; None for each kind that it lacks."""
 
     ray_presubmit: Hook | None
     ray_postsubmit: Hook | None
@@ -33,11 +33,11 @@ class RayCallback(NamedTuple):
 
 
 class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
-    """Dask's `Callback`, with what Ray adds to it: given as arguments without the underscore, or as
-    methods of a class derived from this. Active while it is entered, or once it is registered.
+    """Dask's `Callback` with Ray's additional functions.
 
-    Dask calls its own (`start`, `pretask`, `posttask`, `finish`) in the program; of Ray's
-    `ray_pretask` and `ray_posttask` run in workers.
+    They are given as arguments without the underscore, or as methods of a derived class. A callback
+    is active while it is entered, or once it is registered. The program's process calls Dask's own
+    (`start`, `pretask`, `posttask`, `finish`); `ray_pretask` and `ray_posttask` run in workers.
     """
 
     ray_active: ClassVar[set[RayCallback]] = set()
@@ -54,7 +54,7 @@ class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
         return RayCallback(*(self._own(f"_{field}") for field in RayCallback._fields))
 
     def _own(self, name: str) -> Hook | None:
-        """The function of that name; None for the one of this class, which does nothing."""
+        """Return the function of that name; None for this class's own, which does nothing."""
         if name in vars(self) or getattr(type(self), name) is not getattr(RayDaskCallback, name):
             found: Hook = getattr(self, name)
             return found
@@ -70,32 +70,35 @@ class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
         RayDaskCallback.ray_active.discard(self._ray_callback)
 
     def register(self) -> None:
-        """Active from now on."""
+        """Make the callback active."""
         RayDaskCallback.ray_active.add(self._ray_callback)
         super().register()
 
     def unregister(self) -> None:
-        """Active no longer."""
+        """Make the callback inactive."""
         RayDaskCallback.ray_active.remove(self._ray_callback)
         super().unregister()
 
     def _ray_presubmit(self, task: Any, key: Any, deps: Any) -> Any:
-        """Before a task is submitted: what it returns, unless None, stands for its result."""
+        """Called before a task is submitted.
+
+        A result other than None replaces the task's result.
+        """
 
     def _ray_postsubmit(self, task: Any, key: Any, deps: Any, object_ref: Any) -> None:
-        """A task was submitted."""
+        """Called when a task was submitted."""
 
     def _ray_pretask(self, key: Any, object_refs: Any) -> Any:
-        """In the worker, before it runs; the answer goes to `_ray_posttask`."""
+        """Called in the worker before the task runs; its answer goes to `_ray_posttask`."""
 
     def _ray_posttask(self, key: Any, result: Any, pre_state: Any) -> None:
-        """In the worker, after it ran."""
+        """Called in the worker after the task ran."""
 
     def _ray_postsubmit_all(self, object_refs: Any, dsk: Any) -> None:
-        """All tasks were submitted."""
+        """Called when all tasks were submitted."""
 
     def _ray_finish(self, result: Any) -> None:
-        """The computation is done."""
+        """Called when the computation is done."""
 
 
 class add_ray_callbacks:  # Ray's name
@@ -118,7 +121,7 @@ def _normal(one: RayDaskCallback | RayCallback) -> RayCallback:
     if isinstance(one, RayCallback):
         return one
     raise TypeError(
-        f"Callbacks are of the class 'RayDaskCallback' or 'RayCallback', not {type(one).__name__}."
+        f"A callback must be a 'RayDaskCallback' or a 'RayCallback', not {type(one).__name__}."
     )
 
 
@@ -126,8 +129,11 @@ def _normal(one: RayDaskCallback | RayCallback) -> RayCallback:
 def local_ray_callbacks(
     callbacks: Sequence[RayDaskCallback | RayCallback] | None = None,
 ) -> Iterator[Iterable[RayCallback]]:
-    """The active callbacks, unless others are given. Within, none is active: what a task or a
-    callback computes itself is not theirs."""
+    """Yield the given callbacks, or else the active ones.
+
+    No callback is active inside the context: a computation that a task or a callback starts does
+    not call them.
+    """
     if callbacks is not None:
         yield [_normal(one) for one in callbacks]
         return
@@ -139,7 +145,10 @@ def local_ray_callbacks(
 
 
 def unpack_ray_callbacks(cbs: Iterable[RayCallback]) -> Hooks:
-    """The functions of many callbacks by kind. In workers each `posttask` has a `pretask`."""
+    """Return the functions of many callbacks by kind.
+
+    In workers each `posttask` has a `pretask`.
+    """
     each = list(cbs)
     presubmit, postsubmit, pretask, posttask, postsubmit_all, finish = (
         [getattr(one, field) for one in each] for field in RayCallback._fields
@@ -155,7 +164,7 @@ def _there(hooks: list[Hook | None]) -> list[Hook]:
 
 
 class ProgressBarCallback(RayDaskCallback):
-    """Shows Dask's own progress bar, and says when all is done."""
+    """Shows Dask's own progress bar, and a line when all tasks are done."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`ray.util.dask.optimizations`: what Ray does to frames of a Dask before 2025.1."""
+"""`ray.util.dask.optimizations`: Ray's optimization of data frames of a Dask before 2025.1."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 
 def dataframe_optimize(dsk: Any, keys: Any, **kwargs: Any) -> Any:
-    """The graph as it is: Dask has optimized its frames itself since 2025.1, which is the least
-    that ours takes."""
+    """Return the graph unchanged.
+
+    Dask has optimized its data frames itself since 2025.1, and Phalanx requires a later version.
+    """
     return dsk

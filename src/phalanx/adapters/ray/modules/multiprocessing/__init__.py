@@ -1,4 +1,4 @@
-"""`ray.util.multiprocessing`: what programs import of it."""
+"""`ray.util.multiprocessing`: the names that programs import from it."""
 
 from __future__ import annotations
 

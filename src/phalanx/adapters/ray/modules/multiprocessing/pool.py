@@ -1,4 +1,6 @@
-"""`ray.util.multiprocessing.pool`: our Pool, with failed calls of imap as values, as in Ray's."""
+"""`ray.util.multiprocessing.pool`: Phalanx's Pool, whose imap returns failed calls as values, as
+in Ray.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ __all__ = ["AsyncResult", "Pool", "PoolTaskError", "TimeoutError"]
 
 
 class PoolTaskError(Exception):
-    """Stands for a call that failed; `underlying` is what it raised."""
+    """The value in place of a call that failed; `underlying` is the error that it raised."""
 
     def __init__(self, underlying: BaseException) -> None:
         super().__init__(underlying)
@@ -18,13 +20,13 @@ class PoolTaskError(Exception):
 
 
 class _ErrorsAsValues(ResultIterator):
-    """A call that failed gives a PoolTaskError at its place."""
+    """Puts a PoolTaskError in place of each call that failed."""
 
     def _failed(self, error: BaseException) -> PoolTaskError:
         return PoolTaskError(error)
 
 
 class Pool(_Pool):
-    """`phalanx.util.multiprocessing.Pool`, but that imap and imap_unordered raise nothing."""
+    """`phalanx.util.multiprocessing.Pool`, except that imap and imap_unordered raise nothing."""
 
     _iterator = _ErrorsAsValues
