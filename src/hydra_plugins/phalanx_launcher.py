@@ -1,4 +1,6 @@
-"""Hydra's launcher `phalanx`, where Hydra looks for it; see phalanx.adapters.hydra."""
+"""Hydra's launcher `phalanx` in the place where Hydra looks for launchers; see
+phalanx.adapters.hydra.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ ConfigStore.instance().store(
 
 
 class PhalanxLauncher(Launcher):
-    """See Launcher."""
+    """A launcher that runs Hydra's jobs as tasks."""
 
     def __init__(self, init: DictConfig, remote: DictConfig) -> None:
         self._given = PhalanxLauncherConf(init=init, remote=remote)
@@ -26,7 +28,7 @@ class PhalanxLauncher(Launcher):
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
-        """See Launcher."""
+        """Keep the application's configuration for `launch`."""
         self._context = hydra_context
         self._task_function = task_function
         self._config = config
@@ -34,7 +36,7 @@ class PhalanxLauncher(Launcher):
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        """See Launcher."""
+        """Run one task for each list of overrides; return their results in order."""
         return launch_tasks(
             self._context,
             self._task_function,

@@ -1,4 +1,6 @@
-"""Snakemake's executor `phalanx`, where Snakemake looks for it: see integrations.snakemake."""
+"""Snakemake's executor `phalanx` in the place where Snakemake looks for it; see
+adapters.snakemake.
+"""
 
 from phalanx.adapters.snakemake import Executor, ExecutorSettings, common_settings
 

@@ -38,7 +38,9 @@ def connecting(error, address="10.0.0.1:6379"):
 
 def test_other_versions_on_the_cluster_are_told_apart():
     theirs = RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.49.0\n")
-    with pytest.raises(ConnectionError, match=r"Ray: 2\.49\.0 Ray needs the same versions of Ray and Python"):
+    with pytest.raises(
+        ConnectionError, match=r"Ray: 2\.49\.0 Ray needs the same versions of Ray and Python"
+    ):
         connecting(theirs)
 
 

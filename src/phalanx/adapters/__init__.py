@@ -1,4 +1,5 @@
-"""What other programs are told of Phalanx, one module a program; each needs that program installed.
+"""Adapters to other programs, one module or package for each; each needs that program installed.
 
-Nothing of Phalanx imports these: who uses one imports it, or its host finds it by an entry point.
+No other part of Phalanx imports adapters. A program imports the one that it uses, or the host finds
+it by an entry point. The core finds adapters of Ray and Slurm by entry points, too.
 """

@@ -1,5 +1,7 @@
-"""Cells of a notebook that run elsewhere: what they read, and what they bind. Workers need no
-IPython for that."""
+"""Notebook cells that run in workers: the names that a cell reads, and those that it binds.
+
+Workers need no IPython for this module.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LAST = "_phalanx_last"
-"""The name of the value of a cell's last line, where that is an expression."""
+"""The name that holds the value of a cell's last line, where that line is an expression."""
 
 
 def cell_source(cell: str) -> tuple[str, set[str]]:
-    """The cell with its last expression bound to LAST, and all names that it may read. Raises
-    SyntaxError."""
+    """Return the cell with its last expression bound to LAST, and all names that the cell may read.
+
+    Raises SyntaxError.
+    """
     tree = ast.parse(cell)
     if tree.body and isinstance(tree.body[-1], ast.Expr):
         last = tree.body[-1]
@@ -24,16 +28,21 @@ def cell_source(cell: str) -> tuple[str, set[str]]:
 
 
 def sent_names(named: set[str], notebook: Mapping[str, Any]) -> dict[str, Any]:
-    """What the cell needs of the notebook's names. Functions bring what they read themselves."""
+    """Return the names of the notebook that the cell needs.
+
+    Functions bring the names that they read.
+    """
     return {name: notebook[name] for name in sorted(named & notebook.keys()) if name[0] != "_"}
 
 
 def run_cell(source: str, given: dict[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
-    """Run a cell in a worker; the names that it is to bind. Raises NameError for one that it does
-    not, and what the cell raises."""
+    """Run a cell in a worker; return the wanted names.
+
+    Raises NameError for a name that the cell does not bind, and whatever the cell raises.
+    """
     space = {"__name__": "__main__", **given}
     exec(compile(source, "<cell>", "exec"), space)
     missing = [name for name in wanted if name not in space]
     if missing:
-        raise NameError(f"the cell binds no {', '.join(missing)}, which --get names")
+        raise NameError(f"the cell does not bind {', '.join(missing)}, which --get names")
     return {name: space[name] for name in (*wanted, LAST) if name in space}

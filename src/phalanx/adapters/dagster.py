@@ -1,9 +1,9 @@
-"""Dagster's executor whose steps are tasks here.
+"""Dagster's executor that runs steps as tasks.
 
     @job(executor_def=phalanx_executor.configured({"init": {"address": "auto"}}))
 
-Steps run in warm workers that have imported Dagster. Where they are on other machines, Dagster's
-storage and its IO managers have to be reachable from there, as for its other executors.
+Steps run in warm workers that have imported Dagster. For workers on other machines, Dagster's
+storage and its IO managers have to be reachable from there, as for Dagster's other executors.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from dagster._serdes import deserialize_value, serialize_value
 import phalanx
 
 TAG = "phalanx/remote_args"
-"""The tag of an op or asset whose value are options of its task, as a dictionary or as JSON."""
+"""The tag of an op or asset with the options of its task, as a dictionary or as JSON."""
 
 LOOK_EVERY_S = 0.2
 
 
 class PhalanxStepHandler(StepHandler):
-    """See StepHandler."""
+    """Starts, watches and ends the steps of a run as tasks."""
 
     def __init__(self, init: Mapping[str, Any], remote_args: Mapping[str, Any]) -> None:
         super().__init__()
@@ -45,11 +45,14 @@ class PhalanxStepHandler(StepHandler):
 
     @property
     def name(self) -> str:
-        """See StepHandler."""
+        """The handler's name in Dagster's log."""
         return "PhalanxStepHandler"
 
     def launch_step(self, step_handler_context: StepHandlerContext) -> Iterator[DagsterEvent]:
-        """See StepHandler. Raises ValueError and TypeError for options that tasks do not have."""
+        """Start a step as a task.
+
+        Raises ValueError and TypeError for options that tasks do not have.
+        """
         if not phalanx.is_initialized():
             phalanx.init(**self._init)
         key = _key(step_handler_context)
@@ -59,10 +62,10 @@ class PhalanxStepHandler(StepHandler):
         yield from ()
 
     def check_step_health(self, step_handler_context: StepHandlerContext) -> CheckStepHealthResult:
-        """See StepHandler. A step whose worker was lost has not said so itself."""
+        """Return the health of a step: unhealthy when its task failed, as with a lost worker."""
         ref = self._running.get(_key(step_handler_context))
         if ref is None:
-            return CheckStepHealthResult.unhealthy("this process did not start it")
+            return CheckStepHealthResult.unhealthy("this process did not start the step")
         ended, _ = phalanx.wait([ref], timeout=0)
         try:
             phalanx.get(ended)
@@ -71,7 +74,7 @@ class PhalanxStepHandler(StepHandler):
         return CheckStepHealthResult.healthy()
 
     def terminate_step(self, step_handler_context: StepHandlerContext) -> Iterator[DagsterEvent]:
-        """See StepHandler. The step is interrupted; one that waits never begins."""
+        """Interrupt a step that runs; a waiting step never starts."""
         ref = self._running.get(_key(step_handler_context))
         if ref is not None:
             phalanx.cancel(ref)
@@ -83,10 +86,12 @@ class PhalanxStepHandler(StepHandler):
     config_schema={
         "init": Field(Permissive(), default_value={}, description="Arguments of phalanx.init."),
         "remote_args": Field(
-            Permissive(), default_value={}, description="Options of all tasks, as num_cpus."
+            Permissive(), default_value={}, description="Options of all tasks, such as num_cpus."
         ),
         "max_concurrent": Field(
-            Noneable(int), default_value=None, description="Steps at once; None: what has room."
+            Noneable(int),
+            default_value=None,
+            description="Steps that run at once; None: as many as the cluster has room for.",
         ),
         "tag_concurrency_limits": get_tag_concurrency_limits_config(),
         "retries": get_retries_config(),
@@ -94,7 +99,9 @@ class PhalanxStepHandler(StepHandler):
     requirements=multiple_process_executor_requirements(),
 )
 def phalanx_executor(init_context: Any) -> StepDelegatingExecutor:
-    """Steps as tasks; a step's tag `phalanx/remote_args` has options of its own task."""
+    """An executor of steps as tasks; a step's tag `phalanx/remote_args` sets options of its own
+    task.
+    """
     given = init_context.executor_config
     return StepDelegatingExecutor(
         PhalanxStepHandler(given["init"], given["remote_args"]),
@@ -108,7 +115,7 @@ def phalanx_executor(init_context: Any) -> StepDelegatingExecutor:
 
 @phalanx.remote(max_retries=0)
 def _step(serialized: str) -> None:
-    """Run a step; what becomes of it goes to Dagster's event log."""
+    """Run a step; its events go to Dagster's event log."""
     args = deserialize_value(serialized, ExecuteStepArgs)
     with DagsterInstance.from_ref(args.instance_ref) as instance:
         run = instance.get_run_by_id(args.run_id)

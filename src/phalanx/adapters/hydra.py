@@ -1,8 +1,8 @@
-"""Hydra's multirun as tasks: what the launcher `phalanx` does with each job.
+"""Hydra's multirun as tasks: the work of the launcher `phalanx`.
 
     python my_app.py --multirun hydra/launcher=phalanx lr=0.1,0.2
 
-`hydra_plugins.phalanx_launcher` is where Hydra finds it.
+Hydra finds the launcher in `hydra_plugins.phalanx_launcher`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class PhalanxLauncherConf:
-    """What `hydra.launcher` may hold: arguments of `phalanx.init`, which is called unless the
-    program has done so, and options of the tasks."""
+    """The content of `hydra.launcher`: arguments of `phalanx.init`, which is called unless the
+    program has called it, and options of the tasks.
+    """
 
     _target_: str = "hydra_plugins.phalanx_launcher.PhalanxLauncher"
     init: dict[str, Any] = field(default_factory=dict)
@@ -50,8 +51,11 @@ def launch_tasks(
     job_overrides: Sequence[Sequence[str]],
     first: int,
 ) -> list[JobReturn]:
-    """Run a task for each list of overrides; their numbers begin with `first`. What they return, in
-    order. A job whose worker dies has failed like one that raises."""
+    """Run a task for each list of overrides and return the results in order.
+
+    The jobs' numbers begin with `first`. A job whose worker dies counts as failed, like one that
+    raises.
+    """
     setup_globals()
     hydra = config.hydra
     configure_log(hydra.hydra_logging, hydra.verbose)
@@ -65,7 +69,7 @@ def launch_tasks(
     refs = []
     for number, overrides in enumerate(job_overrides, first):
         log.info("\t#%d : %s", number, " ".join(filter_overrides(overrides)))
-        # An override that is wrong is told here, not by a worker.
+        # Report a wrong override here, before a worker starts.
         context.config_loader.load_sweep_config(config, list(overrides))
         refs.append(run.remote(shared, number, list(overrides)))
     found = [_returned(ref) for ref in refs]
@@ -80,7 +84,7 @@ def _plain(config: Any) -> dict[str, Any]:
 
 
 def _run(shared: tuple[Any, ...], number: int, overrides: list[str]) -> JobReturn:
-    """One job, in a worker: with the driver's resolvers, singletons and directory."""
+    """Run one job in a worker, with the driver's resolvers, singletons and directory."""
     context, task_function, config, singletons, directory = shared
     before = os.getcwd()
     if os.path.isdir(directory):

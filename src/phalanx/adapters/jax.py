@@ -1,4 +1,4 @@
-"""JAX's processes as members of a gang: importing this is enough for `initialize()` to find them.
+"""JAX's processes as members of a gang. Importing this lets JAX's `initialize()` find them.
 
 import jax, phalanx.adapters.jax
 jax.distributed.initialize()
@@ -12,7 +12,7 @@ from jax._src import clusters
 
 
 class PhalanxCluster(clusters.ClusterEnv):
-    """See ClusterEnv. It registers itself with JAX."""
+    """JAX's ClusterEnv for gangs. The class registers itself with JAX."""
 
     name: str = "phalanx"
 
@@ -25,21 +25,21 @@ class PhalanxCluster(clusters.ClusterEnv):
     def get_coordinator_address(
         cls, timeout_secs: int | None = None, override_coordinator_port: str | None = None
     ) -> str:
-        """Where rank 0 listens."""
+        """Return the address at which rank 0 listens."""
         port = override_coordinator_port or os.environ["MASTER_PORT"]
         return f"{os.environ['MASTER_ADDR']}:{port}"
 
     @classmethod
     def get_process_count(cls) -> int:
-        """How many members the gang has."""
+        """Return the number of members of the gang."""
         return int(os.environ["WORLD_SIZE"])
 
     @classmethod
     def get_process_id(cls) -> int:
-        """This member's rank."""
+        """Return this member's rank."""
         return int(os.environ["RANK"])
 
     @classmethod
     def get_local_process_id(cls) -> int | None:
-        """None: a member sees only the devices that it holds, and they are all its own."""
+        """Return None: a member sees only the devices that it holds, and uses all of them."""
         return None

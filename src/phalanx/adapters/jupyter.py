@@ -5,9 +5,9 @@
     %%phalanx --gpus 1 --get losses
     losses = train(data)
 
-The cell runs with copies of the notebook's names that it reads. What it binds comes back by
-`--get`, and the value of its last line is shown. `--gang 4` runs it in four members at once; what
-comes back is then a list, by rank.
+The cell runs with copies of the notebook's names that it reads. The names of `--get` come back, and
+the value of the cell's last line is shown. With `--gang 4` the cell runs in four members at once,
+and each name that comes back is a list by rank.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def options(line: str) -> argparse.Namespace:
-    """What stands behind `%%phalanx`. Raises UsageError."""
+    """Parse the options after `%%phalanx`. Raises UsageError."""
     parser = _Parser(prog="%%phalanx", add_help=False)
     parser.add_argument("--gang", type=int, metavar="MEMBERS")
     parser.add_argument("--cpus", type=float, default=1.0)
@@ -50,7 +50,7 @@ def options(line: str) -> argparse.Namespace:
 
 @magics_class
 class PhalanxMagics(Magics):
-    """See the top."""
+    """The magic `%%phalanx`, described at the top of this module."""
 
     @cell_magic
     def phalanx(self, line: str, cell: str) -> Any:
@@ -76,7 +76,7 @@ class PhalanxMagics(Magics):
         return last[0] if asked.gang is None else last
 
     def _results(self, work: Any) -> list[dict[str, Any]]:
-        """Wait, and say why while nothing begins. Ctrl-C ends the work, too."""
+        """Wait for the results, and show why nothing has started yet. Ctrl-C ends the work, too."""
         refs = list(work) if isinstance(work, list) else [work]
         show: Callable[[str], None] | None = None
         try:
@@ -102,9 +102,9 @@ def _waiting(work: Any) -> str:
     try:
         return phalanx.explain(work)._repr_html_()
     except PhalanxError:
-        return ""  # it runs, or has ended
+        return ""  # the work is running, or has ended
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext phalanx.adapters.jupyter` calls."""
+    """Register the magic, for `%load_ext phalanx.adapters.jupyter`."""
     shell.register_magics(PhalanxMagics)

@@ -2,8 +2,8 @@
 
     Trainer(plugins=[PhalanxEnvironment()], num_nodes=..., devices=...)
 
-Lightning finds its way without this, by torchrun's variables; this says so by name, and fails where
-there is no gang.
+Without this plug-in Lightning finds the gang by torchrun's variables. The plug-in shows up by its
+name, and fails where there is no gang.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from lightning.fabric.plugins.environments import ClusterEnvironment
 
 
 class PhalanxEnvironment(ClusterEnvironment):
-    """See ClusterEnvironment."""
+    """Lightning's ClusterEnvironment for gangs."""
 
     @property
     def creates_processes_externally(self) -> bool:
-        """Members are started by the cluster."""
+        """Whether somebody else starts the processes: True, the cluster starts members."""
         return True
 
     @property
     def main_address(self) -> str:
-        """Rank 0's."""
+        """The address of rank 0."""
         return os.environ["MASTER_ADDR"]
 
     @property
     def main_port(self) -> int:
-        """A port that is free there."""
+        """A port that is free at rank 0's address."""
         return int(os.environ["MASTER_PORT"])
 
     @staticmethod
@@ -37,28 +37,28 @@ class PhalanxEnvironment(ClusterEnvironment):
         return "PHALANX_JOB" in os.environ and "RANK" in os.environ
 
     def world_size(self) -> int:
-        """How many members the gang has."""
+        """Return the number of members of the gang."""
         return int(os.environ["WORLD_SIZE"])
 
     def set_world_size(self, size: int) -> None:
-        """It is the gang's: Lightning's own reckoning has to agree. Raises ValueError."""
+        """Check that Lightning's own size agrees with the gang's. Raises ValueError."""
         if size != self.world_size():
             raise ValueError(
-                f"devices * num_nodes is {size}, and the gang has {self.world_size()} members: "
-                "one member is one process."
+                f"devices * num_nodes is {size}, but the gang has {self.world_size()} members: "
+                "each member is one process."
             )
 
     def global_rank(self) -> int:
-        """This member's rank."""
+        """Return this member's rank."""
         return int(os.environ["RANK"])
 
     def set_global_rank(self, rank: int) -> None:
-        """It is the gang's; ranks of one node need not follow each other."""
+        """Do nothing: the gang sets the rank, and the ranks on one node need not be consecutive."""
 
     def local_rank(self) -> int:
-        """Among the members on this node."""
+        """Return this member's number among the members on its node."""
         return int(os.environ["LOCAL_RANK"])
 
     def node_rank(self) -> int:
-        """This node's number within the gang."""
+        """Return this node's number within the gang."""
         return int(os.environ["NODE_RANK"])

@@ -1,10 +1,10 @@
-"""MPI programs inside of a job: each member becomes slots of one `mpirun`, which needs no ssh.
+"""MPI programs inside a job: each member becomes slots of one `mpirun`, which needs no ssh.
 
     phalanx run --gang 8 -- python -m phalanx.adapters.mpi ./solver input.dat
 
-Rank 0 runs `mpirun` once all members are there, and the others wait for its end. What mpirun starts
-on other nodes is started there in the place of a member, with that member's devices, by
-`phalanx.adapters.mpi_agent`. Open MPI and MPICH (Hydra) are known.
+Rank 0 runs `mpirun` once all members have reported to it, and the others wait for its end.
+Processes that mpirun starts on another node are started in the place of a member there, with that
+member's devices, by `phalanx.adapters.mpi_agent`. Open MPI and MPICH (Hydra) are supported.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOSTS = "PHALANX_MPI_HOSTS"
-"""A variable: the file of hosts, each with the member that stands for it."""
+"""An environment variable with the path of the file of hosts, each with the member that stands
+for it.
+"""
 PATIENCE_S = 300.0
-"""How long members wait for each other."""
+"""Seconds for which members wait for each other."""
 LOOK_EVERY_S = 0.1
 _LINE_BYTES = 4096
 _WELL = b"done\n"
@@ -40,15 +42,17 @@ class Slot(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What one `mpirun` is told: its slots by host, and the member that stands for each host."""
+    """The plan of one `mpirun`: its slots by host, and the member that stands for each host."""
 
     slots: dict[str, int]
     members: dict[str, str]
 
 
 def plan(found: Sequence[Slot]) -> Plan:
-    """The hosts of these members, in the order of ranks. A host is called by its node's address,
-    or by its node's id where several nodes share one address."""
+    """Return the hosts of these members, in the order of ranks.
+
+    A host's name is its node's address, or its node's id where several nodes share an address.
+    """
     nodes: dict[str, set[str]] = {}
     for slot in found:
         nodes.setdefault(slot.address, set()).add(slot.node)
@@ -62,20 +66,24 @@ def plan(found: Sequence[Slot]) -> Plan:
 
 
 def command(version: str, mpirun: str, hosts: Path, size: int) -> tuple[list[str], str]:
-    """(The words before the program, the form of a line of the file of hosts) of an MPI that calls
-    itself so. Raises ValueError for one that is not known."""
+    """Return (the words before the program, the form of a line of the host file) of an MPI version.
+
+    `version` is the text that `mpirun` prints about itself. Raises ValueError for an unknown MPI.
+    """
     if "Open MPI" in version or "open-mpi" in version.lower():
         return [mpirun, "--hostfile", str(hosts), "-np", str(size)], "{host} slots={slots}\n"
     if "HYDRA" in version.upper() or "MPICH" in version.upper():
-        # Each host's processes get the variables of its own member: its devices above all.
+        # Each host's processes get the variables of their own member, above all its devices.
         return [mpirun, "-genvnone", "-f", str(hosts), "-n", str(size)], "{host}:{slots}\n"
     said = version.strip().splitlines()[:1]
-    raise ValueError(f"{mpirun} is neither Open MPI nor MPICH: it says {said}")
+    raise ValueError(f"{mpirun} is neither Open MPI nor MPICH: it reports {said}")
 
 
 def agent_variables(agent: str) -> dict[str, str]:
-    """What has both MPIs start their processes by this program instead of ssh. Open MPI's daemons
-    stay its children: those that leave it would end with it."""
+    """Return variables that let both MPIs start their processes by this program instead of ssh.
+
+    Open MPI's daemons stay its children, because daemons that leave it would end with it.
+    """
     return {
         "OMPI_MCA_orte_leave_session_attached": "1",
         "PRTE_MCA_prte_leave_session_attached": "1",
@@ -128,7 +136,7 @@ def _mpirun(program: Sequence[str], mpirun: str, chosen: Plan, size: int) -> int
 
 
 def _wait_for_end(env: Mapping[str, str]) -> int:
-    """Until rank 0 is done; 1 where it ended without a word."""
+    """Wait until rank 0 is done. Return 1 if its connection ended without a message, else 0."""
     until = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -144,14 +152,18 @@ def _wait_for_end(env: Mapping[str, str]) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code of mpirun at rank 0, else 0."""
+    """Run mpirun at rank 0 and return its exit code; at other ranks, wait for its end."""
     parser = argparse.ArgumentParser(prog="python -m phalanx.adapters.mpi")
-    parser.add_argument("--mpirun", default="mpirun", help="such as mpirun.mpich")
-    parser.add_argument("program", nargs=argparse.REMAINDER, help="of MPI, with its arguments")
+    parser.add_argument(
+        "--mpirun", default="mpirun", help="the mpirun to use, such as mpirun.mpich"
+    )
+    parser.add_argument(
+        "program", nargs=argparse.REMAINDER, help="the MPI program, with its arguments"
+    )
     chosen = parser.parse_args(arguments)
     if not chosen.program or "RANK" not in os.environ or "PHALANX_JOB" not in os.environ:
         parser.error(
-            "it runs a program inside of a job: "
+            "run this inside a job, such as:  "
             "phalanx run --gang 4 -- python -m phalanx.adapters.mpi PROGRAM"
         )
     if os.environ["RANK"] != "0":

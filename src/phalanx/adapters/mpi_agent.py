@@ -1,5 +1,7 @@
-"""What `mpirun` calls instead of ssh: AGENT HOST COMMAND ... runs the command on that host, in the
-place of the member that stands for it."""
+"""The program that `mpirun` calls instead of ssh.
+
+AGENT HOST COMMAND ... runs the command on that host, in the place of the member that stands for it.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +13,37 @@ from pathlib import Path
 from phalanx.adapters.mpi import HOSTS
 
 WITH_VALUES = frozenset({"-l", "-p", "-i", "-o", "-F"})
-"""Options of ssh that are followed by a value; none of them means anything here."""
+"""Options of ssh that are followed by a value; none of them has an effect here."""
 
 
 def read_call(words: Sequence[str]) -> tuple[str, str]:
-    """(host, command as a text for a shell), as ssh reads its arguments. Raises ValueError."""
+    """Return (host, command as a text for a shell), as ssh reads its arguments.
+
+    Raises ValueError.
+    """
     left = list(words)
     while left and left[0].startswith("-"):
         del left[: 2 if left[0] in WITH_VALUES else 1]
     if len(left) < 2:
-        raise ValueError(f"it is called with HOST COMMAND, not with {list(words)}")
+        raise ValueError(f"the arguments must be HOST COMMAND, not {list(words)}")
     return left[0], " ".join(left[1:])
 
 
 def member_of(host: str, listed: str) -> str:
-    """The member that stands for a host, by a list with a line `HOST MEMBER` for each. Raises
-    ValueError for another host."""
+    """Return the member that stands for a host.
+
+    `listed` is a text with a line `HOST MEMBER` for each host. Raises ValueError for another host.
+    """
     members = dict(line.split() for line in listed.splitlines())
     if host not in members:
-        raise ValueError(f"{host} is no host of this job; there are: {', '.join(members)}")
+        raise ValueError(
+            f"{host} is not a host of this job, whose hosts are:  {', '.join(members)}"
+        )
     return members[host]
 
 
 def main() -> int:
-    """Becomes `phalanx shell`; the exit code where it cannot."""
+    """Become `phalanx shell`; return the exit code where that fails."""
     try:
         host, command = read_call(sys.argv[1:])
         member = member_of(host, Path(os.environ[HOSTS]).read_text())

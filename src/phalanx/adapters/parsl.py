@@ -1,8 +1,8 @@
-"""Parsl's executor whose apps are tasks.
+"""Parsl's executor that runs apps as tasks.
 
     parsl.load(parsl.Config(executors=[PhalanxExecutor(label="phalanx")]))
 
-An app's `parsl_resource_specification` are the options of its task, such as `{"num_gpus": 1}`.
+An app's `parsl_resource_specification` holds the options of its task, such as `{"num_gpus": 1}`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phalanx.util import Executor
 
 
 class PhalanxExecutor(parsl.executors.base.ParslExecutor, parsl.utils.RepresentationMixin):
-    """See ParslExecutor. Parsl itself tries again what fails, so its tasks are tried once."""
+    """A ParslExecutor of tasks. Parsl itself retries what fails, so each task runs only once."""
 
     def __init__(
         self,
@@ -28,7 +28,10 @@ class PhalanxExecutor(parsl.executors.base.ParslExecutor, parsl.utils.Representa
         storage_access: list[Any] | None = None,
         working_dir: str | None = None,
     ) -> None:
-        """`init`: arguments of `phalanx.init`, which is called unless the program has done so."""
+        """Create the executor.
+
+        `init`: arguments of `phalanx.init`, which is called unless the program has called it.
+        """
         super().__init__()
         self.label = label
         self.init = init
@@ -37,7 +40,7 @@ class PhalanxExecutor(parsl.executors.base.ParslExecutor, parsl.utils.Representa
         self._executors: dict[str, Executor] = {}
 
     def start(self) -> None:
-        """See ParslExecutor."""
+        """Connect to a cluster, or start one."""
         if not phalanx.is_initialized():
             phalanx.init(**(self.init or {}))
 
@@ -48,7 +51,10 @@ class PhalanxExecutor(parsl.executors.base.ParslExecutor, parsl.utils.Representa
         *args: Any,
         **kwargs: Any,
     ) -> Future[Any]:
-        """See ParslExecutor. Raises ValueError and TypeError for options that tasks do not have."""
+        """Start an app as a task.
+
+        Raises ValueError and TypeError for options that tasks do not have.
+        """
         options = {"max_retries": 0, **resource_specification}
         key = repr(sorted(options.items()))
         if key not in self._executors:
@@ -56,7 +62,7 @@ class PhalanxExecutor(parsl.executors.base.ParslExecutor, parsl.utils.Representa
         return self._executors[key].submit(func, *args, **kwargs)
 
     def shutdown(self, block: bool = False) -> None:
-        """See ParslExecutor. Tasks that have not begun never do; `block`: wait for the others."""
+        """Cancel the tasks that have not started. `block`: wait for the others."""
         for executor in self._executors.values():
             executor.shutdown(wait=block, cancel_futures=True)
         super().shutdown()

@@ -1,9 +1,9 @@
-"""Prefect's task runner whose task runs are tasks here.
+"""Prefect's task runner that runs task runs as tasks.
 
     @flow(task_runner=PhalanxTaskRunner(remote_args={"num_cpus": 2}))
 
-What one task run hands to another goes by the object store, and a task run waits in the scheduler,
-not in a worker, for those that it needs.
+Results pass from one task run to another through the object store. A task run waits for the task
+runs that it needs in the scheduler, not in a worker.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _options: ContextVar[Mapping[str, Any]] = ContextVar("phalanx_options_of_prefect
 
 @contextmanager
 def remote_options(**options: Any) -> Generator[None, None, None]:
-    """Options of the tasks submitted within, such as `num_gpus=1`, beside those around it."""
+    """Set options of the tasks submitted within, such as `num_gpus=1`, in addition to outer
+    ones.
+    """
     token = _options.set({**_options.get({}), **options})
     try:
         yield
@@ -54,8 +56,11 @@ class PhalanxFuture(PrefectConcurrentFuture):
 
 
 class PhalanxTaskRunner(TaskRunner):
-    """See TaskRunner. `remote_args` are options of all tasks, `init` arguments of `phalanx.init`,
-    which is called unless the program has done so; what it started ends with the flow."""
+    """Prefect's TaskRunner for tasks.
+
+    `remote_args` are options of all tasks. `init` holds the arguments of `phalanx.init`, which is
+    called unless the program has called it; a session that the runner started ends with the flow.
+    """
 
     def __init__(
         self, remote_args: Mapping[str, Any] | None = None, init: Mapping[str, Any] | None = None
@@ -67,7 +72,7 @@ class PhalanxTaskRunner(TaskRunner):
         self._server: _Server | None = None
 
     def duplicate(self) -> PhalanxTaskRunner:
-        """See TaskRunner."""
+        """Return a runner with the same options."""
         return type(self)(self.remote_args, self.init)
 
     def __enter__(self) -> PhalanxTaskRunner:
@@ -90,7 +95,7 @@ class PhalanxTaskRunner(TaskRunner):
         wait_for: Iterable[PrefectFuture[Any]] | None = None,
         dependencies: dict[str, set[Any]] | None = None,
     ) -> PhalanxFuture:
-        """See TaskRunner. Raises RuntimeError before the runner is entered."""
+        """Start a task run as a task. Raises RuntimeError before the runner is entered."""
         if not self._started:
             raise RuntimeError("Task runner is not started")
         task_run_id = uuid.uuid4()
@@ -121,15 +126,16 @@ class _Server(NamedTuple):
 
 
 class _Needed:
-    """Stands in arguments for the state of another task run, by its place."""
+    """A placeholder in arguments for the state of another task run, by its place."""
 
     def __init__(self, place: int) -> None:
         self.place = place
 
 
 class _Annotated:
-    """Stands for an annotation, such as `allow_failure(...)`: a pickle of Prefect's own wraps its
-    value once more."""
+    """A placeholder for an annotation, such as `allow_failure(...)`, because Prefect's own
+    pickle of one wraps its value once more.
+    """
 
     def __init__(self, kind: type[BaseAnnotation], value: Any) -> None:
         self.kind = kind
@@ -137,7 +143,7 @@ class _Annotated:
 
 
 def _packed(value: Any, needed: list[phalanx.ObjectRef[Any]]) -> Any:
-    """`value` with a place in `needed` for each future of ours."""
+    """Return `value` with a place in `needed` for each of this runner's futures."""
 
     def exchange(part: Any) -> Any:
         if isinstance(part, BaseAnnotation):
@@ -154,7 +160,7 @@ def _packed(value: Any, needed: list[phalanx.ObjectRef[Any]]) -> Any:
 
 
 def _unpacked(value: Any, states: tuple[Any, ...]) -> Any:
-    """What was packed, with the states of the task runs that it needs."""
+    """Return the packed value with the states of the task runs that it needs."""
 
     def exchange(part: Any) -> Any:
         if isinstance(part, _Annotated):
@@ -166,10 +172,13 @@ def _unpacked(value: Any, states: tuple[Any, ...]) -> Any:
 
 @phalanx.remote
 def _run(arguments: dict[str, Any], server: _Server | None, *states: Any) -> Any:
-    """A task run: its final state. Where it cannot reach the server of its flow, Prefect has each
-    worker start one."""
+    """Run a task run; return its final state.
+
+    Prefect makes each worker start a server if the worker cannot reach the flow's server.
+    """
     if server is not None and server.machine == platform.node():
-        settings = arguments["context"]["settings_context"]["settings"]  # those that are set
+        # only the settings that are set
+        settings = arguments["context"]["settings_context"]["settings"]
         settings.setdefault("api", {})["url"] = server.url
     for name in ("parameters", "wait_for"):
         arguments[name] = _unpacked(arguments[name], states)
@@ -179,6 +188,6 @@ def _run(arguments: dict[str, Any], server: _Server | None, *states: Any) -> Any
 
 
 def _state_of(ended: Future[Any]) -> Any:
-    """The state that a task run came to; Crashed where its worker did not live to say."""
+    """Return the final state of a task run; Crashed where its worker died before reporting one."""
     error = ended.exception()
     return ended.result() if error is None else Crashed(message=f"{type(error).__name__}: {error}")

@@ -1,10 +1,10 @@
-"""Snakemake's executor `phalanx`: each of its jobs, or groups of jobs, is a job here.
+"""Snakemake's executor `phalanx`: each of Snakemake's jobs, or groups of jobs, is a job here.
 
     snakemake --executor phalanx --jobs 100 --phalanx-queue lab
 
-`threads`, `mem_mb`, `runtime` (minutes), `gpu` and `phalanx_queue` of a rule are what its job asks
-for. Snakemake finds this by the module `snakemake_executor_plugin_phalanx`. All nodes have to share
-the directory of the workflow.
+A rule's `threads`, `mem_mb`, `runtime` (minutes), `gpu` and `phalanx_queue` become the request of
+its job. Snakemake finds the executor by the module `snakemake_executor_plugin_phalanx`. All nodes
+have to share the directory of the workflow.
 """
 
 import os
@@ -23,7 +23,7 @@ from phalanx.errors import JobCommandError, JobNotFoundError, PhalanxError
 from phalanx.model.jobs import states as st
 
 LOGS = Path(".snakemake", "phalanx")
-"""What failed jobs printed, below the workflow's directory."""
+"""The folder, below the workflow's directory, for the output of failed jobs."""
 
 common_settings = CommonSettings(
     non_local_exec=True,
@@ -35,28 +35,29 @@ common_settings = CommonSettings(
 
 @dataclass
 class ExecutorSettings(ExecutorSettingsBase):
-    """Options of the command line, as `--phalanx-address`."""
+    """Options of the command line, such as `--phalanx-address`."""
 
     address: str = field(
-        default="", metadata={"help": "The cluster; by default the one that `init` finds."}
+        default="",
+        metadata={"help": "Address of the cluster (default: the one that `init` finds)."},
     )
     queue: str = field(
-        default="", metadata={"help": "Of jobs whose rule has no resource `phalanx_queue`."}
+        default="", metadata={"help": "Queue of jobs whose rule has no resource `phalanx_queue`."}
     )
 
 
 class Executor(RemoteExecutor):
-    """See RemoteExecutor."""
+    """Submits, watches and cancels Snakemake's jobs as jobs."""
 
     def __post_init__(self) -> None:
-        """See RemoteExecutor."""
+        """Connect to the cluster."""
         given = self.workflow.executor_settings or ExecutorSettings()
         self._queue = given.queue or None
         if not phalanx.is_initialized():
             phalanx.init(address=given.address or None)
 
     def run_job(self, job: Any) -> None:
-        """See RemoteExecutor. A job that no cluster of these nodes could hold has failed."""
+        """Submit a job. A job that could never fit on the cluster's nodes counts as failed."""
         info = SubmittedJobInfo(job=job)
         try:
             info.external_jobid = phalanx.submit(self._job(job)).name
@@ -84,7 +85,7 @@ class Executor(RemoteExecutor):
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
     ) -> AsyncGenerator[SubmittedJobInfo, None]:
-        """See RemoteExecutor."""
+        """Report the jobs that have ended; yield those that are still active."""
         rows = {row.name: row for row in phalanx.jobs()} if active_jobs else {}
         for info in active_jobs:
             row = rows.get(info.external_jobid)
@@ -93,21 +94,25 @@ class Executor(RemoteExecutor):
             elif row is not None and row.state == st.COMPLETED:
                 self.report_job_success(info)
             else:
-                why = "it is not known any more" if row is None else f"{row.state}: {row.reason}"
+                why = (
+                    "the cluster no longer knows the job"
+                    if row is None
+                    else f"{row.state}: {row.reason}"
+                )
                 logs = [str(path) for path in [_kept_log(info.external_jobid)] if path]
                 self.report_job_error(info, msg=f"{info.external_jobid}: {why} ", aux_logs=logs)
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """See RemoteExecutor."""
+        """Cancel jobs that are still running or waiting."""
         for info in active_jobs:
             try:
                 phalanx.JobHandle(info.external_jobid).cancel()
             except (JobCommandError, JobNotFoundError):
-                continue  # it is over
+                continue  # the job is already over
 
 
 def _kept_log(name: str) -> Path | None:
-    """What a job has printed, as a file; None where nothing is left of it."""
+    """Store a job's output in a file and return its path; None when no output is left."""
     try:
         printed = phalanx.JobHandle(name).logs()
     except PhalanxError:

@@ -1,11 +1,11 @@
-"""submitit's cluster `phalanx`: each job of submitit's is a job here, with a member for each task.
+"""submitit's cluster `phalanx`: each of submitit's jobs is a job here, with a member for each task.
 
     executor = submitit.AutoExecutor(folder, cluster="phalanx")
     executor.update_parameters(timeout_min=60, gpus_per_node=1, phalanx_queue="lab")
 
-Functions, results and output are files below the executor's folder, as on Slurm, which all nodes
-have to share. submitit finds the two classes by the entry points `executor` and `job_environment`.
-`python -m phalanx.adapters.submitit FOLDER` is what members run.
+Functions, results and output are files below the executor's folder, which all nodes have to share,
+as on Slurm. submitit finds the two classes by the entry points `executor` and `job_environment`.
+Members run `python -m phalanx.adapters.submitit FOLDER`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from phalanx.errors import JobCommandError, JobNotFoundError
 from phalanx.model.jobs import states as st
 
 OWN_PARAMETERS = frozenset({"queue", "priority", "env", "setup", "signal_delay_s"})
-"""What `update_parameters` takes as `phalanx_NAME`, beside submitit's own."""
+"""Parameters that `update_parameters` takes as `phalanx_NAME`, in addition to submitit's own."""
 DEFAULT_TIMEOUT_MIN = 5.0
 DEFAULT_SIGNAL_DELAY_S = 90
 REQUEUED = 75
 """The exit code of a task that has written a checkpoint."""
 GRACE_S = 30.0
-"""For a checkpoint, when a job's place is taken away."""
+"""Seconds for writing a checkpoint when a job's place is taken away."""
 _NAMES = {
     st.PENDING: "PENDING",
     st.RUNNING: "RUNNING",
@@ -41,7 +41,7 @@ _NAMES = {
     st.TERMINATED: "CANCELLED",
     st.TIMED_OUT: "TIMEOUT",
 }
-"""What submitit calls the states of jobs; all others by our names."""
+"""submitit's names of the states of jobs; other states have Phalanx's names."""
 LOOK_EVERY_S = 0.5
 
 
@@ -49,7 +49,7 @@ class PhalanxInfoWatcher(core.InfoWatcher):
     """Asks the cluster for the states of the jobs that this process follows."""
 
     def update(self) -> None:
-        """See InfoWatcher."""
+        """Fetch the jobs' states."""
         rows = {row.name: row for row in phalanx.jobs()}
         for job_id in self._registered - self._finished:
             row = rows.get(job_id)
@@ -64,32 +64,32 @@ class PhalanxInfoWatcher(core.InfoWatcher):
         self._last_status_check = time.time()
 
     def get_state(self, job_id: str, mode: str = "standard") -> str:
-        """See InfoWatcher."""
+        """Return the state of a job."""
         return str(self.get_info(job_id, mode=mode).get("State", "UNKNOWN"))
 
 
 class PhalanxJob(core.Job[Any]):
-    """See core.Job."""
+    """A submitted job."""
 
     watcher = PhalanxInfoWatcher(delay_s=1)
 
     def done(self, force_check: bool = False) -> bool:
-        """See core.Job. A requeued job leaves its result only with its last start."""
+        """Whether the job has ended. A requeued job leaves its result only with its last start."""
         has_results = all(job.paths.result_pickle.exists() for job in self._sub_jobs or [self])
         return has_results or self.watcher.is_done(self.job_id, mode="force")
 
     @property
     def state(self) -> str:
-        """See core.Job."""
+        """The job's current state."""
         return self.watcher.get_state(self.job_id, mode="force")
 
     def wait(self) -> None:
-        """See core.Job."""
+        """Wait until the job has ended."""
         while not self.done():
             time.sleep(LOOK_EVERY_S)
 
     def cancel(self, check: bool = True) -> None:
-        """See core.Job."""
+        """Cancel the job. `check`: raise an error if that fails for a job that has not ended."""
         try:
             phalanx.JobHandle(self.job_id).cancel()
         except (JobCommandError, JobNotFoundError):
@@ -98,7 +98,7 @@ class PhalanxJob(core.Job[Any]):
 
 
 class PhalanxJobEnvironment(job_environment.JobEnvironment):
-    """What a task of a job finds in its environment: see JobEnvironment."""
+    """The variables in which a task of a job finds its job, rank and nodes."""
 
     _env: ClassVar[dict[str, str]] = {
         "job_id": "PHALANX_JOB",
@@ -111,7 +111,7 @@ class PhalanxJobEnvironment(job_environment.JobEnvironment):
 
     @classmethod
     def name(cls) -> str:
-        """See JobEnvironment."""
+        """Return the name of the cluster."""
         return "phalanx"
 
     @property
@@ -124,20 +124,25 @@ class PhalanxJobEnvironment(job_environment.JobEnvironment):
         return list(dict.fromkeys(at.get(one.node, one.node) for one in members if one.node))
 
     def _handle_signals(self, paths: utils.JobPaths, submission: utils.DelayedSubmission) -> None:
-        """See JobEnvironment. A signal that came before this waits for it."""
+        """Handle signals from now on. A signal that came earlier was held back until here."""
         super()._handle_signals(paths, submission)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {self._usr_sig()})
 
     def _requeue(self, countdown: int) -> None:
-        """See JobEnvironment. The job's rule has it wait again after this exit code; one whose
-        place is taken waits again in any case."""
-        logger.get_logger().info(f"{self.job_id} waits again ({countdown} remaining timeouts)")
+        """End the process so that the job waits again.
+
+        The job's requeue rule names this exit code. A job whose place is taken away waits again in
+        any case.
+        """
+        logger.get_logger().info(f"{self.job_id} is requeued ({countdown} remaining timeouts)")
         sys.exit(REQUEUED)
 
 
 class PhalanxExecutor(core.PicklingExecutor):
-    """See PicklingExecutor. What it submits outlives this process on a cluster that was started by
-    `phalanx start`."""
+    """Submits functions as jobs.
+
+    The jobs outlive this process on a cluster that was started by `phalanx start`.
+    """
 
     job_class = PhalanxJob
 
@@ -159,12 +164,12 @@ class PhalanxExecutor(core.PicklingExecutor):
 
     @classmethod
     def name(cls) -> str:
-        """See Executor."""
+        """Return the name of the cluster."""
         return "phalanx"
 
     @classmethod
     def affinity(cls) -> int:
-        """See Executor. It has to be asked for by its name."""
+        """Return 0, so that submitit uses this executor only when a program names it."""
         return 0
 
     @classmethod
@@ -184,7 +189,7 @@ class PhalanxExecutor(core.PicklingExecutor):
         return PhalanxJob(self.folder, handle.name, tasks=list(range(self._num_tasks())))
 
     def _job(self) -> phalanx.Job:
-        """What the parameters ask for."""
+        """Return the job for the executor's parameters."""
         asked, per_node = self.parameters, self._tasks_per_node()
         timeout_s = float(asked.get("timeout_min", DEFAULT_TIMEOUT_MIN)) * 60
         memory_gb = asked.get("mem_gb")
@@ -224,7 +229,7 @@ class PhalanxExecutor(core.PicklingExecutor):
 
 
 def _name(stem: str) -> str:
-    """A job's name for a name of submitit's, and for no other job."""
+    """Return a job's unique name, derived from submitit's name for it."""
     kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in stem.lower()).strip("-")
     return f"{kept[:30].strip('-') or 'submitit'}-{os.urandom(4).hex()}"
 

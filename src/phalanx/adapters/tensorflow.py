@@ -7,7 +7,7 @@
 
     train.gang(4, ports=4).remote()
 
-Jobs have it from their plugin `tensorflow`.
+Jobs get TF_CONFIG from their plugin `tensorflow`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import phalanx
 
 
 def tf_config() -> str:
-    """The cluster of workers that this member's gang is, and this member's place there.
+    """Return TF_CONFIG: this member's gang as a cluster of workers, and this member's place in it.
 
-    Raises RuntimeError outside of a gang, and ValueError where the gang has fewer ports than a node
-    of it has members.
+    Raises RuntimeError outside of a gang, and ValueError where the gang has fewer ports than one of
+    its nodes has members.
     """
     gang = phalanx.get_runtime_context().gang
     if gang is None:
@@ -29,8 +29,8 @@ def tf_config() -> str:
     most = max(member.local_rank for member in gang.members) + 1
     if len(gang.ports) < most:
         raise ValueError(
-            f"{most} members of the gang are on one node, and it has {len(gang.ports)} ports: "
-            f"gang(..., ports={most})."
+            f"{most} members of the gang are on one node, but the gang has {len(gang.ports)} "
+            f"ports: call gang(..., ports={most})."
         )
     workers = [f"{one.address}:{gang.ports[one.local_rank]}" for one in gang.members]
     own = {"type": "worker", "index": gang.rank}

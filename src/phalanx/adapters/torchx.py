@@ -2,8 +2,8 @@
 
     torchx run --scheduler phalanx -cfg queue=lab dist.ddp -j 2x4 --script train.py
 
-A role's command runs in the directory that its image names, if there is one, and else where the
-application is submitted: containers have no meaning here.
+A role's command runs in the directory that its image names, if that exists, and otherwise in the
+directory where the application is submitted. No container is started.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ STATES: Mapping[str, AppState] = {
     st.WAITING: AppState.PENDING,
     st.ENDED: AppState.CANCELLED,
 }
-"""TorchX's states by ours, of jobs and of members; all others have failed."""
+"""TorchX's state for each state of jobs and members; all other states mean failed."""
 LOOK_EVERY_S = 0.5
 INDEX = "$(VC_TASK_INDEX)"
-"""Stands for a member's index, in commands and in variables."""
+"""The text that stands for a member's index in commands and variables."""
 _INDEX_HERE = "\0VC_TASK_INDEX\0"
-"""Stands for INDEX until all other text of a role is written as manifests write it."""
+"""A stand-in for INDEX while all other text of a role is written as manifests write it."""
 
 
 def manifest(app: AppDef, name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The job that an application is. `chosen`: TorchX's `-cfg`."""
+    """Return the manifest of an application's job. `chosen`: TorchX's `-cfg`."""
     tasks = [_task(role, name) for role in app.roles]
     spec: dict[str, Any] = {
         "tasks": tasks,
@@ -108,8 +108,10 @@ def _task(given: Role, name: str) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """The text as manifests write it, in which $$ stands for $: a role's words are given as they
-    are, but for TorchX's own macros."""
+    """Write a text as manifests do, with $$ for $.
+
+    A role's words then reach the command unchanged, except TorchX's own macros.
+    """
     return text.replace("$", "$$").replace(_INDEX_HERE, INDEX)
 
 
@@ -118,15 +120,15 @@ def _label(text: str) -> str:
 
 
 class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
-    """See Scheduler."""
+    """Submits applications as jobs, and asks about them."""
 
     def __init__(self, session_name: str) -> None:
         super().__init__("phalanx", session_name)
 
     def _run_opts(self) -> runopts:
         options = runopts()
-        options.add("queue", type_=str, help="the queue that is charged")
-        options.add("time", type_=str, help="how long it may run, as 2h30m")
+        options.add("queue", type_=str, help="the queue of the job")
+        options.add("time", type_=str, help="the time limit of the job, such as 2h30m")
         return options
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, Any]) -> AppDryRunInfo[dict[str, Any]]:
@@ -134,12 +136,12 @@ class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
         return AppDryRunInfo(request, lambda shown: str(yaml.safe_dump(shown, sort_keys=False)))
 
     def schedule(self, dryrun_info: AppDryRunInfo[dict[str, Any]]) -> str:
-        """See Scheduler."""
+        """Submit the application; return the job's name."""
         _connect()
         return phalanx.submit(dryrun_info.request).name
 
     def describe(self, app_id: str) -> DescribeAppResponse | None:
-        """See Scheduler."""
+        """Return the application's state and that of its members; None for an unknown job."""
         _connect()
         try:
             found = phalanx.JobHandle(app_id).describe()
@@ -172,7 +174,7 @@ class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
         )
 
     def list(self) -> list[ListAppResponse]:
-        """See Scheduler. All jobs of the cluster."""
+        """Return all jobs of the cluster."""
         _connect()
         return [
             ListAppResponse(app_id=row.name, state=STATES.get(row.state, AppState.FAILED))
@@ -184,7 +186,7 @@ class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
         try:
             phalanx.JobHandle(app_id).cancel()
         except JobCommandError:
-            return  # it is over
+            return  # the job is already over
 
     def log_iter(
         self,
@@ -197,22 +199,28 @@ class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
         should_tail: bool = False,
         streams: Stream | None = None,
     ) -> Iterable[str]:
-        """See Scheduler. Both streams together; raises ValueError for one of them alone."""
+        """Yield a member's output, both streams together.
+
+        Raises ValueError for one of the streams alone.
+        """
         if streams not in (None, Stream.COMBINED):
-            raise ValueError("phalanx keeps both streams as one: streams is COMBINED or None.")
+            raise ValueError("phalanx keeps both streams as one: streams must be COMBINED or None.")
         _connect()
         lines = _printed(phalanx.JobHandle(app_id), f"{_label(role_name)}-{k}", should_tail)
         return filter_regex(regex, lines) if regex else lines
 
 
 def _printed(job: phalanx.JobHandle, member: str, should_tail: bool) -> Iterator[str]:
-    """Lines as they come; what the member has printed by now, without `should_tail`."""
+    """Yield lines as they are printed.
+
+    Without `should_tail`, only what the member has printed by now.
+    """
     shown = 0
     while True:
         is_over = job.state in st.FINISHED
         try:
             text = job.logs(member)
-        except JobNotFoundError:  # it has not begun
+        except JobNotFoundError:  # the member has not started
             text = ""
         whole = len(text) if is_over or not should_tail else text.rfind("\n") + 1
         yield from text[shown:whole].splitlines(keepends=True)
@@ -228,5 +236,5 @@ def _connect() -> None:
 
 
 def create_scheduler(session_name: str, **_: object) -> PhalanxScheduler:
-    """What TorchX's entry point calls."""
+    """Return the scheduler, for TorchX's entry point."""
     return PhalanxScheduler(session_name)

@@ -1,7 +1,7 @@
 """Phalanx under Ray's module names, so that an unchanged Ray program runs.
 
 Call `install()` before the program imports ray, or run `python -m phalanx.compat.ray script.py`.
-Everything else of Ray's names is in `phalanx.adapters.ray`.
+The rest of Ray's names is in `phalanx.adapters.ray`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ USAGE = "usage: python -m phalanx.compat.ray [--libraries] script.py [arguments]
 
 
 def main(words: Sequence[str]) -> None:
-    """Run the script that the command line names, under Ray's names. Exits with the usage where
-    no script is named, and with a sentence where it does not exist."""
+    """Run the script that the command line names, under Ray's names.
+
+    Exits with the usage when no script is named, and with a message when the script does not exist.
+    """
     wants_libraries = words[:1] == ["--libraries"]
     words = words[1:] if wants_libraries else words
     if not words:
         raise SystemExit(USAGE)
     if not Path(words[0]).is_file():
-        raise SystemExit(f"python -m phalanx.compat.ray: there is no file {words[0]!r}")
+        raise SystemExit(f"python -m phalanx.compat.ray: no file {words[0]!r}")
     run_script(words[0], words[1:], libraries=wants_libraries or None)
 
 

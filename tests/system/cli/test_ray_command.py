@@ -197,7 +197,9 @@ def test_what_is_wrong_is_said(started, arguments, text):
 def test_what_has_no_effect_is_said_once(started):
     ended = started.python(RAY, "status", "--temp-dir", "/tmp/x", "--log-style=record", "-v")
     assert ended.returncode == 0
-    assert ended.stderr == "warning: these options have no effect here: --temp-dir, --log-style, -v\n"
+    assert (
+        ended.stderr == "warning: these options have no effect here: --temp-dir, --log-style, -v\n"
+    )
 
 
 def test_the_command_is_installed_and_writes_over_no_other(machine, tmp_path):

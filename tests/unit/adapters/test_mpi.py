@@ -59,5 +59,5 @@ def test_what_the_agent_cannot_do_it_says():
         with pytest.raises(ValueError, match="HOST COMMAND"):
             read_call(words)
     assert member_of("b", "a m0\nb m1\n") == "m1"
-    with pytest.raises(ValueError, match="c is no host of this job; there are: a, b"):
+    with pytest.raises(ValueError, match="c is not a host of this job, whose hosts are: a, b"):
         member_of("c", "a m0\nb m1\n")

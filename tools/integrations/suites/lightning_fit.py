@@ -24,4 +24,4 @@ def test_a_number_of_processes_that_is_not_the_gangs_is_refused(two_nodes, tmp_p
     other.write_text(SCRIPT.read_text().replace("devices=here", "devices=here + 1"))
     done = subprocess.run([*RUN, str(other)], capture_output=True, text=True, check=False)
     assert done.returncode != 0
-    assert "devices * num_nodes is 6, and the gang has 4 members" in done.stdout + done.stderr
+    assert "devices * num_nodes is 6, but the gang has 4 members" in done.stdout + done.stderr

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from torchx.schedulers import DEFAULT_SCHEDULER_MODULES, get_scheduler_factories
 
 TORCHX = os.path.join(os.path.dirname(sys.executable), "torchx")
 SAY = ("utils.sh", "sh", "-c", "echo said by $PHALANX_JOB")
@@ -28,8 +29,13 @@ def _on_a_cluster(cluster, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_its_schedulers_are_there_beside_ours():
-    """One by one: TorchX 0.7.0 cannot list them all where Ray is not installed."""
+def test_all_of_its_own_schedulers_are_registered():
+    """`pyproject.toml` repeats TorchX's default list; this fails when TorchX adds a scheduler."""
+    assert DEFAULT_SCHEDULER_MODULES.keys() <= get_scheduler_factories().keys()
+
+
+def test_its_own_schedulers_still_answer():
+    """Ask one by one: TorchX 0.7.0 cannot list all options where Ray is not installed."""
     for name in ("phalanx", "local_cwd", "slurm", "kubernetes"):
         assert f"{name}:" in torchx("runopts", name)
 

@@ -1,9 +1,10 @@
 """Dask on Phalanx: collections whose pieces stay in the object store, and Dask itself as a gang.
 
-    import phalanx.adapters.dask            # Dask knows the scheduler "phalanx" from now on
+    import phalanx.adapters.dask            # from now on Dask knows the scheduler "phalanx"
     total = array.sum().compute(scheduler="phalanx")
 
-`enable()` makes it the default. `Cluster` starts Dask's own scheduler and workers as a gang.
+`enable()` makes this scheduler the default. `Cluster` starts Dask's own scheduler and workers as a
+gang.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ named_schedulers["phalanx"] = get
 
 
 def __getattr__(name: str) -> Any:
-    """`Cluster` needs the package distributed; what computes graphs does not."""
+    """Import `Cluster` on first use: it needs the package distributed, and computing graphs does
+    not.
+    """
     if name == "Cluster":
         from phalanx.adapters.dask.cluster import Cluster
 

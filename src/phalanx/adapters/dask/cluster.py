@@ -14,21 +14,23 @@ from phalanx.adapters.dask.member import run_member, run_worker
 from phalanx.util.queue import Queue
 
 PORTS = 2
-"""Of Dask's scheduler: its own, and that of its page."""
+"""Ports of Dask's scheduler: its own, and that of its page."""
 
 
 class Cluster(SpecCluster):
-    """A Dask cluster of `n_workers` with `nthreads` each, which starts whole or not at all.
+    """A Dask cluster of `n_workers` with `nthreads` each, which starts completely or not at all.
 
-        with Cluster(n_workers=4, nthreads=2) as cluster, Client(cluster) as client: ...
+        with Cluster(n_workers=4, nthreads=2) as cluster, Client(cluster) as client:
+            ...
 
-    It is a gang of one member more: rank 0 runs Dask's scheduler. Each member holds `nthreads`
-    CPUs, unless `remote_args`, options of tasks such as `{"num_gpus": 1}`, say otherwise. `queue`,
-    `priority` and `topology` are the gang's. `scale` and `adapt` add workers, each a gang of its
-    own, and end workers whose data Dask has moved. A worker whose process dies starts again.
-    `worker_options` and `scheduler_options` go to Dask's classes; with a `security` all speak TLS.
-    Whoever reaches the scheduler's port can run code, unless there is one. Waits until the gang
-    has its places. Raises RuntimeError when it cannot start, and says why.
+    The cluster is a gang with one more member: rank 0 runs Dask's scheduler. Each member holds
+    `nthreads` CPUs, unless `remote_args`, options of tasks such as `{"num_gpus": 1}`, set something
+    else. `queue`, `priority` and `topology` are the gang's. `scale` and `adapt` add workers, each a
+    gang of its own, and end workers whose data Dask has moved away. A worker whose process dies
+    starts again. `worker_options` and `scheduler_options` go to Dask's classes. With a `security`,
+    all processes use TLS; without one, anybody who reaches the scheduler's port can run code. The
+    constructor waits until the gang has its places, and raises RuntimeError with the reason when
+    the cluster cannot start.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Cluster(SpecCluster):
 
 
 class _Scheduler(ProcessInterface):
-    """Rank 0, and with it the gang."""
+    """The process interface of rank 0; ending it ends the whole gang."""
 
     def __init__(self, begun: _Begun) -> None:
         super().__init__()
@@ -86,7 +88,7 @@ class _Scheduler(ProcessInterface):
 
 
 class _Begun:
-    """The gang that a cluster begins with."""
+    """The gang with which a cluster starts."""
 
     interface = _Scheduler
 
@@ -106,36 +108,37 @@ class _Begun:
         self.gang: Any = None
 
     async def start(self) -> str:
-        """Start it; the scheduler's address, once that is there."""
+        """Start the gang; return the scheduler's address once the scheduler runs."""
         self.gang = await asyncio.to_thread(
             self._function.remote, self._report, self._scheduler, self._worker
         )
         told = asyncio.ensure_future(asyncio.to_thread(self._report.get))
         ended = asyncio.wrap_future(self.gang[0].future())
-        ended.add_done_callback(lambda one: one.exception())  # at its end nobody asks any more
+        # read the error, so that no unread failure is reported after the cluster's end
+        ended.add_done_callback(lambda one: one.exception())
         await asyncio.wait({told, ended}, return_when=asyncio.FIRST_COMPLETED)
         if not told.done():
             ended.result()
-            raise RuntimeError("Dask's scheduler ended before it said where it is")
+            raise RuntimeError("Dask's scheduler ended before it reported its address")
         address: str = told.result()
         return address
 
     def end(self) -> None:
-        """End what is left of it."""
+        """End whatever is left of the gang."""
         if self.gang is not None:
             self.gang.cancel()
         self._report.shutdown(force=True)
 
 
 class _Member(ProcessInterface):
-    """A worker of the first gang: that has started it, and it ends when Dask lets it go."""
+    """A worker of the first gang: the gang starts it, and it ends when Dask dismisses it."""
 
     def __init__(self, address: str, name: int) -> None:
         super().__init__()
 
 
 class _Added(ProcessInterface):
-    """A worker that came later."""
+    """A worker that was added later."""
 
     def __init__(
         self,

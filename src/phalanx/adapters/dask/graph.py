@@ -1,8 +1,8 @@
 """Computes Dask's graphs by tasks whose results stay in the object store.
 
 Dask walks the graph as it does for its own local schedulers: in its order, with its callbacks, and
-it lets go of each piece when the last that needs it is done. What it holds of a piece is a
-reference: pieces go from task to task and not through the caller, which gets what it asked for.
+it releases each piece when the last task that needs it is done. Dask holds only a reference to a
+piece: pieces go from task to task and not through the caller, which gets only what it asked for.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from phalanx import ObjectRef
 from phalanx.adapters.dask.hooks import Hooks
 
 SHARED_FROM_BYTES = 100_000
-"""A piece that the graph holds itself and of this size or more is put in the store once."""
+"""Bytes from which a piece that is literally in the graph is put in the store once."""
 AHEAD = 2
-"""Tasks handed to the cluster for each of its CPUs: the next is there when one ends."""
+"""Tasks handed to the cluster for each of its CPUs, so that the next one is ready when one ends."""
 OPTIONS = "phalanx"
 """The annotation that holds options of tasks, as in `dask.annotate(phalanx={"num_gpus": 1})`."""
 
 _Batch = list[tuple[GraphNode, dict[Any, int]]]
-"""Nodes that run one after the other, and where among a task's inputs each finds its own."""
+"""Nodes that run one after the other, and the places of each node's inputs among the task's
+inputs.
+"""
 _Done = list[tuple[Any, Any, bool]]
-"""What Dask wants to know of nodes that are done: the key, (result, worker), whether it failed."""
+"""Facts for Dask about nodes that are done: the key, (result, worker), whether the node failed."""
 _Known = tuple[bool, Any]
 """Whether a node's value is known without a task, and that value."""
 
@@ -46,14 +48,15 @@ def get(
     hooks: Hooks | None = None,
     **kwargs: Any,
 ) -> Any:
-    """The values of `keys` (a key, or nested lists of them) of the graph: a scheduler for Dask.
+    """Compute the values of `keys` (a key, or nested lists of keys) of the graph: a scheduler for
+    Dask.
 
-    `remote_args` are options of all tasks, such as `{"num_cpus": 2}`; `dask.annotate(phalanx=...)`
-    gives them for a part of a graph, or around this for all else. `num_workers` is how many tasks
-    are handed to the cluster at once, by default twice as many as it has CPUs. With `keep` values
-    stay in the store, and nodes that read them there are given: so `persist(scheduler="phalanx",
-    keep=True)` holds a collection. Errors are of the classes that tasks raise. Who dies is tried
-    again. `hooks` are called around tasks.
+    `remote_args` are options of all tasks, such as `{"num_cpus": 2}`. `dask.annotate(phalanx=...)`
+    gives options to a part of a graph or, around this call, to all other parts. `num_workers` is
+    the number of tasks handed to the cluster at once, by default twice its number of CPUs. With
+    `keep`, values stay in the store and the result is nodes that read them there, so
+    `persist(scheduler="phalanx", keep=True)` keeps a collection. Errors have the classes that tasks
+    raise. A task whose worker dies is retried. `hooks` are called around tasks.
     """
     if not phalanx.is_initialized():
         phalanx.init()
@@ -72,15 +75,16 @@ def get(
 
 
 def _options(annotations: Mapping[str, Any]) -> dict[Any, Any]:
-    """What annotations say of tasks, also under the name that they have on Ray."""
+    """Return the options of tasks in the annotations, including those under Ray's name for them."""
     return {**annotations.get("ray_remote_args", {}), **annotations.get(OPTIONS, {})}
 
 
 def enable(**more: Any) -> Any:
-    """Make this the scheduler of everything that Dask computes; as a context manager, within it.
+    """Make this the scheduler of everything that Dask computes; as a context manager, only within
+    it.
 
-    Shuffles go from task to task, as the disk of one node is not that of others. `more` are
-    further settings of `dask.config.set`.
+    Shuffles go from task to task, because nodes do not share a disk. `more` are further settings of
+    `dask.config.set`.
     """
     return dask.config.set({"scheduler": get, "dataframe.shuffle.method": "tasks", **more})
 
@@ -95,7 +99,11 @@ class _Tasks:
         of_keys: Mapping[Any, Mapping[str, Any]],
         hooks: Hooks | None,
     ) -> None:
-        """`of_keys`: options of single nodes, by their keys; `around`: of those that have none."""
+        """Prepare the computation.
+
+        `of_keys`: options of single nodes, by their keys. `around`: options of the nodes without
+        their own.
+        """
         self._options = options
         self._around = around
         self._of_keys = of_keys
@@ -106,7 +114,7 @@ class _Tasks:
         self._shared: dict[int, tuple[Any, ObjectRef[Any]]] = {}
 
     def submit(self, _: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> Future[_Done]:
-        """Start nodes as one task; `each` is what Dask hands to its own workers for a node."""
+        """Start nodes as one task; `each` is what Dask hands to its own workers for each node."""
         done: Future[_Done] = Future()
         known: _Done = []
         batch: _Batch = []
@@ -133,7 +141,8 @@ class _Tasks:
             for key, (node, _places), values, ref in zip(keys, batch, given, results, strict=True):
                 self._hooks.after_submit(node, key, values, ref)
         if self._is_nested:
-            # Who waits in Dask's loop keeps its CPU, which these may need: it waits for the values.
+            # A task that waits in Dask's loop keeps its CPU, which these tasks may need. Report
+            # them as done at once, so that it waits for their values instead.
             done.set_result([*known, *_ran(keys, results, None)])
             return done
         started = worker.future()
@@ -141,7 +150,7 @@ class _Tasks:
         return done
 
     def _without_task(self, key: Any, node: GraphNode, values: Mapping[Any, Any]) -> _Known:
-        """The value of a node that needs no task, if it needs none."""
+        """Return the value of a node that needs no task."""
         if self._hooks is not None:
             value = self._hooks.in_place_of(node, key, values)
             if value is not None:
@@ -153,7 +162,9 @@ class _Tasks:
         return False, None
 
     def _in_store(self, value: Any) -> Any:
-        """Literal pieces of a graph go to many tasks: large ones are put once."""
+        """Return a value for a task; put large literal pieces, which go to many tasks, in the
+        store once.
+        """
         if isinstance(value, ObjectRef) or sizeof(value) < SHARED_FROM_BYTES:
             return value
         if id(value) not in self._shared:
@@ -162,7 +173,7 @@ class _Tasks:
 
 
 def _run(batch: _Batch, hooks: Hooks | None, *inputs: Any) -> list[Any]:
-    """In a worker: who it is, and the results of the nodes."""
+    """Run nodes in a worker; return its process id and the results."""
     each = [(node, {name: inputs[i] for name, i in places.items()}) for node, places in batch]
     if hooks is None:
         return [os.getpid(), *(node(values) for node, values in each)]
@@ -184,19 +195,21 @@ def _ran(keys: list[Any], results: list[Any], worker: Any) -> _Done:
 
 
 def _kept(keys: Any, found: Any) -> Any:
-    """Nodes that read references, in nested tuples."""
+    """Return nodes that read the references, in nested tuples."""
     if isinstance(keys, list):
         return tuple(_kept(key, one) for key, one in zip(keys, found, strict=True))
     return Task(keys, _read, found) if isinstance(found, ObjectRef) else found
 
 
 def _read(ref: ObjectRef[Any]) -> Any:
-    """In a worker, where Dask has made one node of this and what follows."""
+    """Read a reference in a worker, where Dask has joined this node and those that follow into
+    one.
+    """
     return phalanx.get(ref)
 
 
 def _values(found: Any) -> Any:
-    """References, in nested tuples, as their values, which all come at once."""
+    """Return the values of references, in nested tuples; all are fetched at once."""
     refs: list[ObjectRef[Any]] = []
 
     def collect(one: Any) -> None:
@@ -218,8 +231,11 @@ def _values(found: Any) -> Any:
 
 
 def _own(value: Any) -> Any:
-    """What the caller may write to, as with Dask's own schedulers: arrays and frames that were
-    read from the store are copied. Where that is too dear, `keep` leaves them there."""
+    """Return a value that the caller may write to, as with Dask's own schedulers.
+
+    Arrays and data frames that were read from the store are copied. Where copies cost too much,
+    `keep` leaves the values in the store.
+    """
     flags = getattr(value, "flags", None)
     is_frame = type(value).__module__.partition(".")[0] == "pandas"
     if is_frame or getattr(flags, "writeable", True) is False:
@@ -233,6 +249,6 @@ def _cpus() -> int:
 
 
 def _name(key: Any) -> str:
-    """What listings show: `add-3f2c` and `('add-3f2c', 0, 1)` are both `add`."""
+    """Return the name for listings: `add` for both `add-3f2c` and `('add-3f2c', 0, 1)`."""
     text = str(key[0] if isinstance(key, tuple) and key else key)
     return text.rpartition("-")[0] or text

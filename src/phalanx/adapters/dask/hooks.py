@@ -1,4 +1,4 @@
-"""What may be called around the tasks of a computation."""
+"""Hooks that are called around the tasks of a computation."""
 
 from __future__ import annotations
 
@@ -11,40 +11,47 @@ Hook = Callable[..., Any]
 
 
 class Hooks(NamedTuple):
-    """Functions of each kind; those in workers travel by pickle. An error in one fails the work."""
+    """Functions of each kind.
+
+    Those for workers travel by pickle. An error in one fails the work.
+    """
 
     presubmit: Sequence[Hook] = ()
-    """(node, key, inputs): what they return stands for the node's result, and no task runs; the
-    first that is not None counts."""
+    """Called with (node, key, inputs).
+
+    The first result that is not None replaces the node's result, and no task runs.
+    """
     postsubmit: Sequence[Hook] = ()
-    """(node, key, inputs, ref)."""
+    """Called with (node, key, inputs, ref) after the node's task was started."""
     pretask: Sequence[Hook | None] = ()
-    """In the worker: (key, values of its inputs)."""
+    """Called in the worker with (key, values of its inputs)."""
     posttask: Sequence[Hook | None] = ()
-    """In the worker: (key, result, what the one at the same place in `pretask` returned)."""
+    """Called in the worker with (key, result, answer of the hook at the same place in
+    `pretask`).
+    """
     postsubmit_all: Sequence[Hook] = ()
-    """(references, in nested tuples as the keys are; the graph)."""
+    """Called with (references, in nested tuples like the keys; the graph)."""
     finish: Sequence[Hook] = ()
-    """(result)."""
+    """Called with (result) at the end."""
 
     def in_worker(self) -> Hooks | None:
-        """Those that go with tasks; None: none does."""
+        """Return the hooks that travel with tasks; None when there are none."""
         if not any(self.pretask) and not any(self.posttask):
             return None
         return Hooks(pretask=self.pretask, posttask=self.posttask)
 
     def in_place_of(self, node: GraphNode, key: Any, inputs: Mapping[Any, Any]) -> Any:
-        """What is to stand for the node's result; None where its task has to run."""
+        """Return a replacement of the node's result; None where its task has to run."""
         answers = [hook(node, key, inputs) for hook in self.presubmit]
         return next((answer for answer in answers if answer is not None), None)
 
     def after_submit(self, node: GraphNode, key: Any, inputs: Mapping[Any, Any], ref: Any) -> None:
-        """Its task was started."""
+        """Call the hooks for a task that was started."""
         for hook in self.postsubmit:
             hook(node, key, inputs, ref)
 
     def run(self, node: GraphNode, values: Mapping[Any, Any]) -> Any:
-        """In the worker: the node's result."""
+        """Run a node in the worker, with its hooks, and return its result."""
         inputs = list(values.values())
         states = [None if hook is None else hook(node.key, inputs) for hook in self.pretask]
         result = node(values)
@@ -54,11 +61,11 @@ class Hooks(NamedTuple):
         return result
 
     def submitted(self, refs: Any, graph: Any) -> None:
-        """All tasks were started, and are done."""
+        """Call the hooks for the end of all tasks."""
         for hook in self.postsubmit_all:
             hook(refs, graph)
 
     def finished(self, result: Any) -> None:
-        """The caller gets this."""
+        """Call the hooks for the result that the caller gets."""
         for hook in self.finish:
             hook(result)

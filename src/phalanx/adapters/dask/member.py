@@ -1,4 +1,4 @@
-"""What the members of Dask's gang run: rank 0 its scheduler, the others a worker each."""
+"""The members of Dask's gang: rank 0 runs the scheduler, each other member a worker."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from phalanx.util.queue import Queue
 
 
 def run_member(report: Queue, scheduler: dict[str, Any], worker: dict[str, Any]) -> None:
-    """A member of the gang that Dask's cluster begins with, until it is closed. Rank 0 puts into
-    `report` where the scheduler is; that is at the gang's first port, its page at the second."""
+    """Run a member of the first gang of a Dask cluster until the cluster is closed.
+
+    Rank 0 puts the scheduler's address into `report`. The scheduler listens at the gang's first
+    port, and its page at the second.
+    """
     _be_quiet()
     gang = phalanx.get_runtime_context().gang
     assert gang is not None
@@ -36,7 +39,7 @@ def run_member(report: Queue, scheduler: dict[str, Any], worker: dict[str, Any])
 
 
 def run_worker(address: str, name: int, options: dict[str, Any]) -> None:
-    """A worker of the scheduler at `address`, until one of the two ends it."""
+    """Run a worker of the scheduler at `address` until either of them ends the worker."""
     _be_quiet()
 
     async def serve() -> None:
@@ -51,5 +54,5 @@ def _protocol(options: dict[str, Any]) -> str:
 
 
 def _be_quiet() -> None:
-    """What members print is shown to the driver: only what is wrong."""
+    """Log warnings and errors only: the driver shows everything that members print."""
     logging.getLogger("distributed").setLevel(logging.WARNING)
